@@ -1,0 +1,56 @@
+"""Python code over whole groups of a skewed table: a part a worker and key, then one merge a key.
+
+Spark gives `applyInPandas` all rows of a key at once, in one task. Where the work can be done in parts,
+spread the rows with kss.repartition, work on each (worker, key), and merge the small results by key.
+
+Run it with `python examples/spark_python_groups.py`. It needs `pip install 'keysplit[spark]'` and Java 17.
+"""
+
+import os
+import sys
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import keysplit as ks
+from keysplit import spark as kss
+
+WORKERS = 8
+
+
+def visits(spark: SparkSession) -> DataFrame:
+    """Make 20,000 visits to 100 pages, the first pages by far the most visited."""
+    pages = ks.streams.zipf(1.6, 100, 20_000, seed=2)
+    rows = [(f"page {page}", (i * i) % 1013) for i, page in enumerate(pages)]
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 4), "page string, visitor long")
+
+
+def visitors(part: pd.DataFrame) -> pd.DataFrame:
+    """Find the visitors of one page on one worker: the part that costs."""
+    return pd.DataFrame({"page": part["page"].iloc[:1], "visitors": [sorted(set(part["visitor"]))]})
+
+
+def merge(parts: pd.DataFrame) -> pd.DataFrame:
+    """Merge the visitors of one page from all its workers."""
+    return pd.DataFrame({"page": parts["page"].iloc[:1], "visitors": [len(set().union(*parts["visitors"]))]})
+
+
+def main(spark: SparkSession) -> None:
+    df = visits(spark)
+    placed = kss.repartition(df, "page", workers=WORKERS, grouping="d_choices", mode="online")
+    parts = placed.groupBy("worker", "page").applyInPandas(visitors, "page string, visitors array<long>")
+    merged = parts.groupBy("page").applyInPandas(merge, "page string, visitors long")
+    merged.orderBy(F.desc("visitors"), "page").show(5)
+    plain = df.groupBy("page").agg(F.countDistinct("visitor"))
+    print("equal to count(distinct visitor):", sorted(merged.collect()) == sorted(plain.collect()))
+
+
+if __name__ == "__main__":
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # executors need the driver's interpreter
+    session = (
+        SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    main(session)
+    session.stop()

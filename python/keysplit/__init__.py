@@ -1,0 +1,48 @@
+"""Skew-aware stream partitioning: split the hot keys over several workers, leave the others where they are.
+
+A *grouping* (``ks.DChoices(workers=50)``) is a set of parameters; its ``router()`` is the state of one source
+and chooses a worker for every key of a column:
+
+>>> import keysplit as ks
+>>> router = ks.PartialKeyGrouping(workers=4).router()
+>>> router.route([1, 1, 1, 1]).tolist()
+[1, 2, 1, 2]
+>>> router.loads.tolist()
+[0.0, 2.0, 2.0, 0.0]
+
+The Spark side is ``from keysplit import spark``.
+"""
+
+from keysplit import metrics, streams
+from keysplit._core import Router, SpaceSaving, __version__, hash_keys
+from keysplit.groupings import (
+    GROUPINGS,
+    DChoices,
+    Grouping,
+    KeyGrouping,
+    PartialKeyGrouping,
+    PowerOfTwoChoices,
+    RoundRobinHead,
+    ShuffleGrouping,
+    WChoices,
+    grouping,
+)
+
+__all__ = [
+    "GROUPINGS",
+    "DChoices",
+    "Grouping",
+    "KeyGrouping",
+    "PartialKeyGrouping",
+    "PowerOfTwoChoices",
+    "RoundRobinHead",
+    "Router",
+    "ShuffleGrouping",
+    "SpaceSaving",
+    "WChoices",
+    "__version__",
+    "grouping",
+    "hash_keys",
+    "metrics",
+    "streams",
+]

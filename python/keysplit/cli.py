@@ -1,0 +1,211 @@
+"""The command `keysplit`."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+import keysplit as ks
+
+INTERRUPTED = 130
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+MOST_DEMO_WORKERS = 256
+
+
+class OneLineErrors(click.Group):
+    """A group of commands that reports what goes wrong in one line on standard error, without a traceback.
+
+    Exit codes: 0, 1 for a failure that is nobody's mistake, 2 for bad usage or bad input, 130 for Ctrl-C.
+    """
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command that the arguments name."""
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            click.echo(f"keysplit: {' '.join(error.format_message().split())}", err=True)
+            code = error.exit_code
+        except click.Abort:
+            code = INTERRUPTED
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+@click.group(cls=OneLineErrors, invoke_without_command=True, context_settings=SETTINGS)
+@click.version_option(ks.__version__, prog_name="keysplit")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Skew-aware stream partitioning: split the hot keys over several workers, and keep the results exact."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@main.command()
+def groupings() -> None:
+    """List the groupings with their parameters."""
+    from dataclasses import fields
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "class", "parameters beside workers and seed", box=SIMPLE_HEAD)
+    for name, kind in ks.GROUPINGS.items():
+        own = [field for field in fields(kind) if field.name not in ("workers", "seed")]
+        table.add_row(name, kind.__name__, ", ".join(f"{field.name} = {field.default}" for field in own))
+    Console().print(table)
+
+
+def _in_range(low: float, high: float | None = None, why: str = "") -> Callable[..., Any]:
+    """Make a callback that refuses a number out of range in the words that the library uses."""
+
+    def check(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        name = str(parameter.name).replace("_", "-")
+        if value is not None and not (low <= value and (high is None or value <= high)):
+            allowed = f"at least {low}" if high is None else f"in {low}..={high}"
+            raise click.UsageError(f"{name} must be {allowed}{why}, got {value}")
+        return value
+
+    return check
+
+
+@main.command()
+@click.option(
+    "--input",
+    "input_",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Parquet, CSV or text (a word is a key); flights from New York if left out.",
+)
+@click.option("--key", metavar="COLUMN", help="Column to group by; for the flights: carrier.")
+@click.option(
+    "--value",
+    metavar="COLUMN",
+    help="Column of whole numbers to summarise by key; for the flights: arr_delay.",
+)
+@click.option("--rows", type=int, callback=_in_range(1), help="Take the first so many rows only.")
+@click.option(
+    "--workers",
+    type=int,
+    default=32,
+    show_default=True,
+    callback=_in_range(1, MOST_DEMO_WORKERS, " (each is a Python process)"),
+    help="Workers, all at work at the same time.",
+)
+@click.option(
+    "--grouping",
+    default="d_choices",
+    show_default=True,
+    help="What keysplit routes by: see `keysplit groupings`.",
+)
+@click.option(
+    "--sources",
+    type=int,
+    default=5,
+    show_default=True,
+    callback=_in_range(1, MOST_DEMO_WORKERS),
+    help="Tasks that route, each by what it has sent itself.",
+)
+@click.option(
+    "--service-time-ms",
+    type=float,
+    default=0.25,
+    show_default=True,
+    callback=_in_range(0, 1000),
+    help="Emulated service time of a row; 0 for none.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("keysplit-demo.html"),
+    show_default=True,
+    metavar="PATH",
+    help="Where the HTML report goes.",
+)
+@click.option(
+    "--json",
+    "json_",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="PATH",
+    help="Write the figures as JSON, too.",
+)
+def demo(
+    input_: Path | None,
+    key: str | None,
+    value: str | None,
+    rows: int | None,
+    workers: int,
+    grouping: str,
+    sources: int,
+    service_time_ms: float,
+    report: Path,
+    json_: Path | None,
+) -> int:
+    """Run a skewed stream through Spark twice, hashed by Spark and routed by keysplit, and compare.
+
+    The job: for every key the exact distribution of a value, computed row by row in Python. Each row keeps
+    its worker busy for an emulated service time, so that a cluster's worth of workers fits on one machine.
+    """
+    try:
+        from keysplit.demo import report as page
+        from keysplit.demo import run, stream, terminal
+
+        run.check_packages()
+        for path in filter(None, (report, json_)):
+            if not path.absolute().parent.is_dir():
+                raise FileNotFoundError(f"the folder of {path} must exist")
+        if input_ is None:
+            rows_in = stream.flights(key=key or "carrier", value=value or "arr_delay", rows=rows)
+        else:
+            rows_in = stream.read(input_, key=key, value=value, rows=rows)
+        run.check_grouping(rows_in, workers=workers, grouping=grouping)
+        run.check_java()
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise click.UsageError(_text(error)) from error
+    service_time_s = service_time_ms / 1000
+    terminal.announce(rows_in, workers=workers, service_time_s=service_time_s)
+    try:
+        result = run.compare(
+            rows_in,
+            workers=workers,
+            grouping=grouping,
+            sources=sources,
+            service_time_s=service_time_s,
+            progress=terminal.Progress(),
+        )
+    except run.SparkFailed as error:
+        raise click.ClickException(f"Spark failed: {error}") from error
+    terminal.show(result)
+    try:
+        page.write(result, report)
+        click.echo(f"Report: {report}")
+        if json_ is not None:
+            page.write_json(result, json_)
+            click.echo(f"Figures: {json_}")
+    except OSError as error:
+        raise click.UsageError(_text(error)) from error
+    wrong = result.wrong()
+    if wrong:
+        told = [f"{label}: {len(names)} keys, the first is {names[0]}" for label, names in wrong.items()]
+        raise click.ClickException(f"the results are NOT equal to NumPy's: {'; '.join(told)}")
+    return 0
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}"
+    return str(error) or type(error).__name__
+
+
+if __name__ == "__main__":
+    main()

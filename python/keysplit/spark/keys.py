@@ -1,0 +1,154 @@
+"""Key columns on their way from Spark to a router.
+
+The router needs one column whose equality is that of `groupBy`. Whole numbers, strings, binary, booleans,
+dates, timestamps and decimals go to it as they are; several columns, and every other type, go as one
+`xxhash64`. Two keys that share that hash are one key to the router, which can only move load: results never
+depend on routing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_DIRECT = (
+    *_WHOLE,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    StringType,
+    TimestampType,
+    TimestampNTZType,
+)
+
+
+def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
+    """Raise TypeError if Spark has no hash of a key column that agrees with its equality.
+
+    Args:
+        names: the key columns.
+        types: their Spark types.
+
+    Raises:
+        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them.
+    """
+    for name, type_ in zip(names, types, strict=True):
+        for inner in _inner_types(type_):
+            if isinstance(inner, MapType):
+                raise TypeError(f"key must not hold maps, got {name!r} of type {type_.simpleString()}")
+            if _is_collated(inner) and inner is not type_:
+                raise TypeError(
+                    f"key must not hold collated strings inside, got {name!r} of type {type_.simpleString()}"
+                )
+
+
+def key_column(names: Sequence[str], types: Sequence[DataType]) -> tuple[Column, DataType]:
+    """Make one column of the key columns.
+
+    Equal keys, as `groupBy` sees them, are equal in it: null is a key, NaN is one key, -0.0 is 0.0, and
+    strings are equal as their collation says.
+
+    Args:
+        names: the key columns.
+        types: their Spark types.
+
+    Returns:
+        The column and its type.
+    """
+    columns = [
+        _collation_key(F.col(name)) if _is_collated(type_) else F.col(name)
+        for name, type_ in zip(names, types, strict=True)
+    ]
+    if len(names) == 1 and _is_collated(types[0]):
+        return columns[0], BinaryType()
+    if len(names) == 1 and isinstance(types[0], _DIRECT):
+        return columns[0], types[0]
+    # xxhash64 skips nulls: without the isNull columns (1, null) and (null, 1) would be one key.
+    return F.xxhash64(*(part for column in columns for part in (column, column.isNull()))), LongType()
+
+
+def pandas_columns(key: Column, type_: DataType) -> list[Column]:
+    """Split a key column into columns that survive pandas, which turns whole numbers with nulls into floats.
+
+    Args:
+        key: a column made by `key_column`.
+        type_: its type.
+
+    Returns:
+        The columns that `from_pandas` puts together again.
+    """
+    if isinstance(type_, (*_WHOLE, BooleanType)):
+        return [F.coalesce(key.cast("bigint"), F.lit(0)), key.isNull()]
+    if isinstance(type_, DateType):
+        return [F.coalesce(F.unix_date(key), F.lit(0)), key.isNull()]
+    if isinstance(type_, TimestampType):
+        return [F.coalesce(F.unix_micros(key), F.lit(0)), key.isNull()]
+    if isinstance(type_, TimestampNTZType):
+        # No function reads the microseconds of one before Spark 4.1, and pandas holds only the years 1678 to
+        # 2261.
+        return [F.coalesce(F.xxhash64(key), F.lit(0)), key.isNull()]
+    return [key]
+
+
+def from_pandas(columns: Sequence[pd.Series], type_: DataType) -> pa.Array:
+    """Put the columns of `pandas_columns` together again.
+
+    Args:
+        columns: one batch of them.
+        type_: the type that was given to `pandas_columns`.
+
+    Returns:
+        The keys, as a router takes them.
+    """
+    if len(columns) == 1:
+        arrow_type = {
+            StringType: pa.string,
+            BinaryType: pa.binary,
+            DecimalType: lambda: pa.decimal128(type_.precision, type_.scale),
+        }[type(type_)]()
+        return pa.Array.from_pandas(columns[0], type=arrow_type)
+    values, nulls = columns
+    keys = pa.array(values.to_numpy(), mask=nulls.to_numpy())
+    return keys.cast(pa.timestamp("us")) if isinstance(type_, TimestampType) else keys
+
+
+def _inner_types(type_: DataType) -> Iterator[DataType]:
+    yield type_
+    for field in getattr(type_, "fields", []):
+        yield from _inner_types(field.dataType)
+    if hasattr(type_, "elementType"):
+        yield from _inner_types(type_.elementType)
+
+
+def _is_collated(type_: DataType) -> bool:
+    # Spark 4 made collations: StringType() has none of its own.
+    return isinstance(type_, StringType) and type_ != StringType()
+
+
+def _collation_key(column: Column) -> Column:
+    # Spark's hashes see the bytes of a collated string; this expression, which has no SQL name, sees its
+    # equality.
+    jvm = SparkContext._active_spark_context._jvm
+    expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    key = jvm.org.apache.spark.sql.catalyst.expressions.CollationKey(expressions.expression(column._jc))
+    return type(column)(expressions.column(key))

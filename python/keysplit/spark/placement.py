@@ -1,0 +1,125 @@
+"""`repartition`: rows in the partition that has their worker's number."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark.arguments import check, quoted
+from keysplit.spark.routing import routed
+
+
+def repartition(
+    df: DataFrame,
+    key: str | Sequence[str],
+    *,
+    workers: int | None = None,
+    grouping: Any = "d_choices",
+    plan: Any = None,
+    mode: str = "planned",
+    worker_column: str = "worker",
+    row_id: Any = None,
+    weight: str | None = None,
+    seed: int | None = None,
+    allow_inexact: bool = False,
+) -> DataFrame:
+    """Route the rows and move each into the partition that has its worker's number.
+
+    Every row has `spark_partition_id() == worker`, with adaptive execution on or off. What groups or windows
+    by (worker, key) after it needs no further shuffle from Spark 4.1 on. A later `repartition`, `coalesce`
+    or `union` moves the rows again.
+
+    Args:
+        df: as `route`.
+        key: as `route`.
+        workers: as `route`; also the number of partitions.
+        grouping: as `route`.
+        plan: as `route`.
+        mode: as `route`.
+        worker_column: as `route`.
+        row_id: as `route`.
+        weight: as `route`.
+        seed: as `route`.
+        allow_inexact: as `route`.
+
+    Returns:
+        The rows of `df` with the worker column, in `workers` partitions.
+
+    Raises:
+        TypeError: as `route`.
+        ValueError: as `route`.
+
+    Source:
+        As `route`.
+
+    Deviations:
+        As `route`.
+
+    Example:
+        >>> placed = kss.repartition(df, "word", workers=8, mode="online")  # doctest: +SKIP
+        >>> counts = placed.groupBy("worker", "word").count()  # doctest: +SKIP
+    """
+    request = check(
+        df,
+        key,
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        mode=mode,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        allow_inexact=allow_inexact,
+    )
+    return placed(routed(request), request.worker_column, request.params.workers)
+
+
+def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
+    """Move each row of a routed DataFrame into the partition that has its worker's number."""
+    worker = F.col(quoted(worker_column))
+    if hasattr(DataFrame, "repartitionById"):  # Spark 4.1 and later
+        return df.repartitionById(workers, worker)
+    # Before, `repartition` always hashes: give it numbers whose hashes are the partitions wanted. Spark
+    # folds this into one array literal, which takes one call where a column a number would take 65,536.
+    numbers = F.split(F.lit(",".join(map(str, preimages(workers)))), ",").cast("array<int>")
+    return df.repartition(workers, numbers[worker])
+
+
+@lru_cache(maxsize=16)
+def preimages(partitions: int) -> tuple[int, ...]:
+    """Return for each partition the smallest number that `df.repartition(partitions, number)` puts there."""
+    found = np.full(partitions, -1, dtype=np.int64)
+    start, step = 0, 1 << 16
+    while (found < 0).any():
+        numbers = np.arange(start, start + step, dtype=np.int64)
+        partition, first = np.unique(partition_of(numbers, partitions), return_index=True)
+        new = found[partition] < 0
+        found[partition[new]] = numbers[first[new]]
+        start += step
+    return tuple(found.tolist())
+
+
+def partition_of(numbers: np.ndarray, partitions: int) -> np.ndarray:
+    """Return the partition, int64, into which Spark's `repartition(partitions, number)` puts each INT number.
+
+    Source:
+        Spark's HashPartitioning: the signed 32-bit MurmurHash3 of the four bytes, seed 42, modulo the
+        partitions.
+    """
+    with np.errstate(over="ignore"):
+        k = numbers.astype(np.uint32) * np.uint32(0xCC9E2D51)
+        k = _rotate(k, 15) * np.uint32(0x1B873593)
+        h = _rotate(k ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        h ^= np.uint32(4)
+        h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+        h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        h ^= h >> np.uint32(16)
+    return h.view(np.int32).astype(np.int64) % partitions
+
+
+def _rotate(x: np.ndarray, bits: int) -> np.ndarray:
+    return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))

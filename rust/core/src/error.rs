@@ -1,0 +1,21 @@
+//! The errors a caller can cause.
+
+/// What was wrong with an argument; the text names the argument, the value and the allowed range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The value is outside the allowed range.
+    #[error("{0}")]
+    Value(String),
+    /// The value is of a kind that the argument does not take.
+    #[error("{0}")]
+    Type(String),
+}
+
+impl Error {
+    pub(crate) fn value(text: impl Into<String>) -> Self {
+        Self::Value(text.into())
+    }
+}
+
+/// A result whose error is [`enum@Error`].
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,179 @@
+//! D-Choices: frequent keys to the least loaded of d candidates, d as small as balance allows, the others by two
+//! choices.
+//!
+//! ICDE 2016 paper, Algorithm 1 and section IV-A. Deviations: d is solved on a schedule (`docs/routing.md`), not for
+//! every message, which changes the balance no more than the noise and makes it 50 times cheaper; every prefix of the
+//! head is checked, where the authors' program checks the first and the last; d is at least 2 for every frequent key.
+
+use super::choices::Choices;
+use super::d_solver::solve_choices;
+use super::head::Head;
+use super::{Grouping, decode, encode};
+use crate::amount::Scale;
+use crate::error::{Error, Result};
+use crate::load::Loads;
+use crate::minimum::Sweep;
+use crate::params::Params;
+use crate::router::Batch;
+
+/// The longest that d stays as it is, in messages.
+const LONGEST: u64 = 10_000;
+
+struct DChoices {
+    choices: Choices,
+    tolerance: f64,
+    head: Head,
+    loads: Loads,
+    /// Messages so far.
+    position: u64,
+    /// The position from which the next message of a frequent key solves d anew.
+    next: u64,
+    /// d: candidates of a frequent key; all workers where it is their number.
+    count: u32,
+    /// By slot of the sketch: where the least loaded candidate was found last.
+    searches: Vec<Search>,
+}
+
+/// The search for the least loaded candidate of one frequent key.
+///
+/// Loads only grow, so it goes on where it stopped last, as long as key and d stay the same.
+#[derive(Clone)]
+struct Search {
+    candidates: Vec<u16>,
+    count: u32,
+    sweep: Sweep,
+}
+
+impl Search {
+    const NEW: Self = Self { candidates: Vec::new(), count: 0, sweep: Sweep::NEW };
+}
+
+pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
+    params.only(&["threshold", "tolerance", "sketch_capacity", "distinct"])?;
+    params.seed()?;
+    let choices = Choices::new(params)?;
+    Ok(Box::new(DChoices {
+        tolerance: params.number("tolerance", "above 0 and at most 1", |epsilon| epsilon > 0.0 && epsilon <= 1.0)?,
+        head: Head::new(params)?,
+        loads: Loads::new(choices.workers),
+        choices,
+        position: 0,
+        next: 0,
+        count: 2,
+        searches: Vec::new(),
+    }))
+}
+
+impl DChoices {
+    #[inline(always)]
+    fn choose(&mut self, scale: Scale, hash: u64, weight: u64) -> u32 {
+        let (touched, frequent) = self.head.count(scale, hash, weight);
+        if touched.fresh {
+            self.forget(touched.slot);
+        }
+        let position = self.position;
+        self.position += 1;
+        if !frequent {
+            let (first, second) = self.choices.pair(hash);
+            return self.loads.add_to_lesser(scale, first, second, weight);
+        }
+        if position >= self.next {
+            self.solve(position);
+        }
+        let worker = if self.count >= self.choices.workers {
+            self.loads.least_of_all()
+        } else {
+            self.search(hash, touched.slot)
+        };
+        self.loads.add(scale, worker, weight);
+        worker
+    }
+
+    /// Least loaded of the d candidates of the frequent key in a slot.
+    #[inline]
+    fn search(&mut self, hash: u64, slot: usize) -> u32 {
+        if self.searches.len() <= slot {
+            self.searches.resize(slot + 1, Search::NEW);
+        }
+        let search = &mut self.searches[slot];
+        if search.count != self.count {
+            search.count = self.count;
+            search.sweep = Sweep::NEW;
+            if search.candidates.len() < self.count as usize {
+                self.choices.extend(hash, &mut search.candidates, self.count as usize);
+            }
+        }
+        let candidates = &search.candidates[..self.count as usize];
+        let least = search.sweep.first_smallest_by(candidates.len(), |index| self.loads.of(candidates[index].into()));
+        candidates[least].into()
+    }
+
+    /// A slot has a new key.
+    #[inline(always)]
+    fn forget(&mut self, slot: usize) {
+        if let Some(search) = self.searches.get_mut(slot) {
+            search.count = 0;
+            search.candidates.clear();
+        }
+    }
+
+    #[cold]
+    fn solve(&mut self, position: u64) {
+        self.next = position + 1 + LONGEST.min(position / 8);
+        self.count = self.solution(&self.head);
+        for (slot, search) in self.searches.iter_mut().enumerate() {
+            if !self.head.holds(slot) {
+                *search = Search::NEW;
+            }
+        }
+    }
+
+    fn solution(&self, head: &Head) -> u32 {
+        solve_choices(&head.counts(), head.sketch.total(), self.choices.workers, self.tolerance)
+    }
+}
+
+impl Grouping for DChoices {
+    fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
+        let scale = self.loads.expect(batch.weights);
+        self.head.sketch.expect(batch.weights);
+        batch.each(
+            scale,
+            workers,
+            #[inline(always)]
+            |scale, hash, weight| self.choose(scale, hash, weight),
+        );
+    }
+
+    fn candidates(&self, hash: u64) -> Vec<u32> {
+        let (head, frequent) = self.head.after(hash);
+        if !frequent {
+            return self.choices.list(hash, 2);
+        }
+        let count = if self.position >= self.next { self.solution(&head) } else { self.count };
+        if count >= self.choices.workers {
+            (0..self.choices.workers).collect()
+        } else {
+            self.choices.list(hash, count as usize)
+        }
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.loads.numbers()
+    }
+
+    fn save(&self) -> Vec<u8> {
+        encode(&(self.position, self.next, self.count, self.loads.save(), self.head.sketch.save()))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (position, next, count, loads, sketch) = decode(state)?;
+        if !(1..=self.choices.workers.max(2)).contains(&count) {
+            return Err(Error::Value("snapshot is damaged: its number of choices does not fit its workers".to_owned()));
+        }
+        (self.position, self.next, self.count) = (position, next, count);
+        self.searches.clear();
+        self.head.sketch.restore(sketch)?;
+        self.loads.restore(loads)
+    }
+}

@@ -1,0 +1,70 @@
+//! Which keys are frequent enough for more than two candidates.
+//!
+//! ICDE 2016 paper, section III-A: the head is the set of keys whose frequency, estimated by SpaceSaving, is at least
+//! theta; theta = 1/(5n) unless given. Below it two choices are enough.
+
+use crate::amount::Scale;
+use crate::error::{Error, Result};
+use crate::params::Params;
+use crate::sketch::{SpaceSaving, Touched};
+
+/// The sketch of a source and the threshold of its head.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) sketch: SpaceSaving,
+    /// 1 / theta: with the default it is a whole number, and the test below exact.
+    inverse: f64,
+}
+
+impl Head {
+    pub(super) fn new(params: &Params) -> Result<Self> {
+        let inverse = if params.is_none("threshold")? {
+            5.0 * f64::from(params.workers()?)
+        } else {
+            1.0 / params.number("threshold", "above 0 and at most 1", |theta| theta > 0.0 && theta <= 1.0)?
+        };
+        let capacity = if params.is_none("sketch_capacity")? {
+            let capacity = (10.0 * inverse).ceil().max(1000.0);
+            if capacity > SpaceSaving::MAX_CAPACITY as f64 {
+                let least = 10.0 / SpaceSaving::MAX_CAPACITY as f64;
+                return Err(Error::Value(format!(
+                    "threshold must be in {least:.1e}..=1 when sketch_capacity is None, got {:?}",
+                    1.0 / inverse
+                )));
+            }
+            capacity as u64
+        } else {
+            params.integer("sketch_capacity", 1..=SpaceSaving::MAX_CAPACITY)?
+        };
+        Ok(Self { sketch: SpaceSaving::new(capacity)?, inverse })
+    }
+
+    /// Counts a message; the counter it touched, and whether its key is in the head now.
+    #[inline(always)]
+    pub(super) fn count(&mut self, scale: Scale, hash: u64, weight: u64) -> (Touched, bool) {
+        let touched = self.sketch.add(scale, hash, weight);
+        (touched, self.holds(touched.slot))
+    }
+
+    /// Whether the key of a slot is in the head.
+    #[inline(always)]
+    pub(super) fn holds(&self, slot: usize) -> bool {
+        self.sketch.count(slot) * self.inverse >= self.sketch.total()
+    }
+
+    /// This head after one more message of weight 1, and whether the key is in it then.
+    pub(super) fn after(&self, hash: u64) -> (Self, bool) {
+        let (sketch, touched) = self.sketch.after(hash);
+        let after = Self { sketch, inverse: self.inverse };
+        let holds = after.holds(touched.slot);
+        (after, holds)
+    }
+
+    /// Counts of the head's keys, in descending order.
+    pub(super) fn counts(&self) -> Vec<f64> {
+        let slots = 0..self.sketch.len();
+        let mut counts: Vec<f64> = slots.filter(|&slot| self.holds(slot)).map(|slot| self.sketch.count(slot)).collect();
+        counts.sort_unstable_by(|a, b| b.total_cmp(a));
+        counts
+    }
+}

@@ -1,0 +1,35 @@
+//! Skew-aware stream partitioning without Python: key hashing, sketches and the groupings.
+//!
+//! A *grouping* sends keyed messages from a source to workers. [`Router`] is one source's local view of
+//! one grouping; [`groupings::REGISTRY`] lists them. Below the door a key is a `u64` hash
+//! ([`hash::KeyHasher`]) and a worker a `u32`. What a router answers is defined to the bit in
+//! `docs/routing.md`.
+//!
+//! ```
+//! use keysplit_core::{Batch, Params, Router, hash::KeyHasher};
+//!
+//! let params = Params::new(50, 0).with("choices", 2).with("distinct", false);
+//! let mut router = Router::new("partial_key", &params, 0)?;
+//! let keys = KeyHasher::new(0);
+//! let hashes: Vec<u64> = [7, 7, 8].iter().map(|&key| keys.whole(key)).collect();
+//! let mut workers = vec![0; hashes.len()];
+//! router.route(&Batch::unit(&hashes), &mut workers)?;
+//! assert!(workers.iter().all(|&worker| worker < 50));
+//! # Ok::<(), keysplit_core::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod amount;
+mod error;
+pub mod groupings;
+pub mod hash;
+mod load;
+pub mod metrics;
+mod minimum;
+mod params;
+mod router;
+pub mod sketch;
+
+pub use error::{Error, Result};
+pub use params::{Params, Value};
+pub use router::{Batch, Router, check_weights};

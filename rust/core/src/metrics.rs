@@ -1,0 +1,75 @@
+//! How even loads are, and what the splitting of keys costs.
+
+use hashbrown::HashSet;
+
+use crate::error::{Error, Result};
+
+/// (max - mean) / sum of the loads, 0 when nothing was sent (ICDE 2016 paper, section II-C).
+pub fn imbalance(loads: &[f64]) -> Result<f64> {
+    let spread = Spread::of(loads)?;
+    Ok(spread.over(spread.max - spread.mean, spread.sum))
+}
+
+/// (max - mean) / mean of the loads, 0 when nothing was sent (FlexD's lambda).
+pub fn relative_imbalance(loads: &[f64]) -> Result<f64> {
+    let spread = Spread::of(loads)?;
+    Ok(spread.over(spread.max - spread.mean, spread.mean))
+}
+
+/// Standard deviation of the loads in per cent of their sum, 0 when nothing was sent (DKG's StdDev).
+pub fn load_stddev(loads: &[f64]) -> Result<f64> {
+    let spread = Spread::of(loads)?;
+    let squares: f64 = loads.iter().map(|load| (load - spread.mean) * (load - spread.mean)).sum();
+    Ok(100.0 * spread.over((squares / loads.len() as f64).sqrt(), spread.sum))
+}
+
+struct Spread {
+    sum: f64,
+    mean: f64,
+    max: f64,
+}
+
+impl Spread {
+    fn of(loads: &[f64]) -> Result<Self> {
+        if loads.is_empty() {
+            return Err(Error::value("loads must have a load for at least one worker, got none"));
+        }
+        if let Some(load) = loads.iter().find(|load| !(load.is_finite() && **load >= 0.0)) {
+            return Err(Error::Value(format!("loads must be finite and at least 0, got {load:?}")));
+        }
+        let sum: f64 = loads.iter().sum();
+        Ok(Self { sum, mean: sum / loads.len() as f64, max: loads.iter().copied().fold(0.0, f64::max) })
+    }
+
+    fn over(&self, difference: f64, whole: f64) -> f64 {
+        if self.sum > 0.0 { difference / whole } else { 0.0 }
+    }
+}
+
+/// Which keys have met which workers.
+#[derive(Debug, Default)]
+pub struct Replicas {
+    keys: HashSet<u64>,
+    pairs: HashSet<(u64, u32)>,
+}
+
+impl Replicas {
+    /// Notes the messages of a batch.
+    pub fn add(&mut self, hashes: &[u64], workers: &[u32]) {
+        for (&hash, &worker) in hashes.iter().zip(workers) {
+            if self.pairs.insert((hash, worker)) {
+                self.keys.insert(hash);
+            }
+        }
+    }
+
+    /// Distinct keys.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Sum over the keys of the distinct workers that each has met: the states that must be kept and merged.
+    pub fn memory(&self) -> usize {
+        self.pairs.len()
+    }
+}

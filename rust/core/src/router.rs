@@ -1,0 +1,178 @@
+//! A router: one source's local view of one grouping, with its snapshots.
+
+use serde::{Deserialize, Serialize};
+
+use crate::amount::Scale;
+use crate::error::{Error, Result};
+use crate::groupings::{Grouping, find};
+use crate::hash::vectorised;
+use crate::load::Loads;
+use crate::params::{Params, Value};
+
+/// Messages in the order in which they arrive at a source.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    /// Hash of each message's key.
+    pub hashes: &'a [u64],
+    /// Weight of each message, finite and not negative; 1 each if not given.
+    pub weights: Option<&'a [f64]>,
+    /// Seconds on the caller's clock, which never goes back.
+    pub now: Option<f64>,
+}
+
+impl<'a> Batch<'a> {
+    /// Messages of weight 1.
+    pub fn unit(hashes: &'a [u64]) -> Self {
+        Self { hashes, weights: None, now: None }
+    }
+
+    /// Chooses the worker of each message by its key hash and its weight, as an amount of the scale.
+    ///
+    /// The common case stands by itself, so that `choose`, which must be inlined, is compiled once for whole numbers
+    /// and a weight of 1 each.
+    #[inline(always)]
+    pub(crate) fn each(&self, scale: Scale, workers: &mut [u32], mut choose: impl FnMut(Scale, u64, u64) -> u32) {
+        vectorised(
+            #[inline(always)]
+            || match (scale, self.weights) {
+                (Scale::Whole, None) => {
+                    for (worker, &hash) in workers.iter_mut().zip(self.hashes) {
+                        *worker = choose(Scale::Whole, hash, 1);
+                    }
+                }
+                (scale, weights) => {
+                    for (row, (worker, &hash)) in workers.iter_mut().zip(self.hashes).enumerate() {
+                        let weight = weights.map_or(1.0, |weights| weights[row]);
+                        *worker = choose(scale, hash, scale.amount(weight));
+                    }
+                }
+            },
+        );
+    }
+
+    /// Adds the weights of messages that are on their way to `loads`.
+    pub(crate) fn sent(&self, loads: &mut Loads, workers: &[u32]) {
+        match (loads.expect(self.weights), self.weights) {
+            (Scale::Whole, None) => workers.iter().for_each(|&worker| loads.add(Scale::Whole, worker, 1)),
+            (scale, weights) => {
+                for (row, &worker) in workers.iter().enumerate() {
+                    loads.add(scale, worker, scale.amount(weights.map_or(1.0, |weights| weights[row])));
+                }
+            }
+        }
+    }
+}
+
+/// The state of one source. It never reads a clock, the environment or a shared random generator.
+pub struct Router {
+    about: About,
+    grouping: Box<dyn Grouping>,
+}
+
+/// What must agree for a snapshot to be continued, and the last time the caller told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct About {
+    grouping: String,
+    params: String,
+    source: u32,
+    now: Option<f64>,
+}
+
+const MAGIC: &[u8] = b"keysplit router 1\n";
+
+impl Router {
+    /// A router that has not routed anything.
+    pub fn new(grouping: &str, params: &Params, source: u32) -> Result<Self> {
+        let entry = find(grouping)?;
+        let about = About { grouping: entry.name.to_owned(), params: params.to_string(), source, now: None };
+        Ok(Self { about, grouping: (entry.build)(params, source)? })
+    }
+
+    /// Chooses a worker for each message. An error leaves the router as it was.
+    pub fn route(&mut self, batch: &Batch, workers: &mut [u32]) -> Result<()> {
+        if workers.len() != batch.hashes.len() {
+            return Err(Error::Value(format!(
+                "workers must have a place for each of the {} messages, got {}",
+                batch.hashes.len(),
+                workers.len()
+            )));
+        }
+        if let Some(weights) = batch.weights {
+            check_weights(weights, batch.hashes.len())?;
+        }
+        self.tell_time(batch.now)?;
+        self.grouping.route(batch, workers);
+        Ok(())
+    }
+
+    /// Moves the caller's clock on.
+    pub fn tell_time(&mut self, now: Option<f64>) -> Result<()> {
+        let Some(time) = now else { return Ok(()) };
+        let last = self.about.now.unwrap_or(f64::NEG_INFINITY);
+        if !time.is_finite() || time < last {
+            let allowed = self.about.now.map_or("finite".to_owned(), |last| format!("finite and at least {last:?}"));
+            return Err(Error::Value(format!("now must be {allowed}, got {}", Value::Number(time))));
+        }
+        self.about.now = now;
+        Ok(())
+    }
+
+    /// The workers that the next message may go to if it has this key and weight 1.
+    pub fn candidates(&self, hash: u64) -> Vec<u32> {
+        self.grouping.candidates(hash)
+    }
+
+    /// What this source has sent to each worker.
+    pub fn loads(&self) -> Vec<f64> {
+        self.grouping.loads()
+    }
+
+    /// The state as bytes; [`Router::from_snapshot`] continues from it exactly.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        // Writing plain data to memory has nothing that can fail.
+        bytes.extend(postcard::to_stdvec(&(&self.about, self.grouping.save())).unwrap_or_default());
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// A router that continues as the one of the snapshot would, made for the same grouping, parameters and source.
+    pub fn from_snapshot(grouping: &str, params: &Params, source: u32, snapshot: &[u8]) -> Result<Self> {
+        let mut router = Self::new(grouping, params, source)?;
+        let (about, state) = read(snapshot)?;
+        for (what, theirs, ours) in [
+            ("grouping", &about.grouping, &router.about.grouping),
+            ("set of parameters", &about.params, &router.about.params),
+            ("source", &about.source.to_string(), &source.to_string()),
+        ] {
+            if theirs != ours {
+                return Err(Error::Value(format!("snapshot is of another {what}: {theirs}, not {ours}")));
+            }
+        }
+        router.grouping.restore(&state)?;
+        router.about.now = about.now;
+        Ok(router)
+    }
+}
+
+fn read(snapshot: &[u8]) -> Result<(About, Vec<u8>)> {
+    let parts = snapshot.split_last_chunk::<4>().filter(|(body, sum)| crc32fast::hash(body).to_le_bytes() == **sum);
+    parts
+        .and_then(|(body, _)| body.strip_prefix(MAGIC))
+        .and_then(|body| postcard::from_bytes(body).ok())
+        .ok_or_else(|| Error::value("snapshot is damaged or not a router's"))
+}
+
+/// Checks that there is a finite weight of at least 0 for each message.
+pub fn check_weights(weights: &[f64], messages: usize) -> Result<()> {
+    if weights.len() != messages {
+        return Err(Error::Value(format!("weights must be one a key, {messages} in all, got {}", weights.len())));
+    }
+    match weights.iter().position(|weight| !(weight.is_finite() && *weight >= 0.0)) {
+        None => Ok(()),
+        Some(at) => Err(Error::Value(format!(
+            "weights must be finite and at least 0, got {} at position {at}",
+            Value::Number(weights[at])
+        ))),
+    }
+}

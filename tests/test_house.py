@@ -1,0 +1,129 @@
+"""The house: what importing brings, one version for all, and that what the documentation shows is true."""
+
+import ast
+import doctest
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import keysplit as ks
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("pyspark", "pyarrow", "pandas", "matplotlib", "plotly", "click", "rich", "jinja2", "polars")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run(code: str) -> list[str]:
+    """The words that a fresh interpreter prints for this code."""
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    return answer.stdout.split()
+
+
+def test_import_brings_nothing_heavy() -> None:
+    code = f"import sys, keysplit; print(*[name for name in {HEAVY} if name in sys.modules])"
+    assert run(code) == []
+
+
+def test_routing_lists_and_numpy_brings_nothing_heavy() -> None:
+    code = (
+        "import sys, numpy, keysplit as ks; router = ks.DChoices(workers=4).router()\n"
+        "router.route(['a', None]); router.route(numpy.arange(3)); ks.streams.zipf(1.0, 10, 10, 1)\n"
+        f"print(*[name for name in {HEAVY} if name in sys.modules])"
+    )
+    assert run(code) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "python/keysplit").rglob("*.py")),
+    ids=lambda path: str(path.relative_to(ROOT / "python")),
+)
+def test_only_the_spark_parts_import_pyspark(path: Path) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").split(".")[0])
+    allowed = path.relative_to(ROOT / "python/keysplit").parts[0] in ("spark", "demo")
+    assert allowed or "pyspark" not in imported
+
+
+def test_one_version() -> None:
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
+    assert ks.__version__ == workspace["version"]
+    assert importlib.metadata.version("keysplit") == workspace["version"]
+    assert f"\nversion: {workspace['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\n## [{workspace['version']}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_public_names_are_there() -> None:
+    assert [name for name in ks.__all__ if not hasattr(ks, name)] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_on_the_page_are_true(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ">>> " not in EXAMPLES.sub("", text), "an example that is not in a pycon block would not be run"
+    # one after another in one namespace, with the lines kept where they are for the error messages
+    blanked = list(re.sub(r"[^\n]", " ", text))
+    for block in EXAMPLES.finditer(text):
+        blanked[block.start(1) : block.end(1)] = block[1]
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    page = doctest.DocTestParser().get_doctest("".join(blanked), {}, path.name, str(path), 0)
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=flags).run(page, out=report.append)
+    assert result.failed == 0, "".join(report)
+
+
+def test_each_grouping_has_a_page_of_its_own() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    overview = (ROOT / "docs/groupings/index.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, kind in ks.GROUPINGS.items():
+        assert f"groupings/{name}.md" in navigation
+        assert f"`{kind.__name__}`" in overview
+        assert f"docs/groupings/{name}.md" in readme
+        page = (ROOT / f"docs/groupings/{name}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {name}: ")
+        for part in (
+            "**Idea.**",
+            "| Guarantee |",
+            "| Cost a message |",
+            "| Memory, ",
+            "**Use it**",
+            "**Do not use it**",
+        ):
+            assert part in page
+        for part in ("**Source.**", "**Deviations"):
+            assert part in page
+
+
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, *ROOT.glob("[A-Z]*.md")], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_links_to_files_lead_somewhere(path: Path) -> None:
+    targets = [match[1] for match in LINK.finditer(path.read_text(encoding="utf-8"))]
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (path.parent / target).exists()] == []
+
+
+def test_locks_name_packages_only() -> None:
+    locks = sorted((ROOT / "requirements").glob("*.lock"))
+    assert locks
+    for lock in locks:
+        lines = lock.read_text(encoding="utf-8").splitlines()
+        wrong = [line for line in lines if not re.fullmatch(r"#.*|[a-z0-9-]+==[^ ]+( ; .+)?", line)]
+        assert wrong == [], f"{lock.name}: an index, a link or a package that is not pinned"
+        assert not re.search(r"https?://", "".join(lines))

@@ -1,0 +1,175 @@
+"""The streams: Zipf's law, and keys from files."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+import pytest
+
+import keysplit as ks
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.8, 1.0, 1.4, 2.0])
+def test_zipf_follows_its_law(exponent: float) -> None:
+    messages = 200_000
+    keys = ks.streams.zipf(exponent, keys=1000, messages=messages, seed=4)
+    assert keys.dtype == np.int64
+    assert keys.shape == (messages,)
+    assert keys.min() >= 0
+    assert keys.max() <= 999
+    shares = np.arange(1, 1001, dtype=float) ** -exponent
+    shares /= shares.sum()
+    counts = np.bincount(keys, minlength=1000)
+    # Six standard deviations of a binomial count, for every key.
+    assert (np.abs(counts - messages * shares) <= 6 * np.sqrt(messages * shares) + 6).all()
+    if exponent >= 0.8:
+        assert counts.argmax() == 0
+
+
+def test_zipf_is_repeatable() -> None:
+    first = ks.streams.zipf(1.2, 500, 5000, 7)
+    np.testing.assert_array_equal(ks.streams.zipf(exponent=1.2, keys=500, messages=5000, seed=7), first)
+    np.testing.assert_array_equal(ks.streams.zipf(1.2, 500, 6000, 7)[:5000], first)
+    assert (ks.streams.zipf(1.2, 500, 5000, 8) != first).any()
+
+
+def test_zipf_ignores_the_global_generator() -> None:
+    np.random.seed(1)
+    first = ks.streams.zipf(1.2, 500, 100, 7)
+    np.random.seed(2)
+    np.testing.assert_array_equal(ks.streams.zipf(1.2, 500, 100, 7), first)
+
+
+def test_zipf_of_little() -> None:
+    assert ks.streams.zipf(1.0, 10, 0, 0).tolist() == []
+    assert ks.streams.zipf(1.0, 1, 5, 0).tolist() == [0] * 5
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "exception"),
+    [
+        ("exponent", -0.1, ValueError),
+        ("exponent", float("nan"), ValueError),
+        ("exponent", float("inf"), ValueError),
+        ("exponent", "1", TypeError),
+        ("exponent", None, TypeError),
+        ("keys", 0, ValueError),
+        ("keys", -5, ValueError),
+        ("keys", 1.5, TypeError),
+        ("keys", "10", TypeError),
+        ("messages", -1, ValueError),
+        ("messages", 2.5, TypeError),
+        ("seed", -1, ValueError),
+        ("seed", None, TypeError),
+    ],
+)
+def test_wrong_arguments_are_named(argument: str, value: Any, exception: type[Exception]) -> None:
+    arguments = {"exponent": 1.0, "keys": 10, "messages": 10, "seed": 0, argument: value}
+    with pytest.raises(exception) as error:
+        ks.streams.zipf(**arguments)
+    message = str(error.value)
+    assert message.startswith(f"{argument} must be ")
+    assert message.endswith(f", got {value!r}")
+    assert "\n" not in message
+
+
+# Files
+
+TABLE = pa.table({"number": [3, 1, 3, None], "word": ["b", "a", None, "b"], "share": [0.5, 1.5, 2.5, 3.5]})
+
+
+def test_parquet(tmp_path: Path) -> None:
+    file = tmp_path / "stream.parquet"
+    parquet.write_table(TABLE, file, row_group_size=2)
+    assert ks.streams.read(file, key="word").to_pylist() == ["b", "a", None, "b"]
+    numbers = ks.streams.read(str(file), key="number")
+    assert numbers.to_pylist() == [3, 1, 3, None]
+    assert ks.hash_keys(numbers).tolist() == ks.hash_keys([3, 1, 3, None]).tolist()
+
+
+@pytest.mark.parametrize("name", ["stream.csv", "stream.csv.gz", "STREAM.CSV"])
+def test_csv(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    rows = b"number,word\n3,b\n1,a\n3,b\n"
+    with pa.output_stream(file, compression="gzip" if name.endswith("gz") else None) as out:
+        out.write(rows)
+    assert ks.streams.read(file, key="number").to_pylist() == [3, 1, 3]
+    assert ks.streams.read(file, key="word").to_pylist() == ["b", "a", "b"]
+
+
+def test_csv_with_commas_and_spaces_in_its_keys(tmp_path: Path) -> None:
+    file = tmp_path / "stream.csv"
+    csv.write_csv(pa.table({"a key": ["x, y", 'with "quotes"', "z"], "n": [1, 2, 3]}), file)
+    assert ks.streams.read(file, key="a key").to_pylist() == ["x, y", 'with "quotes"', "z"]
+
+
+def test_text(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("to be\tor  not\n\nto be żółć\n", encoding="utf-8")
+    assert ks.streams.read(file).to_pylist() == ["to", "be", "or", "not", "to", "be", "żółć"]
+    file.write_text("", encoding="utf-8")
+    assert ks.streams.read(file).to_pylist() == []
+
+
+def test_files_can_be_routed(tmp_path: Path) -> None:
+    file = tmp_path / "stream.parquet"
+    parquet.write_table(TABLE, file)
+    keys = ks.streams.read(file, key="word")
+    answer = ks.KeyGrouping(workers=5).router().route(keys)
+    np.testing.assert_array_equal(answer, ks.KeyGrouping(workers=5).router().route(["b", "a", None, "b"]))
+
+
+def refused(exception: type[Exception], *arguments: Any, **keywords: Any) -> str:
+    with pytest.raises(exception) as error:
+        ks.streams.read(*arguments, **keywords)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    assert "nowhere.parquet" in refused(FileNotFoundError, tmp_path / "nowhere.parquet", key="word")
+    assert tmp_path.name in refused(FileNotFoundError, tmp_path, key="word")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_missing_column(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"stream.{suffix}"
+    write = parquet.write_table if suffix == "parquet" else csv.write_csv
+    write(TABLE, file)
+    message = refused(ValueError, file, key="wrod")
+    assert "wrod" in message
+    assert "number, word, share" in message
+    assert "None" in refused(ValueError, file)
+
+
+def test_a_column_of_a_text(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("to be", encoding="utf-8")
+    assert "key" in refused(ValueError, file, key="word")
+
+
+@pytest.mark.parametrize("name", ["broken.parquet", "broken.csv", "broken.csv.gz", "broken.txt"])
+def test_broken_files(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"word,number\na,1\nb\n" if name.endswith("csv") else b"\xff\xfe\x00not what it says")
+    key = None if name.endswith("txt") else "word"
+    assert name in refused(ValueError, file, key=key)
+
+
+@pytest.mark.parametrize("name", ["empty.parquet", "empty.csv"])
+def test_empty_files(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.touch()
+    refused(ValueError, file, key="word")
+
+
+def test_float_columns_are_read_and_refused_by_routers(tmp_path: Path) -> None:
+    file = tmp_path / "stream.parquet"
+    parquet.write_table(TABLE, file)
+    keys = ks.streams.read(file, key="share")
+    with pytest.raises(TypeError, match="float"):
+        ks.KeyGrouping(workers=5).router().route(keys)
