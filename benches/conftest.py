@@ -52,7 +52,7 @@ def measure(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Any
         exponent: float,
         door: str,
         messages: int = MESSAGES,
-        rounds: int = 9,
+        rounds: int = 15,
     ) -> Any:
         times = []
 

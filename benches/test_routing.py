@@ -98,7 +98,7 @@ def test_plain_python(measure: Callable[..., Any], name: str, exponent: float) -
         exponent=exponent,
         door="pure Python",
         messages=PURE,
-        rounds=3,
+        rounds=5,
     )
     ours = ks.metrics.imbalance(np.bincount(params.router().route(keys), minlength=WORKERS))
     plain = ks.metrics.imbalance(np.bincount(chosen, minlength=WORKERS))

@@ -102,7 +102,11 @@ def test_bad_usage_is_one_line_and_exit_code_2(arguments, text):
         ("good.parquet", ["--key", "colour"], ["columns word, size, weight", "'colour'"]),
         ("good.parquet", [], ["columns word, size, weight", "None"]),
         ("good.csv", ["--key", "colour"], ["columns word, size", "'colour'"]),
-        ("good.csv", ["--key", "word", "--value", "no"], ["value column", "columns word, size", "'no'"]),
+        (
+            "good.csv",
+            ["--key", "word", "--value", "no"],
+            ["value must be one of", "word, size", "'no'"],
+        ),
         ("good.parquet", ["--key", "word", "--value", "weight"], ["value must be", "weight of type double"]),
         ("good.parquet", ["--key", "weight"], ["float"]),
         ("no_rows.parquet", ["--key", "word"], ["at least one row", "no_rows.parquet"]),

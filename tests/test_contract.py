@@ -472,3 +472,28 @@ def test_equal_parameters_share_snapshots() -> None:
     far = [ks.KeyGrouping(workers=5, seed=2**64 - last) for last in (1, 2)]
     with pytest.raises(ValueError, match="another set of parameters"):
         far[1].router(snapshot=far[0].router().snapshot())
+
+
+def test_infinite_loads_are_restored() -> None:
+    router = ks.KeyGrouping(workers=2).router()
+    router.route([1, 1], weights=[1.7e308] * 2)
+    assert ks.KeyGrouping(workers=2).router(snapshot=router.snapshot()).loads.max() == np.inf
+
+
+def test_numbers_of_numpy_become_pythons() -> None:
+    numpys = ks.DChoices(workers=np.int32(9), threshold=np.float64(0.25), distinct=np.True_)
+    assert repr(numpys) == repr(ks.DChoices(workers=9, threshold=0.25, distinct=True))
+    assert eval(repr(numpys), vars(ks)) == numpys
+
+
+def test_what_groupings_share_is_no_grouping() -> None:
+    with pytest.raises(TypeError, match="use a class in GROUPINGS"):
+        ks.Grouping(workers=2)
+    with pytest.raises(TypeError, match="grouping must be a name, got"):
+        ks.grouping(["key"], workers=2)  # type: ignore[arg-type]
+
+
+def test_a_threshold_too_small_for_a_sketch() -> None:
+    with pytest.raises(ValueError, match=r"threshold must be in 3.725290298461914e-8..=1 when"):
+        ks.WChoices(workers=2, threshold=1e-9)
+    assert ks.WChoices(workers=2, threshold=1e-9, sketch_capacity=10).threshold == 1e-9

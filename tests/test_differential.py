@@ -177,6 +177,7 @@ LONG = {
     "loose": {"workers": 100, "seed": 5, "tolerance": 1e-2},
     "distinct": {"workers": 30, "seed": 6, "distinct": True},
     "many choices": {"workers": 40, "seed": 7, "choices": 5},
+    "many distinct choices": {"workers": 300, "seed": 8, "choices": 100, "distinct": True},
 }
 
 
@@ -236,6 +237,36 @@ def test_long_weighted_stream(name: str) -> None:
         ]
         np.testing.assert_array_equal(router.route(part, weights=weights), expected)
         np.testing.assert_array_equal(router.loads, model.loads)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("fraction", [0.0, 0.5])
+def test_sums_beyond_two_to_the_53(name: str, fraction: float) -> None:
+    """Sums are those of doubles in the order of the messages, wherever the stream is cut."""
+    keys = zipf(1.2, 50, 2000, seed=13)
+    weights = np.random.default_rng(14).integers(2**43, 2**45, len(keys)).astype(float)
+    weights[1500] += fraction
+    for params in ({"workers": 1}, {"workers": 6, "seed": 15}):
+        model = MODELS[name](**params)
+        expected = [model.route(key, weight) for key, weight in zip(keys.tolist(), weights, strict=True)]
+        assert sum(model.loads) > 2**53
+        for cuts in ([], [1000], [1, 400, 1501]):
+            router = ks.grouping(name, **params).router()
+            parts = zip(np.split(keys, cuts), np.split(weights, cuts), strict=True)
+            answer = [router.route(part, weights=weight) for part, weight in parts]
+            assert np.concatenate(answer).tolist() == expected
+            assert router.loads.tolist() == model.loads
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("weights", [[1, 2**53], [2**53, 1], [2**53 - 1, 1, 1], [2**52, 2**52, 3]])
+def test_sums_at_two_to_the_53(name: str, weights: list[int]) -> None:
+    model = MODELS[name](workers=1)
+    router = ks.grouping(name, workers=1).router()
+    for weight in weights:
+        assert router.route(["a"], weights=[weight]) == [model.route("a", weight)]
+        assert router.loads.tolist() == model.loads
+        router = ks.grouping(name, workers=1).router(snapshot=router.snapshot())
 
 
 def zipf(exponent: float, keys: int, messages: int, seed: int) -> np.ndarray:

@@ -266,6 +266,12 @@ def test_booleans_of_arrow() -> None:
 
 def test_nulls_of_arrow() -> None:
     check(pa.nulls(5), [None] * 5)
+    check(pa.chunked_array([pa.nulls(2), pa.nulls(3)]), [None] * 5)
+
+
+def test_nulls_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    check(polars.Series([None] * 5), [None] * 5)
     check(pa.nulls(5)[2:], [None] * 3)
     check([None, None], [None, None])
 
@@ -491,7 +497,7 @@ def test_floats_are_refused_with_advice(keys: Callable[[], Any]) -> None:
         [{"a": 1}],
         [1 + 2j],
     ],
-    ids=repr,
+    ids=lambda keys: type(keys).__name__,
 )
 def test_other_objects_are_refused(keys: Any) -> None:
     for door in doors():

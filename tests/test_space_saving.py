@@ -262,3 +262,32 @@ def test_broken_bytes_are_refused() -> None:
         ks.SpaceSaving.from_bytes("text")
     with pytest.raises(ValueError, match=r"data|bytes|sketch"):
         ks.SpaceSaving.from_bytes(ks.DChoices(workers=3).router().snapshot())
+
+
+def test_totals_double_without_end() -> None:
+    sketch = ks.SpaceSaving(4)
+    sketch.update(list("aaabb"))
+    for _ in range(70):
+        sketch.merge(sketch)
+    assert sketch.total == 5 * 2.0**70
+    assert sketch.top(2) == [("a", 3 * 2.0**70, 0), ("b", 2 * 2.0**70, 0)]
+    assert ks.SpaceSaving.from_bytes(sketch.to_bytes()).total == sketch.total
+
+
+def test_many_whole_weights_do_not_wrap() -> None:
+    sketch = ks.SpaceSaving(4)
+    for _ in range(3):
+        sketch.update(["a"] * 1000, weights=np.full(1000, 2.0**52))
+    assert sketch.estimate("a") == (3000 * 2.0**52, 0)
+
+
+def test_a_sketch_of_infinite_counts_is_restored() -> None:
+    sketch = ks.SpaceSaving(4)
+    sketch.update(["a"] * 3, weights=[1e308] * 3)
+    assert ks.SpaceSaving.from_bytes(sketch.to_bytes()).top(1) == [("a", float("inf"), 0.0)]
+
+
+def test_keys_of_many_chunks_are_kept() -> None:
+    sketch = ks.SpaceSaving(100)
+    sketch.update(pa.chunked_array([[], ["a", "b"], [], ["c"], ["d", "e"], []], pa.string()))
+    assert [key for key, *_ in sketch.top(10)] == ["a", "b", "c", "d", "e"]

@@ -8,8 +8,9 @@ makes them, pickle, and are checked when they are made.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from operator import index
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
+
+import numpy as np
 
 from keysplit import _core
 
@@ -35,12 +36,14 @@ class Grouping:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check every parameter, and make NumPy's integers Python's."""
+        """Check every parameter, and make NumPy's numbers Python's."""
+        if not hasattr(self, "name"):
+            raise TypeError(f"{type(self).__name__} is only what groupings share: use a class in GROUPINGS")
         parameters = self._parameters()
         _core.check(self.name, parameters)
         for name, value in parameters.items():
-            if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-                object.__setattr__(self, name, index(value))
+            if isinstance(value, np.generic):
+                object.__setattr__(self, name, value.item())
 
     def _parameters(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -117,8 +120,9 @@ class KeyGrouping(Grouping):
 class PartialKeyGrouping(Grouping):
     """Partial key grouping (PKG) and Greedy-d: the least loaded of a key's first ``choices`` candidates.
 
-    Guarantees: at most ``choices`` workers a key. With two choices the imbalance stays bounded while no key
-    has more than about 2/n of the messages; above that the two workers of the hottest key drown.
+    Guarantees: at most ``choices`` workers a key. With two choices the imbalance stays bounded, with high
+    probability, while no key has more than 1/(5n) of the messages; above 2/n the two workers of the hottest
+    key drown.
 
     Args:
         workers: Number of workers, 1 to 65,536.
@@ -205,9 +209,10 @@ class RoundRobinHead(_HeadGrouping):
 class DChoices(_HeadGrouping):
     """D-Choices: frequent keys to the least loaded of d candidates, d as small as balance allows.
 
-    Guarantees: at most d workers for a key that is frequent, two for one that never was; d is the smallest
-    number for which no set of frequent keys must overload the workers it may go to by more than ``tolerance``
-    of all messages (a necessary condition, close to what is needed). All workers where no smaller d does.
+    Guarantees: at most d workers at a time for a key that is frequent, two for one that never was; d is the
+    smallest number for which no set of frequent keys must overload the workers it may go to by more than
+    ``tolerance`` of all messages (a necessary condition, close to what is needed). All workers where no
+    smaller d does.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
@@ -239,8 +244,8 @@ class DChoices(_HeadGrouping):
 class WChoices(_HeadGrouping):
     """W-Choices: frequent keys to the least loaded of all workers, the others to the lesser of two.
 
-    Guarantees: the least imbalance of its family, a few messages, whatever the skew; a key that was never
-    frequent is on at most two workers.
+    Guarantees: a key that was never frequent is on at most two workers. On the papers' streams the imbalance
+    is the least of its family: a few messages, whatever the skew.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
@@ -297,6 +302,8 @@ def grouping(name: str, *, workers: int, **parameters: Any) -> Grouping:
         >>> ks.grouping("partial_key", workers=8, choices=3)
         PartialKeyGrouping(workers=8, seed=0, choices=3, distinct=False)
     """
+    if not isinstance(name, str):
+        raise TypeError(f"grouping must be a name, got {name!r}")
     if name not in GROUPINGS:
         raise ValueError(f"grouping must be one of {', '.join(GROUPINGS)}, got {name!r}")
     return GROUPINGS[name](workers=workers, **parameters)

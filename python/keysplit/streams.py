@@ -70,7 +70,8 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
     Args:
         path: A file ending in ``.parquet``, ``.csv`` (also compressed, e.g. ``.csv.gz``), or any other name
             for text in UTF-8, where every word is a key.
-        key: The column that holds the keys; only it is read. Not for text.
+        key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type that
+            its values look like: ``007`` and ``7`` are one key.
 
     Returns:
         The keys as a pyarrow ChunkedArray, which routers take as it is.

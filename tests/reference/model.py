@@ -21,7 +21,7 @@ class Model(ABC):
 
     def __init__(self, *, workers: int, seed: int = 0, source: int = 0) -> None:
         self.workers, self.seed, self.source = workers, seed, source
-        self.loads: list[float] = [0] * workers
+        self.loads = [0.0] * workers
         self.position = 0
 
     @abstractmethod

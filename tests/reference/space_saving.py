@@ -9,7 +9,7 @@ class SpaceSaving:
         self.keys: list[Any] = []
         self.counts: list[float] = []
         self.errors: list[float] = []
-        self.total: float = 0
+        self.total = 0.0
 
     def update(self, key: Any, weight: float = 1) -> None:
         self.total += weight
@@ -17,8 +17,8 @@ class SpaceSaving:
             self.counts[self.keys.index(key)] += weight
         elif len(self.keys) < self.capacity:
             self.keys.append(key)
-            self.counts.append(weight)
-            self.errors.append(0)
+            self.counts.append(float(weight))
+            self.errors.append(0.0)
         else:
             smallest = min(self.counts)
             slot = self.counts.index(smallest)
@@ -28,7 +28,7 @@ class SpaceSaving:
 
     def floor(self) -> float:
         """The most that a key without a counter can have."""
-        return min(self.counts) if len(self.keys) == self.capacity else 0
+        return min(self.counts) if len(self.keys) == self.capacity else 0.0
 
     def estimate(self, key: Any) -> tuple[float, float]:
         if key in self.keys:

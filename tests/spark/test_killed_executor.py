@@ -26,7 +26,7 @@ def test_a_killed_executor_loses_and_doubles_nothing(tmp_path, options):
     found = json.loads(run.stdout.splitlines()[-1])
     assert found.pop("killed")
     assert found.pop("tasks run again") >= 1 + len(options)
-    assert (found.pop("copies") > 0) == bool(options)
+    assert found.pop("copies") >= len(options)
     assert found == {
         "rows": ROWS,
         "distinct rows": ROWS,

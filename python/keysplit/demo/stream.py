@@ -116,7 +116,7 @@ def read(path: Path, *, key: str | None = None, value: str | None = None, rows: 
         try:
             columns[value] = streams.read(path, value)
         except ValueError as error:
-            raise ValueError(f"value column: {error}") from error
+            raise ValueError(str(error).replace("key must", "value must", 1)) from error
     return _stream(f"rows of {path.name}", pa.table(columns), key or "word", value, rows, {})
 
 

@@ -109,10 +109,13 @@ def _params(grouping: Any, workers: int | None, seed: int | None) -> Any:
 def _column_type(df: DataFrame, argument: str, name: str) -> DataType:
     if not isinstance(name, str):
         raise TypeError(f"{argument} must be a column name, got {type(name).__name__}")
-    try:
-        fields = df.select(name).schema.fields
-    except AnalysisException:
-        fields = []
+    fields = []
+    # Spark writes to its log when it does not know a name: one that no column begins is not shown to it.
+    if any(name.replace("`", "").lower().startswith(column.lower()) for column in df.columns):
+        try:
+            fields = df.select(name).schema.fields
+        except AnalysisException:
+            fields = []
     if len(fields) != 1:
         raise ValueError(
             f"{argument} must name one column of the DataFrame, got {name!r}; it has {df.columns}"

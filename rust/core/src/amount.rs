@@ -1,7 +1,8 @@
 //! Sums of weights as 64 bits that compare like the numbers they stand for.
 //!
-//! As long as all weights are whole numbers a sum is an integer; the first weight with a fraction turns all sums into
-//! doubles. Bits of doubles that are not negative are in the order of the numbers, so whatever only compares (the least
+//! A sum is an integer as long as all weights are whole numbers and their sum stays below 2^53; before the first batch
+//! that breaks this, all sums become doubles. Up to 2^53 doubles are just as exact, so it does not matter where a stream
+//! is cut. Bits of doubles that are not negative are in the order of the numbers, so whatever only compares (the least
 //! loaded worker, the smallest counter) works on the bits and never asks which of the two they are. Integers are worth
 //! it: adding doubles makes Greedy-2 several times slower.
 
@@ -17,14 +18,22 @@ pub(crate) enum Scale {
     Fractional,
 }
 
-/// The largest weight that keeps sums whole: 2^23 of them still fit.
-const LARGEST_WHOLE: f64 = (1u64 << 40) as f64;
+/// Below this every whole number is a double. A sum of doubles that should exceed it is not rounded to less.
+const EXACT_BELOW: f64 = (1u64 << 53) as f64;
 
 impl Scale {
-    /// The scale that holds all of these weights.
-    pub(crate) fn fit(weights: &[f64]) -> Self {
-        let whole = |&weight: &f64| weight.fract() == 0.0 && weight <= LARGEST_WHOLE;
-        if weights.iter().all(whole) { Self::Whole } else { Self::Fractional }
+    /// The scale for sums of `total` so far and of a batch of messages, of weight 1 if no weights are given.
+    pub(crate) fn with_batch(self, total: u64, messages: usize, weights: Option<&[f64]>) -> Self {
+        let whole = match weights {
+            None => true,
+            Some(weights) => weights.iter().all(|weight| weight.fract() == 0.0),
+        };
+        if whole { self.with_sum(total, batch_sum(messages, weights)) } else { Self::Fractional }
+    }
+
+    /// The scale for sums of `total` so far and of a number.
+    pub(crate) fn with_sum(self, total: u64, number: f64) -> Self {
+        if self.number(total) + number < EXACT_BELOW { self } else { Self::Fractional }
     }
 
     /// The bits of a number.
@@ -69,6 +78,14 @@ impl Scale {
 
     /// Whether every amount is a number that sums of weights can reach.
     pub(crate) fn holds(self, amounts: &[u64]) -> bool {
-        self == Self::Whole || amounts.iter().all(|&bits| f64::from_bits(bits).is_finite() && bits >> 63 == 0)
+        match self {
+            Self::Whole => amounts.iter().all(|&amount| amount < EXACT_BELOW as u64),
+            Self::Fractional => amounts.iter().all(|&bits| f64::from_bits(bits) >= 0.0 && bits >> 63 == 0),
+        }
     }
+}
+
+/// The sum of a batch of messages, of weight 1 if no weights are given.
+pub(crate) fn batch_sum(messages: usize, weights: Option<&[f64]>) -> f64 {
+    weights.map_or(messages as f64, |weights| weights.iter().sum())
 }

@@ -31,5 +31,5 @@ mod router;
 pub mod sketch;
 
 pub use error::{Error, Result};
-pub use params::{Params, Value};
+pub use params::{MAX_WORKERS, Params, Value};
 pub use router::{Batch, Router, check_weights};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::amount::Scale;
+use crate::amount::{Scale, batch_sum};
 use crate::error::{Error, Result};
 use crate::minimum::Minimum;
 
@@ -10,29 +10,30 @@ use crate::minimum::Minimum;
 #[derive(Debug, Clone)]
 pub(crate) struct Loads {
     scale: Scale,
+    total: u64,
     amounts: Vec<u64>,
     least: Minimum,
 }
 
 /// What [`Loads::restore`] needs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SavedLoads(Scale, Vec<u64>);
+pub(crate) struct SavedLoads(Scale, u64, Vec<u64>);
 
 impl Loads {
     pub(crate) fn new(workers: u32) -> Self {
-        Self { scale: Scale::Whole, amounts: vec![0; workers as usize], least: Minimum::default() }
+        Self { scale: Scale::Whole, total: 0, amounts: vec![0; workers as usize], least: Minimum::default() }
     }
 
     pub(crate) fn save(&self) -> SavedLoads {
-        SavedLoads(self.scale, self.amounts.clone())
+        SavedLoads(self.scale, self.total, self.amounts.clone())
     }
 
     /// Continues from saved loads of as many workers.
-    pub(crate) fn restore(&mut self, SavedLoads(scale, amounts): SavedLoads) -> Result<()> {
-        if amounts.len() != self.amounts.len() || !scale.holds(&amounts) {
+    pub(crate) fn restore(&mut self, SavedLoads(scale, total, amounts): SavedLoads) -> Result<()> {
+        if amounts.len() != self.amounts.len() || !scale.holds(&amounts) || !scale.holds(&[total]) {
             return Err(Error::value("snapshot is damaged: its loads do not fit its workers"));
         }
-        *self = Self { scale, amounts, least: Minimum::default() };
+        *self = Self { scale, total, amounts, least: Minimum::default() };
         Ok(())
     }
 
@@ -41,16 +42,18 @@ impl Loads {
         self.scale.numbers(&self.amounts)
     }
 
-    /// Prepares for the weights of a batch; what is added from here on is of the scale that it returns.
-    pub(crate) fn expect(&mut self, weights: Option<&[f64]>) -> Scale {
-        if let Some(weights) = weights {
+    /// Prepares for a batch; what is added from here on is of the scale that it returns.
+    pub(crate) fn expect(&mut self, messages: usize, weights: Option<&[f64]>) -> Scale {
+        if weights.is_some() {
             self.least.expect_uneven_steps();
-            if self.scale == Scale::Whole && Scale::fit(weights) == Scale::Fractional {
-                self.scale.into_fractional(&mut self.amounts);
-                self.scale = Scale::Fractional;
-                self.least.forget();
-            }
         }
+        if self.scale == Scale::Whole && self.scale.with_batch(self.total, messages, weights) == Scale::Fractional {
+            self.scale.into_fractional(&mut self.amounts);
+            self.scale.into_fractional(std::slice::from_mut(&mut self.total));
+            self.scale = Scale::Fractional;
+            self.least.forget();
+        }
+        self.total = self.scale.sum(self.total, self.scale.amount(batch_sum(messages, weights)));
         self.scale
     }
 

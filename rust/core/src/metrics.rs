@@ -38,6 +38,9 @@ impl Spread {
             return Err(Error::Value(format!("loads must be finite and at least 0, got {load:?}")));
         }
         let sum: f64 = loads.iter().sum();
+        if !sum.is_finite() {
+            return Err(Error::value("loads must have a finite sum, got inf"));
+        }
         Ok(Self { sum, mean: sum / loads.len() as f64, max: loads.iter().copied().fold(0.0, f64::max) })
     }
 

@@ -6,6 +6,8 @@
 //! weight 1 that is a step a message or less. Uneven weights leave hardly two values on a level; for
 //! them [`Minimum`] keeps a tournament tree. Both name the same value: the first of the smallest.
 
+use wide::u64x8;
+
 /// Values looked at in one go.
 const WINDOW: usize = 64;
 
@@ -39,6 +41,7 @@ impl Sweep {
     }
 
     /// Looks at the next window, or at the first of the next level.
+    #[inline(always)]
     fn look_on(&mut self, values: &[u64]) {
         self.start += WINDOW;
         if self.start >= values.len() {
@@ -46,12 +49,13 @@ impl Sweep {
             self.level = smallest(values);
         }
         let window = &values[self.start..values.len().min(self.start + WINDOW)];
-        for (part, values) in window.chunks(LANES).enumerate() {
-            let mut found = 0u64;
-            for (lane, &value) in values.iter().enumerate() {
-                found |= u64::from(value == self.level) << lane;
-            }
-            self.seen |= found << (part * LANES);
+        let (parts, rest) = window.as_chunks::<LANES>();
+        for (part, values) in parts.iter().enumerate() {
+            let found = u64x8::new(*values).simd_eq(u64x8::splat(self.level)).to_bitmask();
+            self.seen |= u64::from(found) << (part * LANES);
+        }
+        for (lane, &value) in rest.iter().enumerate() {
+            self.seen |= u64::from(value == self.level) << (parts.len() * LANES + lane);
         }
     }
 
@@ -85,6 +89,7 @@ const STEPS: usize = 8;
 
 const LANES: usize = 8;
 
+#[inline(always)]
 fn smallest(values: &[u64]) -> u64 {
     values.iter().copied().fold(u64::MAX, u64::min)
 }
@@ -124,7 +129,7 @@ impl Minimum {
 
     /// Index of the first smallest value. There is at least one, and their number has not changed since the
     /// first search.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first_smallest(&mut self, values: &[u64]) -> usize {
         if self.uneven {
             self.tree.get_or_insert_with(|| Tournament::new(values)).winner()

@@ -149,9 +149,9 @@ impl Params {
 
 impl Display for Params {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // 1 and 1.0 are equal; beyond 2^53 a double would make different integers equal.
+        // 1 and 1.0 are equal.
         let equal = |value: &Value| match value {
-            Value::Integer(value) if value.unsigned_abs() <= 1 << 53 => Value::Number(*value as f64),
+            Value::Number(number) if number.fract() == 0.0 => Value::Integer(*number as i128),
             other => other.clone(),
         };
         let pairs: Vec<String> = self.0.iter().map(|(name, value)| format!("{name}={}", equal(value))).collect();

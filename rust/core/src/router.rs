@@ -52,7 +52,7 @@ impl<'a> Batch<'a> {
 
     /// Adds the weights of messages that are on their way to `loads`.
     pub(crate) fn sent(&self, loads: &mut Loads, workers: &[u32]) {
-        match (loads.expect(self.weights), self.weights) {
+        match (loads.expect(self.hashes.len(), self.weights), self.weights) {
             (Scale::Whole, None) => workers.iter().for_each(|&worker| loads.add(Scale::Whole, worker, 1)),
             (scale, weights) => {
                 for (row, &worker) in workers.iter().enumerate() {

@@ -41,7 +41,8 @@ enum Column {
 /// The keys themselves, for those who keep some of them.
 pub(crate) enum Originals {
     Listed(Vec<Key<'static>>),
-    Chunks(Arc<[arrow::Chunk]>),
+    /// Chunks, and for each the position behind its last key.
+    Chunks(Arc<[arrow::Chunk]>, Vec<usize>),
 }
 
 /// What an object that holds keys turned out to be.
@@ -109,7 +110,15 @@ impl Keys {
             Found::Chunks(chunks) => chunks.into(),
             Found::Integers(array) => [numpy::copied(&array, hasher)?].into(),
         };
-        Ok((Self::of_chunks(chunks.clone()), Originals::Chunks(chunks)))
+        let mut end = 0;
+        let ends = chunks
+            .iter()
+            .map(|chunk| {
+                end += chunk.len();
+                end
+            })
+            .collect();
+        Ok((Self::of_chunks(chunks.clone()), Originals::Chunks(chunks, ends)))
     }
 
     fn of_hashes(hashes: Vec<u64>) -> Self {
@@ -177,17 +186,13 @@ impl Keys {
 
 impl Originals {
     /// The key at a position of the column.
-    pub(crate) fn key(&self, mut at: usize) -> Key<'static> {
+    pub(crate) fn key(&self, at: usize) -> Key<'static> {
         match self {
             Self::Listed(keys) => keys[at].clone(),
-            Self::Chunks(chunks) => {
-                for chunk in chunks.iter() {
-                    if at < chunk.len() {
-                        return chunk.key(at).into_owned();
-                    }
-                    at -= chunk.len();
-                }
-                Key::Null
+            Self::Chunks(chunks, ends) => {
+                let number = ends.partition_point(|&end| end <= at);
+                let start = ends[number] - chunks[number].len();
+                chunks[number].key(at - start).into_owned()
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use keysplit_core::groupings::REGISTRY;
-use keysplit_core::{Error, Params, Value};
+use keysplit_core::{Error, MAX_WORKERS, Params, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyString};
@@ -140,7 +140,7 @@ pub(crate) fn solve_choices(
     tolerance: f64,
 ) -> PyResult<u32> {
     let counts = numbers("head_counts", head_counts, Numbers::Any)?;
-    let workers = integer("workers", workers, 1..=65_536)?;
+    let workers = integer("workers", workers, 1..=MAX_WORKERS)?;
     let refuse = |text: String| Err(PyValueError::new_err(text));
     if let Some(count) = counts.iter().find(|count| !(count.is_finite() && **count > 0.0)) {
         return refuse(format!("head_counts must be finite and above 0, got {count:?}"));

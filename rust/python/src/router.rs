@@ -77,13 +77,19 @@ impl Router {
         name: String,
         params: &Bound<'_, PyDict>,
         source: &Bound<'_, PyAny>,
-        snapshot: Option<&Bound<'_, PyBytes>>,
+        snapshot: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let source = integer("source", source, 0..=u32::MAX.into())? as u32;
         let checked = self::params(params)?;
         let router = match snapshot {
             None => CoreRouter::new(&name, &checked, source),
-            Some(bytes) => CoreRouter::from_snapshot(&name, &checked, source, bytes.as_bytes()),
+            Some(bytes) => {
+                let Ok(bytes) = bytes.cast::<PyBytes>() else {
+                    let text = format!("snapshot must be bytes, got {}", bytes.get_type().name()?);
+                    return Err(PyTypeError::new_err(text));
+                };
+                CoreRouter::from_snapshot(&name, &checked, source, bytes.as_bytes())
+            }
         };
         let router = router.map_err(raised)?;
         let seed = params.get_item("seed")?.map_or(Ok(0), |seed| integer("seed", &seed, 0..=u64::MAX))?;
@@ -230,11 +236,11 @@ impl Router {
         }
         if let Some(given) = service_time_s {
             let times = match given.extract::<f64>() {
-                Ok(time) => vec![time],
+                Ok(time) => vec![time; self.workers],
                 Err(error) if !error.is_instance_of::<PyTypeError>(py) => return Err(error),
                 Err(_) => numbers("service_time_s", given, Numbers::Any)?,
             };
-            if times.len() != 1 && times.len() != self.workers {
+            if times.len() != self.workers {
                 let text = format!("service_time_s must be one number or one a worker, got {}", times.len());
                 return Err(PyValueError::new_err(text));
             }

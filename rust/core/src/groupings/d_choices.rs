@@ -135,8 +135,8 @@ impl DChoices {
 
 impl Grouping for DChoices {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.loads.expect(batch.weights);
-        self.head.sketch.expect(batch.weights);
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        self.head.sketch.expect(batch.hashes.len(), batch.weights);
         batch.each(
             scale,
             workers,

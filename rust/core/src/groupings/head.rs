@@ -28,7 +28,7 @@ impl Head {
             if capacity > SpaceSaving::MAX_CAPACITY as f64 {
                 let least = 10.0 / SpaceSaving::MAX_CAPACITY as f64;
                 return Err(Error::Value(format!(
-                    "threshold must be in {least:.1e}..=1 when sketch_capacity is None, got {:?}",
+                    "threshold must be in {least:?}..=1 when sketch_capacity is None, got {:?}",
                     1.0 / inverse
                 )));
             }

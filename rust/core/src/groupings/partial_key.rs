@@ -27,7 +27,7 @@ pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> 
 
 impl Grouping for PartialKey {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.loads.expect(batch.weights);
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
         if self.count == 2 {
             let mut loads = self.loads.pairs();
             batch.each(

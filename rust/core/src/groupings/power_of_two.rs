@@ -27,7 +27,7 @@ pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
 
 impl Grouping for PowerOfTwo {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.loads.expect(batch.weights);
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
         let mut loads = self.loads.pairs();
         batch.each(
             scale,

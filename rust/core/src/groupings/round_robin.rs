@@ -28,8 +28,8 @@ pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
 
 impl Grouping for RoundRobin {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.loads.expect(batch.weights);
-        self.head.sketch.expect(batch.weights);
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        self.head.sketch.expect(batch.hashes.len(), batch.weights);
         batch.each(
             scale,
             workers,

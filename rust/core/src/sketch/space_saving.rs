@@ -109,7 +109,7 @@ impl SpaceSaving {
         self.scale.number(self.total)
     }
 
-    /// Whether all weights so far were whole numbers (below 2^40).
+    /// Whether all weights so far were whole numbers with a sum of at most 2^53.
     pub fn is_whole(&self) -> bool {
         self.scale == Scale::Whole
     }
@@ -132,7 +132,7 @@ impl SpaceSaving {
 
     /// Counts a batch of messages, of weight 1 if no weights are given; `touch` hears of each.
     pub fn update(&mut self, hashes: &[u64], weights: Option<&[f64]>, mut touch: impl FnMut(usize, Touched)) {
-        let scale = self.expect(weights);
+        let scale = self.expect(hashes.len(), weights);
         vectorised(
             #[inline(always)]
             || match (scale, weights) {
@@ -151,13 +151,13 @@ impl SpaceSaving {
         );
     }
 
-    /// Prepares for the weights of a batch; what is added from here on is of the scale that it returns.
-    pub(crate) fn expect(&mut self, weights: Option<&[f64]>) -> Scale {
-        if let Some(weights) = weights {
+    /// Prepares for a batch; what is added from here on is of the scale that it returns.
+    pub(crate) fn expect(&mut self, messages: usize, weights: Option<&[f64]>) -> Scale {
+        if weights.is_some() {
             self.least.expect_uneven_steps();
-            if self.scale == Scale::Whole && Scale::fit(weights) == Scale::Fractional {
-                self.become_fractional();
-            }
+        }
+        if self.scale == Scale::Whole && self.scale.with_batch(self.total, messages, weights) == Scale::Fractional {
+            self.become_fractional();
         }
         self.scale
     }
@@ -170,6 +170,9 @@ impl SpaceSaving {
     }
 
     fn become_fractional(&mut self) {
+        if self.scale == Scale::Fractional {
+            return;
+        }
         for amounts in [&mut self.counts[..], &mut self.errors[..], std::slice::from_mut(&mut self.total)] {
             self.scale.into_fractional(amounts);
         }
@@ -249,10 +252,9 @@ impl SpaceSaving {
             )));
         }
         let mut other = other.clone();
-        match (self.scale, other.scale) {
-            (Scale::Whole, Scale::Fractional) => self.become_fractional(),
-            (Scale::Fractional, Scale::Whole) => other.become_fractional(),
-            _ => {}
+        if self.scale.with_sum(self.total, other.total()) == Scale::Fractional || other.scale == Scale::Fractional {
+            self.become_fractional();
+            other.become_fractional();
         }
         let sum = |one, other| self.scale.sum(one, other);
         let ours = self.hashes.iter().enumerate().map(|(slot, &hash)| (hash, Origin::Ours(slot)));

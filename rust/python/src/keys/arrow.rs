@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayReader, ArrayRef, BinaryViewArray, make_array};
+use arrow_array::{Array, ArrayReader, ArrayRef, BinaryViewArray, NullArray, make_array};
 use arrow_buffer::ArrowNativeType;
 use arrow_data::{ArrayData, ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
@@ -44,6 +44,9 @@ fn arrays(
         if array.len().checked_add(array.offset()).is_none_or(|end| end > i64::MAX as usize) {
             return Err(malformed(name, "its length or offset is below 0"));
         }
+        if data_type == DataType::Null {
+            return Ok(Some(nulls(array.len())));
+        }
         // SAFETY: the producer promises an array of this type.
         let data = guarded(name, || unsafe { from_ffi_and_data_type(array, data_type) })?;
         return Ok(Some(vec![data]));
@@ -58,6 +61,9 @@ fn arrays(
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.cast().as_ptr()) };
         let mut reader = ArrayStreamReader::try_new(stream).map_err(|error| malformed(name, error))?;
         accepts(reader.field().data_type())?;
+        if *reader.field().data_type() == DataType::Null {
+            return Ok(Some(nulls(object.len()?)));
+        }
         let mut arrays = Vec::new();
         while let Some(array) = guarded(name, || reader.next().transpose())? {
             arrays.push(array.to_data());
@@ -65,6 +71,11 @@ fn arrays(
         return Ok(Some(arrays));
     }
     Ok(None)
+}
+
+/// A column of nulls alone. Its buffers are not looked at: producers disagree on whether it has one.
+fn nulls(len: usize) -> Vec<ArrayData> {
+    vec![NullArray::new(len).to_data()]
 }
 
 fn no_capsule(name: &str, method: &str, what: &str, answer: &Bound<'_, PyAny>) -> PyResult<PyErr> {
