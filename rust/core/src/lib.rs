@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod amount;
+mod batch;
 mod error;
 pub mod groupings;
 pub mod hash;
@@ -30,6 +31,7 @@ mod params;
 mod router;
 pub mod sketch;
 
+pub use batch::{Batch, check_weights};
 pub use error::{Error, Result};
 pub use params::{MAX_WORKERS, Params, Value};
-pub use router::{Batch, Router, check_weights};
+pub use router::Router;

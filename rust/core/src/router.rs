@@ -2,66 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::amount::Scale;
+use crate::batch::{Batch, check_weights};
 use crate::error::{Error, Result};
 use crate::groupings::{Grouping, find};
-use crate::hash::vectorised;
-use crate::load::Loads;
 use crate::params::{Params, Value};
-
-/// Messages in the order in which they arrive at a source.
-#[derive(Debug, Clone, Copy)]
-pub struct Batch<'a> {
-    /// Hash of each message's key.
-    pub hashes: &'a [u64],
-    /// Weight of each message, finite and not negative; 1 each if not given.
-    pub weights: Option<&'a [f64]>,
-    /// Seconds on the caller's clock, which never goes back.
-    pub now: Option<f64>,
-}
-
-impl<'a> Batch<'a> {
-    /// Messages of weight 1.
-    pub fn unit(hashes: &'a [u64]) -> Self {
-        Self { hashes, weights: None, now: None }
-    }
-
-    /// Chooses the worker of each message by its key hash and its weight, as an amount of the scale.
-    ///
-    /// The common case stands by itself, so that `choose`, which must be inlined, is compiled once for whole numbers
-    /// and a weight of 1 each.
-    #[inline(always)]
-    pub(crate) fn each(&self, scale: Scale, workers: &mut [u32], mut choose: impl FnMut(Scale, u64, u64) -> u32) {
-        vectorised(
-            #[inline(always)]
-            || match (scale, self.weights) {
-                (Scale::Whole, None) => {
-                    for (worker, &hash) in workers.iter_mut().zip(self.hashes) {
-                        *worker = choose(Scale::Whole, hash, 1);
-                    }
-                }
-                (scale, weights) => {
-                    for (row, (worker, &hash)) in workers.iter_mut().zip(self.hashes).enumerate() {
-                        let weight = weights.map_or(1.0, |weights| weights[row]);
-                        *worker = choose(scale, hash, scale.amount(weight));
-                    }
-                }
-            },
-        );
-    }
-
-    /// Adds the weights of messages that are on their way to `loads`.
-    pub(crate) fn sent(&self, loads: &mut Loads, workers: &[u32]) {
-        match (loads.expect(self.hashes.len(), self.weights), self.weights) {
-            (Scale::Whole, None) => workers.iter().for_each(|&worker| loads.add(Scale::Whole, worker, 1)),
-            (scale, weights) => {
-                for (row, &worker) in workers.iter().enumerate() {
-                    loads.add(scale, worker, scale.amount(weights.map_or(1.0, |weights| weights[row])));
-                }
-            }
-        }
-    }
-}
 
 /// The state of one source. It never reads a clock, the environment or a shared random generator.
 pub struct Router {
@@ -161,18 +105,4 @@ fn read(snapshot: &[u8]) -> Result<(About, Vec<u8>)> {
         .and_then(|(body, _)| body.strip_prefix(MAGIC))
         .and_then(|body| postcard::from_bytes(body).ok())
         .ok_or_else(|| Error::value("snapshot is damaged or not a router's"))
-}
-
-/// Checks that there is a finite weight of at least 0 for each message.
-pub fn check_weights(weights: &[f64], messages: usize) -> Result<()> {
-    if weights.len() != messages {
-        return Err(Error::Value(format!("weights must be one a key, {messages} in all, got {}", weights.len())));
-    }
-    match weights.iter().position(|weight| !(weight.is_finite() && *weight >= 0.0)) {
-        None => Ok(()),
-        Some(at) => Err(Error::Value(format!(
-            "weights must be finite and at least 0, got {} at position {at}",
-            Value::Number(weights[at])
-        ))),
-    }
 }

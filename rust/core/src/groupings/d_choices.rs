@@ -10,11 +10,11 @@ use super::d_solver::solve_choices;
 use super::head::Head;
 use super::{Grouping, decode, encode};
 use crate::amount::Scale;
+use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::load::Loads;
 use crate::minimum::Sweep;
 use crate::params::Params;
-use crate::router::Batch;
 
 /// The longest that d stays as it is, in messages.
 const LONGEST: u64 = 10_000;

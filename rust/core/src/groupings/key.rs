@@ -3,11 +3,11 @@
 //! The baseline of all five papers (ICDE 2016 paper, section II-B): a hash, and no state but the loads.
 
 use super::{Grouping, decode, encode};
+use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::{first_candidate, first_candidates};
 use crate::load::Loads;
 use crate::params::Params;
-use crate::router::Batch;
 
 struct Key {
     workers: u32,

@@ -16,9 +16,9 @@ pub use d_solver::solve_choices;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::params::Params;
-use crate::router::Batch;
 
 /// One source's state under one grouping.
 pub trait Grouping: Send {

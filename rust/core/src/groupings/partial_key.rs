@@ -5,10 +5,10 @@
 
 use super::choices::Choices;
 use super::{Grouping, decode, encode};
+use crate::batch::Batch;
 use crate::error::Result;
 use crate::load::Loads;
 use crate::params::{MAX_WORKERS, Params};
-use crate::router::Batch;
 
 struct PartialKey {
     choices: Choices,

@@ -5,11 +5,11 @@
 
 use super::choices::different;
 use super::{Grouping, decode, encode};
+use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
 use crate::load::Loads;
 use crate::params::Params;
-use crate::router::Batch;
 
 struct PowerOfTwo {
     workers: u32,

@@ -7,10 +7,10 @@ use super::choices::Choices;
 use super::head::Head;
 use super::shuffle::Turn;
 use super::{Grouping, decode, encode};
+use crate::batch::Batch;
 use crate::error::Result;
 use crate::load::Loads;
 use crate::params::Params;
-use crate::router::Batch;
 
 struct RoundRobin {
     choices: Choices,

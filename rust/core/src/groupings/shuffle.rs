@@ -4,11 +4,11 @@
 //! every worker. The first turn depends on seed and source, so that sources do not march in step.
 
 use super::{Grouping, decode, encode};
+use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
 use crate::load::Loads;
 use crate::params::Params;
-use crate::router::Batch;
 
 struct Shuffle {
     turn: Turn,
