@@ -45,19 +45,26 @@ def main():
         task = TaskContext.get()
         run = f"{task.partitionId()}-{task.attemptNumber()}"
         again = any((folder / "sources").glob(f"{run}-*"))
-        (folder / "sources" / f"{run}-{uuid.uuid4()}").touch()
+        (folder / "sources" / f"{run}-{uuid.uuid4()}").write_text(str(executor()))
         if slow and run == "1-0" and not again:
-            time.sleep(15)  # long enough that a second copy of the task starts, and wins
+            wait_for(lambda: any((folder / "sources").glob("1-1-*")))
+            time.sleep(5)  # the copy has started, and wins
         yield from frames
 
     def consume(frames):
         for frame in frames:
             time.sleep(0.2)
-            victim = TaskContext.get().partitionId() == WORKERS // 2
-            if victim and not (folder / "killed").exists():
+            late = TaskContext.get().partitionId() >= WORKERS // 2
+            if late and not (folder / "killed").exists() and has_outputs(executor()):
                 (folder / "killed").touch()
-                kill_executor()
+                os.kill(executor(), signal.SIGKILL)
+                time.sleep(60)
             yield frame
+
+    def has_outputs(pid):
+        # the one that the slow task was on may have run nothing else
+        files = (path for path in (folder / "sources").iterdir() if not path.name.startswith("1-0-"))
+        return any(path.read_text() == str(pid) for path in files)
 
     with cluster(folder) as master:
         spark = (
@@ -116,6 +123,13 @@ def main():
         spark.stop()
 
 
+def wait_for(event):
+    """Wait until a thing has happened, two minutes at most."""
+    end = time.monotonic() + 120
+    while not event() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
 @contextmanager
 def cluster(folder):
     """Start a master and two workers with an executor each, and stop them in the end.
@@ -149,13 +163,12 @@ def cluster(folder):
         yield master
 
 
-def kill_executor():
-    """Kill the executor of the Python worker that calls: it is the parent of the worker's daemon."""
+def executor():
+    """The executor that the calling Python worker serves: the parent process of the worker's daemon."""
     daemon = Path(f"/proc/{os.getppid()}/status").read_text()
-    executor = int(daemon.split("PPid:")[1].split()[0])
-    assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text()
-    os.kill(executor, signal.SIGKILL)
-    time.sleep(60)
+    pid = int(daemon.split("PPid:")[1].split()[0])
+    assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_text()
+    return pid
 
 
 if __name__ == "__main__":
