@@ -3,7 +3,9 @@
 No mixer of its own: the hash of a tuple is what the interpreter does fastest. Each routes a whole list.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
+from math import ceil, log2
 
 Route = Callable[[list[int], int], list[int]]
 
@@ -103,9 +105,71 @@ def solve(sketch: SpaceSaving, workers: int) -> int:
     return workers
 
 
-LOOPS: dict[str, Route] = {
-    "key": key,
-    "partial_key": partial_key,
-    "w_choices": w_choices,
-    "d_choices": d_choices,
+def power_of_random(keys: list[int], workers: int) -> list[int]:
+    loads, chosen = [0] * workers, []
+    for position, key in enumerate(keys, start=1):
+        capacity = ceil(1.01 * position / workers)
+        choice = 0
+        while loads[worker := hash((key, choice)) % workers] >= capacity:
+            choice += 1
+        loads[worker] += 1
+        chosen.append(worker)
+    return chosen
+
+
+def fish(keys: list[int], workers: int) -> list[int]:
+    """Looks at the head as seldom as the router does; a worker serves 10 messages of an interval's 10,000."""
+    ring = sorted((hash((worker, node)), worker) for worker in range(workers) for node in range(1, 101))
+    points = [point for point, _ in ring]
+    counts: dict[int, float] = {}
+    remembered: dict[int, int] = {}
+    total, chosen = 0.0, []
+    top, least, next_look = 0.0, 2, 0
+    backlog, sent = [0.0] * workers, [0] * workers
+    for position, key in enumerate(keys):
+        if position and position % 1000 == 0:
+            counts = {counted: count * 0.2 for counted, count in counts.items()}
+            total *= 0.2
+        if position and position % 10_000 == 0:
+            backlog = [max(0.0, old + new - 10) for old, new in zip(backlog, sent, strict=True)]
+            sent = [0] * workers
+        if key in counts or len(counts) < 1000:
+            counts[key] = counts.get(key, 0.0) + 1
+        else:
+            gone = min(counts, key=counts.__getitem__)
+            counts[key] = counts.pop(gone) + 1
+            remembered.pop(gone, None)
+        total += 1
+        if position >= next_look:
+            hot = [count for count in counts.values() if count * 4 * workers > total]
+            top = max(hot, default=0.0)
+            least = max(2, ceil(workers * sum(hot) / total / max(1, len(hot))))
+            next_look = position + 1 + min(position // 8, 250)
+        choices, count = 2, counts[key]
+        if count * 4 * workers > total:
+            wanted = max(workers >> int(log2(max(top, count) / count)), least, remembered.get(key, 0))
+            choices = remembered[key] = min(workers, wanted)
+        if choices == workers:
+            candidates = list(range(workers))
+        else:
+            candidates, place = [], bisect_left(points, hash((key, 0)))
+            while len(candidates) < choices:
+                worker = ring[place % len(ring)][1]
+                if worker not in candidates:
+                    candidates.append(worker)
+                place += 1
+        worker = min(candidates, key=lambda worker: backlog[worker] + sent[worker])
+        sent[worker] += 1
+        chosen.append(worker)
+    return chosen
+
+
+LOOPS: dict[str, tuple[Route, str, int]] = {
+    "key": (key, "key", 100),
+    "partial_key": (partial_key, "partial_key", 100),
+    "power_of_random_1000": (power_of_random, "power_of_random", 1000),
+    "w_choices": (w_choices, "w_choices", 100),
+    "d_choices": (d_choices, "d_choices", 100),
+    "fish": (fish, "fish", 100),
 }
+"""Every loop with the grouping that it is the measure of and a number of workers."""

@@ -20,13 +20,28 @@ NAMES = [
     "greedy_4",
     "greedy_8",
     "power_of_two",
+    "ring",
+    "bounded_ring",
+    "power_of_random",
+    "power_of_random_1000",
+    "power_of_random_10000",
     "space_saving_1000",
     "round_robin",
     "w_choices",
     "d_choices",
+    "consistent",
+    "fish",
+    "flexd",
+    "dynamic_key",
+    "distribution_aware",
+    "pstream",
+    "dalton",
 ]
+"""A grouping on 100 workers, but for a number of workers at the end of its name."""
 SPARED = 3
 """How many times its target a grouping may cost before it counts as too slow."""
+WIDER = 1.3
+"""How many times as much power of random choices may cost on 10,000 workers as on 1,000."""
 CALL_NS = 2
 """What the call from Python may add to key grouping of 1e6 int64 keys, in nanoseconds a key."""
 
@@ -35,26 +50,33 @@ CALL_NS = 2
 class Target:
     """What a grouping should cost at each exponent, as a ratio, and how much faster it should be than others.
 
-    Key grouping's cost is a ratio to reading and writing alone, all others' one to key grouping's kernel.
+    Key grouping's cost is a ratio to reading and writing alone, all others' one to key grouping.
     """
 
     ratio: tuple[float, float]
-    over_naive: float | None = None
+    over_naive: tuple[float, float] | None = None
     over_python: float | None = None
 
 
 TARGETS = {
-    "key": Target((3, 3), over_naive=6, over_python=50),
-    "partial_key": Target((2.5, 2.5), over_naive=6, over_python=60),
+    "key": Target((3, 3), over_naive=(6, 6), over_python=50),
+    "partial_key": Target((2.5, 2.5), over_naive=(6, 6), over_python=60),
+    "ring": Target((3, 3)),
+    "power_of_random_1000": Target((15, 15), over_naive=(5, 30), over_python=80),
     "space_saving_1000": Target((5, 3)),
-    "w_choices": Target((12, 12), over_naive=12, over_python=100),
-    "d_choices": Target((22, 22), over_naive=12, over_python=80),
+    "w_choices": Target((12, 12), over_naive=(12, 12), over_python=100),
+    "d_choices": Target((22, 22), over_naive=(12, 12), over_python=80),
+    "fish": Target((30, 30), over_naive=(20, 20), over_python=80),
 }
+
+
+def result(exponent: float, kind: str, name: str) -> Path:
+    return CRITERION / f"zipf_{exponent:.1f}" / kind / name / "new" / "estimates.json"
 
 
 def rust(exponent: float, kind: str, name: str) -> float:
     """Nanoseconds a message, the median."""
-    path = CRITERION / f"zipf_{exponent:.1f}" / kind / name / "new" / "estimates.json"
+    path = result(exponent, kind, name)
     if not path.is_file():
         raise SystemExit(
             f"no result of {kind}/{name}: run `cargo bench --package keysplit-core` first ({path} is missing)"
@@ -84,24 +106,35 @@ def costs() -> str:
     for name in NAMES:
         for place, exponent in enumerate(EXPONENTS):
             ns = rust(exponent, "keysplit", name)
+            to_key = ns / rust(exponent, "keysplit", "key")
             to_kernel = ns / rust(exponent, "kernel", "hash_and_map")
-            target = TARGETS.get(name)
-            judged, of = to_kernel, ""
+            row = [name, f"{exponent}", f"{ns:.1f}", f"{to_key:.1f}", f"{to_kernel:.1f}"]
+            if name not in TARGETS:
+                rows.append([*row, "", "", ""])
+                continue
+            target = TARGETS[name].ratio[place]
             if name == "key":
-                judged, of = ns / rust(exponent, "kernel", "read_and_write"), " read and write"
-            rows.append(
-                [
-                    name,
-                    f"{exponent}",
-                    f"{ns:.1f}",
-                    f"{ns / rust(exponent, 'keysplit', 'key'):.1f}",
-                    f"{to_kernel:.1f}",
-                    f"{target.ratio[place]:g}{of}" if target else "",
-                    f"{verdict(judged, target.ratio[place])} ({judged:.1f})" if target else "",
-                ]
-            )
-    header = ["grouping", "z", "ns a message", "to key grouping", "to its kernel", "target", ""]
+                to_floor = ns / rust(exponent, "kernel", "read_and_write")
+                judged = [f"{target:g} read and write", f"{verdict(to_floor, target)} ({to_floor:.1f})", ""]
+            else:
+                judged = [f"{target:g}", verdict(to_key, target), verdict(to_kernel, target)]
+            rows.append([*row, *judged])
+    header = ["grouping", "z", "ns a message", "to key grouping", "to its kernel", "target"]
+    header += ["by key grouping", "by its kernel"]
     return table("Cost in Rust, as ratios to key grouping and to its kernel", header, rows)
+
+
+def widths() -> str:
+    """Power of random choices on ten times as many workers."""
+    lines = []
+    for exponent in EXPONENTS:
+        narrow, wide = (rust(exponent, "keysplit", f"power_of_random_{n}") for n in (1000, 10000))
+        times, met = wide / narrow, "met" if wide <= WIDER * narrow else "NOT MET"
+        lines.append(
+            f"- power_of_random, z = {exponent}: {times:.2f} times the cost on 10,000 workers"
+            f" of that on 1,000; at most {WIDER}: {met}"
+        )
+    return "\n".join([*lines, ""])
 
 
 def factors() -> str:
@@ -112,8 +145,10 @@ def factors() -> str:
     }
     rows = []
     for name in NAMES:
-        for exponent in EXPONENTS:
+        for place, exponent in enumerate(EXPONENTS):
             target = TARGETS.get(name, Target((0, 0)))
+            if not result(exponent, "naive", name).is_file():
+                continue  # no program was written for it
             naive = rust(exponent, "naive", name) / rust(exponent, "keysplit", name)
             python = plain.get((name, exponent))
             rows.append(
@@ -121,7 +156,7 @@ def factors() -> str:
                     name,
                     f"{exponent}",
                     f"{naive:.1f}",
-                    f"{target.over_naive:g}" if target.over_naive else "",
+                    f"{target.over_naive[place]:g}" if target.over_naive else "",
                     f"{python:.0f}" if python else "",
                     f"{target.over_python:g}" if target.over_python else "",
                 ]
@@ -158,7 +193,7 @@ def calls() -> str:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    print(costs(), factors(), calls(), sep="\n")
+    print(costs(), widths(), factors(), calls(), sep="\n")
 
 
 if __name__ == "__main__":

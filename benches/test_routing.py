@@ -86,20 +86,21 @@ def test_space_saving(measure: Callable[..., Any], exponent: float) -> None:
 
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
-@pytest.mark.parametrize("name", LOOPS)
-def test_plain_python(measure: Callable[..., Any], name: str, exponent: float) -> None:
+@pytest.mark.parametrize("label", LOOPS)
+def test_plain_python(measure: Callable[..., Any], label: str, exponent: float) -> None:
     """A new router and a new loop, both on the first messages of the stream."""
     keys = zipf(exponent)[:PURE]
-    params = ks.grouping(name, workers=WORKERS)
+    loop, name, workers = LOOPS[label]
+    params = ks.grouping(name, workers=workers)
     chosen = measure(
-        partial(LOOPS[name], keys.tolist(), WORKERS),
+        partial(loop, keys.tolist(), workers),
         lambda: params.router().route(keys),
-        name=name,
+        name=label,
         exponent=exponent,
         door="pure Python",
         messages=PURE,
         rounds=5,
     )
-    ours = ks.metrics.imbalance(np.bincount(params.router().route(keys), minlength=WORKERS))
-    plain = ks.metrics.imbalance(np.bincount(chosen, minlength=WORKERS))
+    ours = ks.metrics.imbalance(np.bincount(params.router().route(keys), minlength=workers))
+    plain = ks.metrics.imbalance(np.bincount(chosen, minlength=workers))
     assert plain == pytest.approx(ours, rel=0.5, abs=0.02)

@@ -392,8 +392,8 @@ def test_bad_times_change_nothing() -> None:
         ({"busy": [1.0]}, TypeError, "busy must be integers, got float"),
         ({"busy": [True]}, TypeError, "busy must be integers, got bool"),
         ({"busy": 1}, TypeError, "busy must be integers, got int where a sequence is needed"),
-        ({"service_time_s": -0.5}, ValueError, r"service_time_s must be finite and at least 0, got -0\.5"),
-        ({"service_time_s": [0.5] * 3}, ValueError, "one number or one a worker, got 3"),
+        ({"service_time_s": -0.5}, ValueError, r"service_time_s must be finite and above 0, got -0\.5"),
+        ({"service_time_s": [0.5] * 3}, ValueError, "one a worker, 5 in all, got 3"),
         ({"service_time_s": "fast"}, TypeError, "service_time_s must be numbers, got str"),
     ],
 )

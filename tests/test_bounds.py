@@ -1,7 +1,9 @@
-"""What the papers prove: the sketch's inequalities, a key's workers, the evenness of turns."""
+"""What the papers prove: the sketch's inequalities, a key's workers, capacities, the evenness of turns."""
 
+import math
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keysplit as ks
+from parameters import parameters
 
 STREAMS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 5)), max_size=60)
 WORKERS = st.integers(1, 60)
@@ -18,6 +21,11 @@ SEEDS = st.integers(0, 2**64 - 1)
 def zipf(exponent: float, keys: int, messages: int, seed: int) -> np.ndarray:
     shares = 1 / np.arange(1, keys + 1) ** exponent
     return np.random.default_rng(seed).choice(keys, size=messages, p=shares / shares.sum()).astype(np.int64)
+
+
+def most_workers_of_a_key(keys: np.ndarray, answer: np.ndarray) -> int:
+    pairs = {*zip(keys.tolist(), answer.tolist(), strict=True)}
+    return max(Counter(key for key, _ in pairs).values(), default=0)
 
 
 # SpaceSaving (Metwally, Agrawal, El Abbadi 2005; merging: Berinde et al. 2010, Agarwal et al. 2013)
@@ -128,6 +136,242 @@ def test_the_tail_stays_on_two_workers(name: str, distinct: bool) -> None:
     for key in range(1, 501):
         used = set(answer[keys == key].tolist())
         assert used <= set(partial.candidates(key).tolist())
+
+
+# Workers of a key, whatever the grouping
+
+
+@pytest.mark.parametrize("name", sorted(ks.GROUPINGS))
+@given(data=st.data())
+def test_a_key_stays_on_as_many_workers_as_its_grouping_says(name: str, data: st.DataObject) -> None:
+    params = ks.grouping(name, **data.draw(parameters(name)))
+    keys = zipf(data.draw(st.sampled_from([0.0, 1.2, 2.5])), 20, 400, data.draw(st.integers(0, 100)))
+    router = params.router()
+    answer = router.route(keys)
+    assert answer.max() < params.workers
+    assert most_workers_of_a_key(keys, answer) <= params.max_workers_per_key
+    for key in (0, 1, 19):
+        assert len(router.candidates(key)) <= params.max_workers_per_key
+
+
+@given(WORKERS, st.integers(1, 6), st.integers(1, 9))
+def test_the_groupings_that_promise_fewer_than_all_workers(
+    workers: int, choices: int, max_split: int
+) -> None:
+    """The maxima of dynamic_key are Table 1 of its paper, in test_papers."""
+    expected = dict.fromkeys(set(ks.GROUPINGS) - {"dynamic_key"}, workers)
+    expected |= {"key": 1, "ring": 1, "distribution_aware": min(2, workers)}
+    expected["partial_key"] = min(choices, workers)
+    if max_split == 1:  # else a key that is hot again may get other workers than before
+        expected["dalton"] = 1
+    own = {"partial_key": {"choices": choices}, "dalton": {"max_split": max_split}}
+    for name, most in expected.items():
+        params = ks.grouping(name, workers=workers, **own.get(name, {}))
+        assert params.max_workers_per_key == most, name
+
+
+@given(WORKERS, SEEDS, st.integers(1, 300), st.integers(0, 2**32))
+def test_distribution_aware_has_one_worker_a_key_before_and_after_its_plan(
+    workers: int, seed: int, learning: int, stream: int
+) -> None:
+    keys = zipf(1.2, 50, 600, stream)
+    params = ks.DistributionAwareKeyGrouping(workers=workers, seed=seed, learning_messages=learning)
+    answer = params.router().route(keys)
+    learned = ks.KeyGrouping(workers=workers, seed=seed).router().route(keys[:learning])
+    np.testing.assert_array_equal(answer[:learning], learned)
+    assert ks.metrics.replication(keys[learning:], answer[learning:]) == 1
+
+
+@given(WORKERS, SEEDS, st.integers(1, 30), st.integers(0, 2**32))
+def test_dynamic_key_uses_consecutive_workers(workers: int, seed: int, expected: int, stream: int) -> None:
+    """From the hashed worker on, at most the maximum; the hot key gains a third where there is room."""
+    keys = zipf(2.0, 10, 2000, stream)
+    params = ks.DynamicKeyGrouping(
+        workers=workers,
+        seed=seed,
+        expected_keys=expected,
+        warm_up_s=0.1,
+        teenage_interval_s=0.1,
+        old_interval_s=0.1,
+    )
+    router = params.router()
+    answer = router.route(keys)
+    hashed = ks.KeyGrouping(workers=workers, seed=seed).router().route(keys)
+    distance = (answer.astype(np.int64) - hashed) % workers
+    assert distance.max() < params.max_workers_per_key
+    for key in np.unique(keys):
+        candidates = router.candidates(int(key)).astype(np.int64)
+        assert ((candidates - hashed[keys == key][0]) % workers == np.arange(len(candidates))).all()
+    if params.max_workers_per_key > 2 and workers >= 10:
+        assert distance.max() >= 2
+
+
+@given(WORKERS, SEEDS, st.integers(1, 8), st.integers(20, 300), st.floats(0, 1), st.integers(0, 2**32))
+def test_dalton_keeps_a_key_on_its_list(
+    workers: int, seed: int, max_split: int, interval: int, exploration: float, stream: int
+) -> None:
+    """A hot key's list is one within an interval; the worker of a key that is not hot heads it."""
+    keys = zipf(1.5, 10, 2000, stream)
+    params = ks.Dalton(
+        workers=workers,
+        seed=seed,
+        interval_messages=interval,
+        exploration=exploration,
+        max_split=max_split,
+    )
+    answer = params.router().route(keys)
+    for begin in range(0, len(keys), interval):
+        part = slice(begin, begin + interval)
+        assert most_workers_of_a_key(keys[part], answer[part]) <= max_split
+
+
+@given(WORKERS, SEEDS, st.sampled_from([1.1, 1.5, 4.0]), st.integers(50, 500), st.integers(0, 2**32))
+def test_flexd_needs_a_higher_frequency_for_each_worker_more(
+    workers: int, seed: int, growth: float, segment: int, stream: int
+) -> None:
+    """No frequency is above 1, so a key's list ends; its hashed worker may come on top."""
+    keys = zipf(2.0, 20, 2000, stream)
+    params = ks.FlexD(workers=workers, seed=seed, growth=growth, segment_messages=segment)
+    answer = params.router().route(keys)
+    longest = 2 + math.log(5 * workers) / math.log(growth)
+    assert most_workers_of_a_key(keys, answer) <= longest + 1
+
+
+@given(WORKERS, SEEDS, st.integers(0, 2**32 - 1))
+def test_pstream_spreads_hot_keys_evenly(workers: int, seed: int, source: int) -> None:
+    """One key alone is on its hashed worker until it is hot, then on all in turn."""
+    keys = np.zeros(2000, dtype=np.int64)
+    params = ks.PStream(workers=workers, seed=seed, coins=0, decay=1e-3)
+    answer = params.router(source=source).route(keys).astype(np.int64)
+    hashed = ks.KeyGrouping(workers=workers, seed=seed).router().route([0])[0]
+    cold = next(i for i in range(1000) if (np.diff(answer[i:1000]) % workers == 1 % workers).all())
+    assert cold < 50
+    assert (answer[: max(0, cold - 1)] == hashed).all()
+
+
+# Capacity (Mirrokni, Thorup, Zadimoghaddam 2016; Nasir et al., arXiv 1705.09073, section 5.1)
+
+EPSILONS = st.one_of(st.sampled_from([0.001, 0.01, 0.1, 1.0, 1000.0]), st.floats(0.001, 2.0))
+WEIGHTED = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 9)), max_size=80)
+
+
+class Capacity:
+    """The loads that the answers make, and the capacity that they must keep."""
+
+    def __init__(self, workers: int, epsilon: float) -> None:
+        self.loads = dict.fromkeys(range(workers), 0)
+        self.epsilon, self.sent = epsilon, 0
+
+    def send(self, worker: int, weight: int = 1) -> None:
+        """A message arrives: its worker is below the capacity."""
+        self.sent += weight
+        capacity = max(1, math.ceil((1 + self.epsilon) * self.sent / len(self.loads)))
+        assert self.loads[worker] < capacity
+        self.loads[worker] += weight
+
+    def start_anew(self, workers: list[int]) -> None:
+        self.loads, self.sent = dict.fromkeys(workers, 0), 0
+
+
+@pytest.mark.parametrize("name", ["bounded_ring", "power_of_random"])
+@given(WORKERS, SEEDS, EPSILONS, WEIGHTED)
+def test_no_worker_at_its_capacity_receives(
+    name: str, workers: int, seed: int, epsilon: float, stream: list[tuple[int, int]]
+) -> None:
+    router = ks.grouping(name, workers=workers, seed=seed, epsilon=epsilon).router()
+    keys, weights = [key for key, _ in stream], [weight for _, weight in stream]
+    capacity = Capacity(workers, epsilon)
+    for worker, weight in zip(router.route(keys, weights=weights).tolist(), weights, strict=True):
+        capacity.send(worker, weight)
+    assert router.loads.tolist() == list(capacity.loads.values())
+
+
+@pytest.mark.parametrize("name", ["bounded_ring", "power_of_random"])
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 3.0])
+def test_no_worker_at_its_capacity_receives_on_a_long_stream(name: str, exponent: float) -> None:
+    keys = zipf(exponent, 1000, 20_000, seed=3)
+    capacity = Capacity(10, 0.01)
+    for worker in ks.grouping(name, workers=10).router().route(keys).tolist():
+        capacity.send(worker)
+    largest, mean = max(capacity.loads.values()), len(keys) / 10
+    assert largest <= math.ceil(1.01 * mean)
+    if exponent == 3.0:  # the hottest key alone fills one worker after the other
+        assert largest == math.ceil(1.01 * mean)
+
+
+@given(
+    st.integers(1, 8),
+    SEEDS,
+    EPSILONS,
+    st.lists(st.one_of(WEIGHTED, st.just("add"), st.integers(0, 9)), max_size=12),
+)
+def test_bounded_ring_keeps_its_capacity_while_workers_come_and_go(
+    workers: int, seed: int, epsilon: float, steps: list[Any]
+) -> None:
+    """Adding or removing a worker starts the count of loads anew."""
+    router = ks.BoundedRingGrouping(workers=workers, seed=seed, epsilon=epsilon).router()
+    capacity = Capacity(workers, epsilon)
+    for step in steps:
+        if step == "add":
+            router.add_worker()
+        elif isinstance(step, int) and router.workers > 1:
+            router.remove_worker(int(router.worker_numbers[step % router.workers]))
+        elif isinstance(step, list):
+            weights = [weight for _, weight in step]
+            answer = router.route([key for key, _ in step], weights=weights)
+            for worker, weight in zip(answer.tolist(), weights, strict=True):
+                capacity.send(worker, weight)
+            continue
+        if list(capacity.loads) != router.worker_numbers.tolist():
+            capacity.start_anew(router.worker_numbers.tolist())
+
+
+@given(WORKERS, SEEDS, EPSILONS, st.integers(0, 2**32))
+def test_consistent_grouping_with_one_bin_a_worker_is_power_of_random(
+    workers: int, seed: int, epsilon: float, stream: int
+) -> None:
+    keys = zipf(1.2, 50, 500, stream)
+    common = {"workers": workers, "seed": seed, "epsilon": epsilon}
+    answer = ks.ConsistentGrouping(**common, virtual_workers=1).router().route(keys)
+    np.testing.assert_array_equal(answer, ks.PowerOfRandomChoices(**common).router().route(keys))
+
+
+@given(st.integers(1, 12), SEEDS, st.integers(1, 12), EPSILONS, st.integers(0, 2**32))
+def test_bins_bound_the_workers_of_consistent_grouping(
+    workers: int, seed: int, virtual_workers: int, epsilon: float, stream: int
+) -> None:
+    """While no worker signals, each has the same number of bins."""
+    params = ks.ConsistentGrouping(
+        workers=workers, seed=seed, virtual_workers=virtual_workers, epsilon=epsilon
+    )
+    bins = virtual_workers * workers
+    loads = [0] * workers
+    for t, worker in enumerate(params.router().route(zipf(2.0, 20, 500, stream)).tolist()):
+        loads[worker] += 1
+        most_of_a_bin = max(1, math.ceil((1 + epsilon) * (t + 1) / bins))
+        assert loads[worker] <= virtual_workers * most_of_a_bin
+
+
+# The ring
+
+
+@given(st.integers(2, 12), SEEDS, st.integers(1, 20), st.data())
+def test_a_ring_moves_only_the_lost_workers_keys_and_what_a_new_one_wins(
+    workers: int, seed: int, virtual_nodes: int, data: st.DataObject
+) -> None:
+    keys = np.arange(500)
+    router = ks.RingGrouping(workers=workers, seed=seed, virtual_nodes=virtual_nodes).router()
+    before = router.route(keys)
+    lost = data.draw(st.integers(0, workers - 1))
+    router.remove_worker(lost)
+    without = router.route(keys)
+    assert lost not in without
+    np.testing.assert_array_equal(without[before != lost], before[before != lost])
+    assert router.add_worker() == lost
+    np.testing.assert_array_equal(router.route(keys), before)
+    new = router.add_worker()
+    after = router.route(keys)
+    np.testing.assert_array_equal(after[after != new], before[after != new])
 
 
 # Turns

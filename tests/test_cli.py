@@ -2,6 +2,7 @@
 
 import gzip
 import importlib.util
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 import keysplit as ks
 from keysplit.cli import main
 from keysplit.demo import job, run, stream
+from keysplit.groupings import overview
 
 
 def keysplit(*arguments: object):
@@ -59,14 +61,66 @@ def test_version():
     assert keysplit("--version").stdout == f"keysplit, version {ks.__version__}\n"
 
 
-def test_groupings_lists_the_registry_with_parameters():
+@pytest.mark.parametrize("columns", [80, 200])
+def test_groupings_lists_what_each_says_of_itself(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
     result = keysplit("groupings")
     assert result.exit_code == 0
-    lines = [line.split() for line in result.stdout.splitlines()]
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    starts = [line.split()[:2] for line in lines]
     for name, kind in ks.GROUPINGS.items():
-        assert [name, kind.__name__] in [line[:2] for line in lines]
-    assert "choices = 2" in result.stdout
-    assert "seed =" not in result.stdout
+        assert [name, kind.spread] in starts
+        for text in (*kind.adapts_to, *kind.feedback):
+            assert text in result.stdout
+    assert "…" not in result.stdout
+    fish = next(line for line in lines if line.startswith("fish "))
+    if columns == 200:
+        assert " ".join(fish.split()) == (
+            "fish d skew, drift, unequal workers, changing workers service_time_s Huang 2018"
+        )
+
+
+def test_one_grouping_tells_its_parameters():
+    result = keysplit("groupings", "partial_key")
+    assert result.exit_code == 0
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert lines[0].startswith("partial_key: Partial key grouping (PKG)")
+    assert "choices = 2" in lines
+    assert "workers        stay" in lines
+    assert "workers        come and go" in keysplit("groupings", "ring").stdout
+    assert "feedback       busy, idle" in keysplit("groupings", "consistent").stdout
+
+
+def test_groupings_as_json():
+    told = json.loads(keysplit("groupings", "--json").stdout)
+    assert [each["name"] for each in told] == list(ks.GROUPINGS)
+    for each in told:
+        kind = ks.GROUPINGS[each["name"]]
+        assert each["class"] == kind.__name__
+        assert kind(workers=3) == kind(workers=3, **each["parameters"])
+        for attribute in ("paper", "spread", "elastic"):
+            assert each[attribute] == getattr(kind, attribute)
+        for attribute in ("adapts_to", "feedback"):
+            assert each[attribute] == list(getattr(kind, attribute))
+    assert json.loads(keysplit("groupings", "fish", "--json").stdout) in told
+
+
+def test_groupings_as_the_table_of_the_documentation():
+    assert keysplit("groupings", "--markdown").stdout == overview.markdown()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["groupings", "salt"], "grouping must be one of shuffle, key, "),
+        (["groupings", "salt", "--json"], ", dalton, got 'salt'"),
+        (["groupings", "fish", "--markdown"], "--markdown goes without a name and without --json"),
+        (["groupings", "--json", "--markdown"], "--markdown goes without a name and without --json"),
+    ],
+)
+def test_wrong_groupings_are_one_line_and_exit_code_2(arguments, text):
+    assert_one_line(keysplit(*arguments), 2, text)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,32 @@ import pytest
 import keysplit as ks
 
 NAMES = sorted(ks.GROUPINGS)
-# Groupings that workers may join and leave.
-ELASTIC: set[str] = set()
-FIXED = sorted(set(NAMES) - ELASTIC)
+FIXED = [name for name in NAMES if not ks.GROUPINGS[name].elastic]
 
 rng = np.random.default_rng(2)
 KEYS = (rng.zipf(1.5, size=5000) % 500).astype(np.int64)
 
 TOO_SMALL = [0, -1, -(2**70)]
+
+
+def whole_numbers(most: int, least: int = 1) -> list[tuple[Any, type[Exception]]]:
+    """What a parameter that is a whole number from `least` to `most` must refuse."""
+    return [
+        *[(value, ValueError) for value in [least - 1, -1, most + 1, 2**70, -(2**70)]],
+        *[(value, TypeError) for value in ["10", 1.5, None]],
+    ]
+
+
+def numbers(*wrong: float) -> list[tuple[Any, type[Exception]]]:
+    """What a parameter that is a number must refuse, beside the wrong ones."""
+    return [
+        *[(value, ValueError) for value in [*wrong, math.nan, math.inf, -math.inf]],
+        *[(value, TypeError) for value in ["0.1", None, [0.1]]],
+    ]
+
+
+INTERVALS = numbers(0, -1.0, 9e-7, 1.01e12)
+DELAYS = numbers(-1e-9, 1.01e12)
 REFUSED: dict[str, list[tuple[Any, type[Exception]]]] = {
     "workers": [
         *[(value, ValueError) for value in [*TOO_SMALL, 65_537, 2**32 + 1, 2**70]],
@@ -47,6 +65,38 @@ REFUSED: dict[str, list[tuple[Any, type[Exception]]]] = {
         *[(value, TypeError) for value in ["2", 1.5, None]],
     ],
     "distinct": [(value, TypeError) for value in ["yes", 2.0, None]],
+    "buckets": [(value, exception) for value, exception in whole_numbers(2**26) if value is not None],
+    "check_interval_s": DELAYS,
+    "clean_interval_s": INTERVALS,
+    "coins": whole_numbers(32, least=0),
+    "decay": numbers(-0.1, 1.01),
+    "epoch_messages": whole_numbers(2**32),
+    "epsilon": numbers(0, -0.01, 1000.1),
+    "expected_keys": whole_numbers(2**28),
+    "exploration": numbers(-0.1, 1.01),
+    "filter_counters": whole_numbers(2**28),
+    "growth": numbers(0, 1, 1.0, 1.01e6),
+    "interval_messages": whole_numbers(2**28),
+    "interval_s": INTERVALS,
+    "learning_messages": whole_numbers(2**53),
+    "learning_rate": numbers(0, -0.1, 1.01),
+    "max_split": whole_numbers(65_536),
+    "messages_per_s": INTERVALS,
+    "most_coins": whole_numbers(60, least=6),  # no less than coins
+    "old_interval_s": INTERVALS,
+    "segment_messages": whole_numbers(2**32),
+    "slot_s": INTERVALS,
+    "table_keys": whole_numbers(2**28),
+    "teenage_interval_s": INTERVALS,
+    "virtual_nodes": whole_numbers(2**26 // 10),
+    "virtual_workers": whole_numbers(2**26 // 10),
+    "warm_up_s": DELAYS,
+}
+# Where groupings differ in the range of a parameter of the same name.
+REFUSED_BY: dict[tuple[str, str], list[tuple[Any, type[Exception]]]] = {
+    ("distribution_aware", "threshold"): [(2.0**-28, ValueError)],
+    ("fish", "sketch_capacity"): [(None, TypeError)],
+    ("pstream", "decay"): [(0.0, ValueError), (9e-10, ValueError)],
 }
 
 
@@ -126,7 +176,7 @@ def test_names_differ_in_hash_and_equality() -> None:
         (name, field.name, value, exception)
         for name in NAMES
         for field in fields(ks.GROUPINGS[name])
-        for value, exception in REFUSED.get(field.name, [])
+        for value, exception in REFUSED.get(field.name, []) + REFUSED_BY.get((name, field.name), [])
     ],
 )
 def test_wrong_parameters_are_named(name: str, argument: str, value: Any, exception: type[Exception]) -> None:
@@ -256,7 +306,7 @@ def test_one_worker_takes_all(name: str) -> None:
 def test_most_workers(name: str) -> None:
     router = new(name, workers=65_536)
     many = np.arange(100_000)
-    answer = router.route(many)
+    answer = router.route(many, now=0.0)  # all at once: none is done before the last one comes
     assert answer.max() < 65_536
     assert answer.max() > 60_000
     assert router.loads.shape == (65_536,)
@@ -265,9 +315,15 @@ def test_most_workers(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cuts_change_nothing(name: str) -> None:
-    expected = new(name).route(KEYS)
-    router = new(name)
-    pieces = [router.route(piece) for piece in np.split(KEYS, [0, 1, 2, 66, 1000, 1000, 4097])]
+    """Anywhere, or at the ends of segments where a grouping routes by segments."""
+    params: dict[str, Any] = {}
+    if "segment_messages" in {field.name for field in fields(ks.GROUPINGS[name])}:
+        params["segment_messages"] = 50
+    segment = params.get("segment_messages", 1)
+    expected = new(name, **params).route(KEYS)
+    router = new(name, **params)
+    cuts = [cut - cut % segment for cut in [0, 1, 2, 66, 1000, 1000, 4097]]
+    pieces = [router.route(piece) for piece in np.split(KEYS, cuts)]
     np.testing.assert_array_equal(np.concatenate(pieces), expected)
 
 
@@ -290,6 +346,16 @@ def test_asking_changes_nothing(name: str) -> None:
         router.candidates(key)
     assert router.loads.sum() == len(KEYS)
     assert router.snapshot() == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_have_no_more_workers_than_told(name: str) -> None:
+    for workers in (1, 3, 40):
+        params = ks.grouping(name, workers=workers)
+        assert 1 <= params.max_workers_per_key <= workers
+        answer = params.router().route(KEYS)
+        for key in np.unique(KEYS):
+            assert len(np.unique(answer[key == KEYS])) <= params.max_workers_per_key
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -366,16 +432,32 @@ def test_time_never_decreases(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_feedback_is_checked(name: str) -> None:
     router = new(name)
-    router.observe(now=1.0, busy=[0, 9], idle=[1])
+    router.observe(now=1.0, busy=[0, 9], idle=[1], service_time_s=0.5, loads=[0.0] * 10)
+    router.observe(service_time_s=np.ones(10), loads=range(10))
     router.observe()
-    for wrong in [{"busy": [10]}, {"idle": [10]}, {"now": math.nan}]:
+    before = router.snapshot()
+    for wrong in [
+        {"busy": [10]},
+        {"idle": [10]},
+        {"now": math.nan},
+        *[{"service_time_s": value} for value in [0.0, -1.0, math.nan, math.inf, [1.0] * 9, [0.0] * 10]],
+        *[{"loads": value} for value in [[1.0] * 9, [-1.0] * 10, [math.nan] * 10, [math.inf] * 10, []]],
+    ]:
         with pytest.raises(ValueError, match=next(iter(wrong))) as error:
-            router.observe(**wrong)
+            router.observe(**{"now": 9.0, **wrong})
         one_line(error)
-    for wrong in [{"busy": ["a"]}, {"idle": 1.5}, {"now": "late"}]:
+    for wrong in [
+        {"busy": ["a"]},
+        {"idle": 1.5},
+        {"now": "late"},
+        {"service_time_s": "long"},
+        {"loads": 1.0},
+        {"loads": ["a"] * 10},
+    ]:
         with pytest.raises(TypeError, match=next(iter(wrong))) as error:
-            router.observe(**wrong)
+            router.observe(**{"now": 9.0, **wrong})
         one_line(error)
+    assert router.snapshot() == before
 
 
 @pytest.mark.parametrize("name", FIXED)

@@ -13,12 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keysplit as ks
+from parameters import parameters
 from reference import MODELS
 
-SKETCHING = {"round_robin", "w_choices", "d_choices"}
-SEEDS = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1))
 SOURCES = st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1))
-WORKERS = st.one_of(st.sampled_from([1, 2, 3, 5, 10, 50, 64, 100, 1000]), st.integers(1, 40))
 QUARTERS = st.integers(0, 40).map(lambda quarters: quarters / 4)
 EXTREMES = st.sampled_from(
     [0.0, -0.0, 5e-324, 1e-300, 0.1, 1.0, 2.0**40 - 1, 2.0**40, 2.0**53, 2.0**64, 1e200]
@@ -29,6 +27,12 @@ WEIGHTS = st.one_of(
         for each in (st.integers(0, 9) | QUARTERS, st.floats(0, 1e6), EXTREMES)
     ]
 )
+# How much later something comes.
+WAITS = st.one_of(
+    st.sampled_from([0.0, 1e-9, 1e-3, 0.5, 1.0, 10.0, 15.0, 60.0, 600.0, 1.7e9]), st.floats(0, 100)
+)
+SERVICE_TIMES_S = st.one_of(st.sampled_from([1e-6, 0.5, 1.0, 2.0, 1e9]), st.floats(1e-3, 10))
+OTHER_LOADS = st.one_of(st.integers(0, 50).map(float), st.floats(0, 100))
 
 
 @dataclass
@@ -36,33 +40,21 @@ class Batch:
     """One call of `route`."""
 
     keys: list[Any]
-    weights: list[float] | None
+    weights: list[float] | None = None
+    now: float | None = None
 
 
 @dataclass
 class Case:
-    """One router and the stream it gets."""
+    """One router and what happens to it: batches, and feedback as the arguments of `observe`."""
 
     params: dict[str, Any]
     source: int
-    batches: list[Batch] = field(default_factory=list)
+    steps: list[Batch | dict[str, Any]] = field(default_factory=list)
 
-
-@st.composite
-def parameters(draw: st.DrawFn, name: str) -> dict[str, Any]:
-    params: dict[str, Any] = {"workers": draw(WORKERS), "seed": draw(SEEDS)}
-    if name == "partial_key":
-        params["choices"] = draw(st.integers(1, 6))
-    if name in SKETCHING:
-        params["threshold"] = draw(
-            st.one_of(st.none(), st.sampled_from([0.01, 0.1, 0.3, 0.5, 1.0]), st.floats(0.001, 1.0))
-        )
-        params["sketch_capacity"] = draw(st.one_of(st.none(), st.integers(1, 20)))
-    if name == "d_choices":
-        params["tolerance"] = draw(st.sampled_from([1e-4, 1e-8, 1e-2, 0.5]))
-    if name in {"partial_key", *SKETCHING}:
-        params["distinct"] = draw(st.booleans())
-    return params
+    @property
+    def batches(self) -> list[Batch]:
+        return [step for step in self.steps if isinstance(step, Batch)]
 
 
 @st.composite
@@ -88,17 +80,47 @@ def streams(draw: st.DrawFn) -> list[Any]:
 
 
 @st.composite
+def feedback(draw: st.DrawFn, numbers: int) -> dict[str, Any]:
+    """Arguments of `observe` but for the time; `numbers` worker numbers have been given."""
+    workers = st.lists(st.integers(0, numbers - 1), max_size=5)
+
+    def each(values: st.SearchStrategy[float]) -> st.SearchStrategy[list[float]]:
+        short = st.lists(values, min_size=1, max_size=4)
+        return short.map(lambda pattern: [pattern[i % len(pattern)] for i in range(numbers)])
+
+    return draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "busy": workers,
+                "idle": workers,
+                "service_time_s": st.one_of(SERVICE_TIMES_S, each(SERVICE_TIMES_S)),
+                "loads": each(OTHER_LOADS),
+            },
+        )
+    )
+
+
+@st.composite
 def cases(draw: st.DrawFn, name: str) -> Case:
     case = Case(draw(parameters(name)), draw(SOURCES))
     keys = draw(streams())
     cuts = sorted(draw(st.lists(st.integers(0, len(keys)), max_size=4)))
-    weighted_stream = draw(st.booleans())
+    weighted_stream, timed_stream, told_stream = draw(st.tuples(st.booleans(), st.booleans(), st.booleans()))
+    now = 0.0
     for begin, end in zip([0, *cuts], [*cuts, len(keys)], strict=True):
-        weights = None
+        if told_stream and draw(st.booleans()):
+            told = draw(feedback(case.params["workers"]))
+            if timed_stream and draw(st.booleans()):
+                told["now"] = now = now + draw(WAITS)
+            case.steps.append(told)
+        batch = Batch(keys[begin:end])
         if weighted_stream and draw(st.booleans()):
             weights = draw(WEIGHTS)
-            weights = [float(weights[i % len(weights)]) for i in range(end - begin)]
-        case.batches.append(Batch(keys[begin:end], weights))
+            batch.weights = [float(weights[i % len(weights)]) for i in range(end - begin)]
+        if timed_stream and draw(st.booleans()):
+            batch.now = now = now + draw(WAITS)
+        case.steps.append(batch)
     return case
 
 
@@ -113,41 +135,85 @@ def new(name: str, case: Case) -> ks.Router:
     return ks.grouping(name, **case.params).router(source=case.source)
 
 
+def segment_of(name: str, params: dict[str, Any]) -> int:
+    """Cuts at multiples of this many messages change nothing; anywhere, but for the micro-batched ones."""
+    return getattr(ks.grouping(name, **params), "segment_messages", 1)
+
+
 def weights_of(batch: Batch) -> list[float]:
     return [1.0] * len(batch.keys) if batch.weights is None else batch.weights
+
+
+def joined(steps: list[Batch | dict[str, Any]], segment: int) -> list[Batch | dict[str, Any]]:
+    """The same with as few batches as possible."""
+    result: list[Batch | dict[str, Any]] = []
+    for step in steps:
+        last = result[-1] if result else None
+        if (
+            isinstance(step, Batch)
+            and isinstance(last, Batch)
+            and step.now == last.now
+            and len(last.keys) % segment == 0
+        ):
+            weights = None
+            if step.weights is not None or last.weights is not None:
+                weights = weights_of(last) + weights_of(step)
+            result[-1] = Batch(last.keys + step.keys, weights, step.now)
+        else:
+            result.append(step)
+    return result
+
+
+def in_pieces(steps: list[Batch | dict[str, Any]], segment: int) -> list[Batch | dict[str, Any]]:
+    """The same with a batch for every segment: for every message, if nothing is micro-batched."""
+    result: list[Batch | dict[str, Any]] = []
+    for step in steps:
+        if not isinstance(step, Batch) or not step.keys:
+            result.append(step)
+            continue
+        for begin in range(0, len(step.keys), segment):
+            piece = slice(begin, begin + segment)
+            weights = None if step.weights is None else step.weights[piece]
+            result.append(Batch(step.keys[piece], weights, step.now))
+    return result
+
+
+def run(router: ks.Router, steps: list[Batch | dict[str, Any]]) -> list[int]:
+    """Every answer of the router."""
+    answer = []
+    for step in steps:
+        if isinstance(step, Batch):
+            answer += router.route(step.keys, weights=step.weights, now=step.now).tolist()
+        else:
+            router.observe(**step)
+    return answer
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 @given(data=st.data())
 def test_router_equals_model(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(name))
-    keys = [key for batch in case.batches for key in batch.keys]
-    weights = [weight for batch in case.batches for weight in weights_of(batch)]
-
     model = MODELS[name](source=case.source, **case.params)
     router = new(name, case)
     expected: list[int] = []
-    for batch in case.batches:
-        answer = [model.route(key, weight) for key, weight in zip(batch.keys, weights_of(batch), strict=True)]
-        assert router.route(as_input(batch.keys), weights=batch.weights).tolist() == answer
+    for step in case.steps:
+        if isinstance(step, Batch):
+            answer = model.route_batch(step.keys, step.weights, step.now)
+            keys = as_input(step.keys)
+            assert router.route(keys, weights=step.weights, now=step.now).tolist() == answer
+            expected += answer
+        else:
+            model.observe(**step)
+            router.observe(**step)
         assert router.loads.tolist() == model.loads
-        expected += answer
         # What comes next is decided by the snapshot alone.
         router = ks.grouping(name, **case.params).router(source=case.source, snapshot=router.snapshot())
 
-    whole = new(name, case)
-    everything = None if all(batch.weights is None for batch in case.batches) else weights
-    assert whole.route(as_input(keys), weights=everything).tolist() == expected
-    assert whole.loads.tolist() == model.loads
-
-    single = new(name, case)
-    answer = []
-    for batch in case.batches:
-        for i, key in enumerate(batch.keys):
-            weight = None if batch.weights is None else batch.weights[i : i + 1]
-            answer += single.route([key], weights=weight).tolist()
-    assert answer == expected
-    assert single.loads.tolist() == model.loads
+    segment = segment_of(name, case.params)
+    for other_cuts in (joined(case.steps, segment), in_pieces(case.steps, segment)):
+        router = new(name, case)
+        assert run(router, other_cuts) == expected
+        assert router.loads.tolist() == model.loads
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -156,14 +222,17 @@ def test_candidates_equal_the_models(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(name))
     model = MODELS[name](source=case.source, **case.params)
     router = new(name, case)
-    for batch in case.batches:
-        for key, weight in zip(batch.keys, weights_of(batch), strict=True):
-            model.route(key, weight)
-        router.route(batch.keys, weights=batch.weights)
-        for key in [*batch.keys[-1:], *case.batches[0].keys[:1], "a key never seen"]:
+    for step in case.steps:
+        if isinstance(step, Batch):
+            model.route_batch(step.keys, step.weights, step.now)
+            router.route(step.keys, weights=step.weights, now=step.now)
+        else:
+            model.observe(**step)
+            router.observe(**step)
+        for key in [*case.batches[0].keys[:1], *case.batches[-1].keys[-1:], "a key never seen"]:
             candidates = router.candidates(key)
             assert candidates.dtype == np.uint32
-            assert set(candidates.tolist()) == model.candidates(key)
+            assert candidates.tolist() == model.candidates(key)
             copy = ks.grouping(name, **case.params).router(source=case.source, snapshot=router.snapshot())
             assert copy.route([key])[0] in candidates
 
@@ -178,6 +247,20 @@ LONG = {
     "distinct": {"workers": 30, "seed": 6, "distinct": True},
     "many choices": {"workers": 40, "seed": 7, "choices": 5},
     "many distinct choices": {"workers": 300, "seed": 8, "choices": 100, "distinct": True},
+    "wide capacity": {"workers": 30, "seed": 9, "epsilon": 0.5},
+    "few points": {"workers": 30, "seed": 10, "virtual_nodes": 2},
+    "short epochs": {"workers": 20, "seed": 11, "epoch_messages": 200, "decay": 0.7, "interval_s": 0.5},
+    "short segments": {"workers": 20, "seed": 12, "segment_messages": 250, "table_keys": 20},
+    "quick promotion": {
+        "workers": 20,
+        "seed": 13,
+        "warm_up_s": 0.5,
+        "teenage_interval_s": 0.3,
+        "old_interval_s": 0.7,
+    },
+    "little learning": {"workers": 20, "seed": 14, "learning_messages": 500},
+    "few coins": {"workers": 20, "seed": 15, "coins": 1, "filter_counters": 512},
+    "short intervals": {"workers": 20, "seed": 16, "interval_messages": 300},
 }
 
 
@@ -198,13 +281,12 @@ def test_long_streams(name: str, setting: str, exponent: float) -> None:
     keys[messages // 2 :] = 2999 - keys[messages // 2 :]
 
     model = MODELS[name](source=3, **params)
-    expected = np.array([model.route(key) for key in keys.tolist()])
     router = ks.grouping(name, **params).router(source=3)
-    answer = []
     for begin, end in [(0, 1), (1, 1000), (1000, 1001), (1001, 5000), (5000, messages)]:
-        answer.append(router.route(keys[begin:end]))
+        np.testing.assert_array_equal(
+            router.route(keys[begin:end]), model.route_batch(keys[begin:end].tolist())
+        )
         router = ks.grouping(name, **params).router(source=3, snapshot=router.snapshot())
-    np.testing.assert_array_equal(np.concatenate(answer), expected)
     np.testing.assert_array_equal(router.loads, model.loads)
     if name == "d_choices" and setting == "plain":
         assert model.solves > 30
@@ -232,9 +314,7 @@ def test_long_weighted_stream(name: str) -> None:
     for begin in range(0, len(keys), 3000):
         part = keys[begin : begin + 3000]
         weights = [None, rng.integers(0, 5, 3000).astype(float), rng.random(3000)][begin // 3000 % 3]
-        expected = [
-            model.route(key, weight) for key, weight in zip(part.tolist(), ones_or(weights), strict=True)
-        ]
+        expected = model.route_batch(part.tolist(), None if weights is None else weights.tolist())
         np.testing.assert_array_equal(router.route(part, weights=weights), expected)
         np.testing.assert_array_equal(router.loads, model.loads)
 
@@ -247,14 +327,13 @@ def test_sums_beyond_two_to_the_53(name: str, fraction: float) -> None:
     weights = np.random.default_rng(14).integers(2**43, 2**45, len(keys)).astype(float)
     weights[1500] += fraction
     for params in ({"workers": 1}, {"workers": 6, "seed": 15}):
-        model = MODELS[name](**params)
-        expected = [model.route(key, weight) for key, weight in zip(keys.tolist(), weights, strict=True)]
-        assert sum(model.loads) > 2**53
         for cuts in ([], [1000], [1, 400, 1501]):
+            model = MODELS[name](**params)
             router = ks.grouping(name, **params).router()
-            parts = zip(np.split(keys, cuts), np.split(weights, cuts), strict=True)
-            answer = [router.route(part, weights=weight) for part, weight in parts]
-            assert np.concatenate(answer).tolist() == expected
+            for part, weight in zip(np.split(keys, cuts), np.split(weights, cuts), strict=True):
+                expected = model.route_batch(part.tolist(), weight.tolist())
+                assert router.route(part, weights=weight).tolist() == expected
+            assert sum(model.loads) > 2**53
             assert router.loads.tolist() == model.loads
 
 
@@ -274,17 +353,13 @@ def zipf(exponent: float, keys: int, messages: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).choice(keys, size=messages, p=shares / shares.sum()).astype(np.int64)
 
 
-def ones_or(weights: np.ndarray | None) -> list[float]:
-    return [1] * 3000 if weights is None else weights.tolist()
-
-
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_most_workers(name: str) -> None:
     params = {"workers": 65_536, "seed": 11}
     keys = zipf(1.4, 100, 300, seed=12)
     model = MODELS[name](**params)
     router = ks.grouping(name, **params).router()
-    assert router.route(keys).tolist() == [model.route(key) for key in keys.tolist()]
+    assert router.route(keys).tolist() == model.route_batch(keys.tolist())
     assert router.loads.tolist() == model.loads
 
 

@@ -8,20 +8,39 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
+
+import keysplit as ks
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
 
-@pytest.fixture(scope="module")
-def balance() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("balance", EXPERIMENTS / "balance.py")
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"experiments_{name}", EXPERIMENTS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["balance"] = module  # where a dataclass looks its module up
+    sys.modules[spec.name] = module  # where a dataclass looks its module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def balance() -> ModuleType:
+    return load("balance")
+
+
+@pytest.fixture(scope="module")
+def groupings() -> ModuleType:
+    return load("groupings")
+
+
+@pytest.fixture(scope="module")
+def memory() -> ModuleType:
+    return load("memory")
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +134,233 @@ def test_balance_prints(balance: ModuleType, capsys: pytest.CaptureFixture[str])
     assert len(capsys.readouterr().out.splitlines()) == 1 + 8 * 5 + 2 + 2
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("balance", ["--slow"], "--slow"),
+        ("groupings", ["--seed", "1"], "--seed"),
+        ("memory", ["--groupings", "key,best"], "must be among shuffle, key, "),
+        ("memory", ["--messages", "1000"], "must be a power of ten, at least 10000, got 1000"),
+        ("memory", ["--messages", "20000"], "must be a power of ten, at least 10000, got 20000"),
+    ],
+)
 def test_wrong_options_end_without_a_traceback(
-    balance: ModuleType, capsys: pytest.CaptureFixture[str]
+    name: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as end:
-        balance.main(["--slow"])
+        load(name).main(options)
     assert end.value.code == 2
-    assert "--slow" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
+
+
+DRIFT = [f"film {number // 4000 + number % 7}" for number in range(20_000)]
+SKEWED = ["here" if number % 10 else f"abroad {number % 370}" for number in range(12_345)]
+
+
+@pytest.fixture(scope="module")
+def data(groupings: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two small streams in the place of the real ones; two messages come in a second."""
+    folder = tmp_path_factory.mktemp("data")
+    for name, keys in ((groupings.DRIFT, DRIFT), (groupings.HIGH_SKEW, SKEWED)):
+        times = [1_000_000 + number // 2 for number in range(len(keys))]
+        pyarrow.parquet.write_table(pa.table({"ts": times, "key": keys}), folder / f"{name}.parquet")
+    return folder
+
+
+def test_groupings_reads_the_streams(groupings: ModuleType, data: Path) -> None:
+    (zipf, drift, skewed), reasons = groupings.streams(15_000, 3, data)
+    assert reasons == []
+    assert (zipf.keys == ks.streams.zipf(1.4, 10_000, 15_000, 3)).all()
+    assert zipf.times is None
+    for stream, keys in ((drift, DRIFT[:15_000]), (skewed, SKEWED)):
+        numbers: dict[str, int] = {}
+        assert stream.keys.tolist() == [numbers.setdefault(key, len(numbers)) for key in keys]
+        assert stream.times.tolist() == [1_000_000 + number // 2 for number in range(len(keys))]
+
+
+def test_groupings_leaves_out_what_is_not_there(groupings: ModuleType, tmp_path: Path) -> None:
+    (zipf,), reasons = groupings.streams(1000, 0, tmp_path)
+    assert zipf.name == groupings.ZIPF
+    assert [reason.split()[0] for reason in reasons] == [groupings.DRIFT, groupings.HIGH_SKEW]
+    assert all("KEYSPLIT_DATA" in reason for reason in reasons)
+
+
+def test_groupings_measures_as_a_loop_would(groupings: ModuleType) -> None:
+    generator = np.random.default_rng(0)
+    keys, chosen = generator.integers(0, 30, 5432), generator.integers(0, 7, 5432)
+
+    def imbalance(loads: list[int]) -> float:
+        return (max(loads) - sum(loads) / 7) / sum(loads)
+
+    parts, cuts, loads = [], [], [0] * 7
+    size, longer = divmod(5432, 100)
+    for part in range(100):
+        cuts.append((cuts[-1] if cuts else 0) + size + (part < longer))
+    for position, worker in enumerate(chosen, start=1):
+        loads[worker] += 1
+        if position in cuts:
+            parts.append(imbalance(loads))
+    windows = [
+        imbalance([list(chosen[start : start + 1000]).count(worker) for worker in range(7)])
+        for start in range(0, 5000, 1000)
+    ]
+    pairs = set(zip(keys.tolist(), chosen.tolist(), strict=True))
+    of = groupings.figures(keys, chosen.astype(np.uint32), 7)
+    assert len(parts) == 100
+    assert of.end == pytest.approx(imbalance(loads))
+    assert of.over_time == pytest.approx(sum(parts) / 100)
+    assert of.windows == pytest.approx(sum(windows) / 5)
+    assert of.replication == pytest.approx(len(pairs) / len(set(keys.tolist())))
+    assert of.largest == max(loads)
+
+
+def test_groupings_takes_costs_by_the_key_grouping_before(
+    groupings: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seconds are made up: key grouping takes 1, 2, 3 ... one after another, the others thrice the last."""
+    times = [0.0]
+
+    def seconds(name: str, keys: np.ndarray) -> float:
+        if name == "key":
+            times.append(times[-1] + 1)
+            return times[-1]
+        return 3 * times[-1]
+
+    monkeypatch.setattr(groupings, "seconds", seconds)
+    ratios = groupings.costs(np.arange(10), rounds=3)
+    assert list(ratios) == list(ks.GROUPINGS)
+    assert {ratio for name, ratio in ratios.items() if name != "key"} == {3.0}
+
+
+def test_groupings_judges_by_the_figure_that_a_claim_names(groupings: ModuleType) -> None:
+    """A claim holds where its smaller figure is smaller, not where both are equal or the larger one is."""
+    equal = groupings.Figures(0.1, 0.1, 0.1, 2.0, 1000.0)
+    for claim, streams, what, smaller, larger in groupings.CLAIMS:
+        lower = equal._replace(**{what: 0.05})
+        for name, holds in ((smaller, True), (larger, False), ("shuffle", False)):
+            table = {stream: dict.fromkeys(ks.GROUPINGS, equal) | {name: lower} for stream in streams}
+            judged = [verdict for verdict in groupings.claims(table) if verdict.claim == claim]
+            assert [verdict.stream for verdict in judged] == streams
+            assert all(verdict.holds is holds for verdict in judged)
+    assert list(groupings.claims({})) == []
+
+
+def test_groupings_judges_bounds(groupings: ModuleType) -> None:
+    """The capacity of one of 50 workers is 20,201 messages of 1,000,001; of ten of 500 bins it is 20,210."""
+    names = ["bounded_ring", "power_of_random", "consistent"]
+    for largest, holds in ((20_201, [True] * 3), (20_202, [False, False, True]), (20_211, [False] * 3)):
+        table = {"a stream": dict.fromkeys(names, groupings.Figures(2.0e-4, 0, 0, 1.0, largest))}
+        judged = list(groupings.bounds(table, {"a stream": 1_000_001}))
+        assert [verdict.holds for verdict in judged] == holds
+        assert [verdict.numbers.split()[0] for verdict in judged] == names
+
+
+def test_groupings_makes_the_stream_of_one_hot_key(groupings: ModuleType) -> None:
+    counts = np.bincount(groupings.one_hot_key(70, 50_000), minlength=204)
+    assert counts[0] / 50_000 == pytest.approx(0.7, abs=0.01)
+    assert len(counts) == 204
+    assert counts[1:].min() > 0
+
+
+def test_groupings_routes_by_the_streams_times(groupings: ModuleType, data: Path) -> None:
+    (_, drift, _), _ = groupings.streams(20_000, 0, data)
+    for name in groupings.CLOCKED:
+        router = ks.grouping(name, workers=50).router()
+        step = 10_000 if name == "flexd" else 2  # two messages come at the same time
+        chosen = [
+            router.route(drift.keys[at : at + step], now=drift.times[at]) for at in range(0, 20_000, step)
+        ]
+        assert groupings.timed(name, drift) == groupings.figures(drift.keys, np.concatenate(chosen))
+
+
+def test_groupings_prints(
+    groupings: ModuleType, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(groupings, "costs", lambda keys, rounds: dict.fromkeys(ks.GROUPINGS, 1.5))
+    monkeypatch.setenv("KEYSPLIT_DATA", str(data))
+    groupings.main(["--quick"])
+    table, verdicts, shares, by_share, exponents, by_exponent, clocks = (
+        [row.strip("| ").split(" | ") for row in part.strip().splitlines()]
+        for part in capsys.readouterr().out.split("\n\n")
+    )
+    streams = [groupings.ZIPF, groupings.DRIFT, groupings.HIGH_SKEW]
+    assert [row[:2] for row in table[2:]] == [[stream, name] for stream in streams for name in ks.GROUPINGS]
+    assert {row[6] for row in table[2:]} == {"1.5"}
+    for judged in (verdicts, by_share, by_exponent):
+        assert judged[0] == ["claim", "stream", "holds", "numbers"]
+        assert {row[2] for row in judged[2:]} <= {"yes", "NO", "with 1 of 2 seeds"}
+    assert len(shares) == 2 + 10
+    assert len(by_share) == 2 + 9
+    assert len(exponents) == 2 + 2 * 5
+    assert len(by_exponent) == 2 + 2 * 3 * 2
+    assert len(clocks) == 2 + 2 * 10
+    kept = {row[1]: float(row[5]) for row in table[2:] if row[0] == groupings.ZIPF}
+    assert {name for name, replication in kept.items() if replication == 1} == {"key", "ring"}
+
+
+def test_memory_draws_keys_with_a_share_of_one_by_their_number(memory: ModuleType) -> None:
+    whole, parts = (
+        np.concatenate([keys.copy() for keys in memory.chunks(200_000, size)]) for size in (200_000, 10_000)
+    )
+    assert (whole == parts).all()
+    assert whole.min() == 1
+    assert whole.max() <= memory.KEYS
+    for key in (1, 2, 10):
+        share = np.log((key + 1) / key) / np.log(memory.KEYS + 1)
+        assert np.mean(whole == key) == pytest.approx(share, rel=0.1)
+    assert memory.distinct([1000, 10_000]) == [len(set(whole[:end].tolist())) for end in (1000, 10_000)]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "holds"),
+    [
+        ((1000, 10 << 20), (2524, 12 << 20), True),
+        ((1000, 10 << 20), (2525, 12 << 20), False),
+        ((1000, 10 << 20), (1000, (12 << 20) + 1), False),
+        ((1000, 0), (1000, 1 << 20), True),
+    ],
+)
+def test_memory_judges(memory: ModuleType, then: tuple[int, int], now: tuple[int, int], holds: bool) -> None:
+    assert memory.bounded([memory.Size(1, 1), memory.Size(*then), memory.Size(*now)]) is holds
+
+
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells resident memory")
+
+
+@LINUX
+def test_memory_sees_a_router_that_forgets_nothing(
+    memory: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hoarder:
+        def __init__(self) -> None:
+            self.kept: list[np.ndarray] = []
+
+        def router(self) -> "Hoarder":
+            return self
+
+        def route(self, keys: np.ndarray) -> None:
+            self.kept.append(np.ones(8 * len(keys)))
+
+        def snapshot(self) -> bytes:
+            return bytes(len(self.kept))
+
+    monkeypatch.setattr(memory.ks, "grouping", lambda name, workers: Hoarder())
+    sizes = list(memory.sizes("key", [10_000, 100_000, 1_000_000]))
+    assert [size.snapshot for size in sizes] == [1, 10, 100]
+    assert sizes[2].resident - sizes[1].resident > 32 << 20  # of the 58 MB that it keeps
+    assert not memory.bounded(sizes)
+
+
+@LINUX
+def test_memory_prints(memory: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    memory.main(["--groupings", "key,w_choices", "--messages", "100000"])
+    table, keys = capfd.readouterr().out.split("\n\n")
+    header, _, *rows = [row.strip("| ").split(" | ") for row in table.splitlines()]
+    assert header[1:4] == ["snapshot, bytes at 1e3", "snapshot, bytes at 1e4", "snapshot, bytes at 1e5"]
+    assert [row[0] for row in rows] == ["key", "w_choices"]
+    assert [row[7] for row in rows] == ["yes", "yes"]
+    router = ks.WChoices(workers=100).router()
+    for chunk in memory.chunks(1000, 1000):
+        router.route(chunk)
+    assert int(rows[1][1].replace(",", "")) == len(router.snapshot())
+    assert keys.startswith("Different keys: ")

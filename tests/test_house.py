@@ -3,15 +3,18 @@
 import ast
 import doctest
 import importlib.metadata
+import math
 import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import keysplit as ks
+from keysplit.groupings import overview
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("pyspark", "pyarrow", "pandas", "matplotlib", "plotly", "click", "rich", "jinja2", "polars")
@@ -105,6 +108,40 @@ def test_each_grouping_has_a_page_of_its_own() -> None:
             assert part in page
         for part in ("**Source.**", "**Deviations"):
             assert part in page
+        row = next(line for line in page.splitlines() if line.startswith("| Parameters |"))
+        own = [field for field in fields(kind) if field.name not in ("workers", "seed")]
+        parameters = {"workers", "seed", *(f"{field.name} = {shown(field.default)}" for field in own)}
+        assert set(re.findall(r"`(.*?)`", row)) == parameters
+
+
+def shown(default: object) -> str:
+    """A default as the pages write it."""
+    return {1e-4: "1e-4", 10_000: "10_000", 16_384: "16_384", 50_000: "50_000"}.get(default, repr(default))
+
+
+def test_the_table_of_groupings_is_the_one_that_the_classes_give() -> None:
+    assert f"\n\n{overview.markdown()}\n" in (ROOT / "docs/groupings/index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ks.GROUPINGS.values(), ids=list(ks.GROUPINGS))
+def test_groupings_say_of_themselves_what_is_true(kind: type[ks.Grouping]) -> None:
+    assert kind.paper
+    assert set(kind.adapts_to) <= {"skew", "drift", "unequal workers", "changing workers"}
+    assert ("changing workers" in kind.adapts_to) == kind.elastic
+    assert set(kind.feedback) <= {"busy", "idle", "service_time_s", "loads"}
+    assert ("unequal workers" in kind.adapts_to) == bool({"busy", "service_time_s"} & set(kind.feedback))
+    for workers in (1, 2, 5, 10, 50, 100, 65_536):
+        params = kind(workers=workers)
+        most = params.max_workers_per_key
+        assert 1 <= most <= workers
+        if kind.spread == "w":
+            assert most == min(workers, int(workers / (1 + math.sqrt(workers) / 10)) + 1)
+        elif kind.spread.isdigit():
+            assert most == min(workers, int(kind.spread))
+        elif kind.spread in ("n", "d"):
+            assert most == workers
+        else:
+            assert most == min(workers, getattr(params, kind.spread))
 
 
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")

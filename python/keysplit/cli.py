@@ -51,19 +51,68 @@ def main(context: click.Context) -> None:
 
 
 @main.command()
-def groupings() -> None:
-    """List the groupings with their parameters."""
-    from dataclasses import fields
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the table of the documentation.")
+def groupings(name: str | None, as_json: bool, as_markdown: bool) -> None:
+    """List the groupings, or tell the parameters of one: `keysplit groupings fish`."""
+    import json
 
-    from rich.box import SIMPLE_HEAD
+    from keysplit.groupings import overview
+
+    if as_markdown:
+        if name is not None or as_json:
+            raise click.UsageError("--markdown goes without a name and without --json")
+        click.echo(overview.markdown(), nl=False)
+        return
+    if name is not None and name not in ks.GROUPINGS:
+        raise click.UsageError(f"grouping must be one of {', '.join(ks.GROUPINGS)}, got {name!r}")
+    if as_json:
+        told = [overview.describe(each) for each in ks.GROUPINGS] if name is None else overview.describe(name)
+        click.echo(json.dumps(told, indent=2))
+    elif name is None:
+        _show_groupings()
+    else:
+        _show_grouping(overview.describe(name))
+
+
+def _show_groupings() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", "class", "parameters beside workers and seed", box=SIMPLE_HEAD)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("name", no_wrap=True)
+    table.add_column("workers\na key", no_wrap=True)
+    table.add_column("adapts to", min_width=len("changing workers"))
+    table.add_column("feedback", no_wrap=True)
+    table.add_column("paper")
     for name, kind in ks.GROUPINGS.items():
-        own = [field for field in fields(kind) if field.name not in ("workers", "seed")]
-        table.add_row(name, kind.__name__, ", ".join(f"{field.name} = {field.default}" for field in own))
-    Console().print(table)
+        table.add_row(name, kind.spread, ", ".join(kind.adapts_to), ", ".join(kind.feedback), kind.paper)
+    Console(highlight=False).print(table)
+    click.echo(
+        """
+workers a key  at most; n: all workers, d: as many as its frequency asks for,
+               w: the bound of dynamic key grouping, choices: its parameter
+feedback       the arguments of Router.observe that it uses, besides now
+`keysplit groupings NAME` tells the parameters of one."""
+    )
+
+
+def _show_grouping(about: dict[str, Any]) -> None:
+    click.echo(click.wrap_text(f"{about['name']}: {about['summary']}", 80) + "\n")
+    parameters = [f"{name} = {value}" for name, value in about["parameters"].items()]
+    for head, texts in (
+        ("class", [about["class"]]),
+        ("parameters", ["workers", "seed = 0", *parameters]),
+        ("workers a key", [about["spread"]]),
+        ("adapts to", [", ".join(about["adapts_to"]) or "nothing"]),
+        ("feedback", [", ".join(about["feedback"]) or "none"]),
+        ("workers", ["come and go" if about["elastic"] else "stay"]),
+        ("paper", [about["paper"]]),
+    ):
+        for text in texts:
+            click.echo(f"{head:<15}{text}")
+            head = ""
 
 
 def _in_range(low: float, high: float | None = None, why: str = "") -> Callable[..., Any]:

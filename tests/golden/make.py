@@ -40,7 +40,71 @@ COMMON = [
     ({"workers": 50, "seed": 42}, 3),
     ({"workers": 65_536, "seed": 2**64 - 1}, 2**32 - 1),
 ]
+# Small parameters, so that the special rules fire within the stream.
 MORE: dict[str, list[dict[str, Any]]] = {
+    "ring": [{"workers": 10, "virtual_nodes": 1}],
+    "bounded_ring": [
+        {"workers": 10, "virtual_nodes": 3, "epsilon": 0.5},
+        {"workers": 3, "virtual_nodes": 7, "epsilon": 1e-9},
+    ],
+    "power_of_random": [{"workers": 5, "epsilon": 0.5}, {"workers": 3, "epsilon": 1e-9}],
+    "consistent": [
+        {"workers": 5, "virtual_workers": 2, "epsilon": 0.5},
+        {"workers": 3, "virtual_workers": 1, "epsilon": 1e-9},
+    ],
+    "fish": [
+        {
+            "workers": 10,
+            "epoch_messages": 7,
+            "decay": 0.5,
+            "sketch_capacity": 4,
+            "interval_s": 0.01,
+            "virtual_nodes": 3,
+        },
+        {"workers": 16, "threshold": 0.1, "epoch_messages": 20, "interval_s": 2.0, "messages_per_s": 2.0},
+        {"workers": 5, "epoch_messages": 10, "decay": 0.0},
+    ],
+    "flexd": [
+        {
+            "workers": 5,
+            "segment_messages": 16,
+            "threshold": 0.1,
+            "growth": 1.1,
+            "table_keys": 2,
+            "clean_interval_s": 0.01,
+        },
+        {"workers": 3, "segment_messages": 10, "sketch_capacity": 3},
+    ],
+    "dynamic_key": [
+        {
+            "workers": 5,
+            "expected_keys": 10,
+            "warm_up_s": 0.01,
+            "teenage_interval_s": 0.005,
+            "old_interval_s": 0.01,
+        },
+        {
+            "workers": 10,
+            "expected_keys": 4,
+            "warm_up_s": 1.0,
+            "teenage_interval_s": 1.0,
+            "old_interval_s": 3.0,
+            "check_interval_s": 2.0,
+            "messages_per_s": 2.0,
+        },
+    ],
+    "distribution_aware": [
+        {"workers": 5, "learning_messages": 20, "buckets": 4},
+        {"workers": 10, "learning_messages": 32, "threshold": 0.2},
+    ],
+    "pstream": [
+        {"workers": 5, "coins": 0, "most_coins": 3, "decay": 0.2},
+        {"workers": 10, "coins": 1, "most_coins": 4, "decay": 0.05, "filter_counters": 16},
+    ],
+    "dalton": [
+        {"workers": 5, "interval_messages": 10, "exploration": 0.5},
+        {"workers": 10, "interval_messages": 16, "learning_rate": 0.5, "exploration": 0.2, "max_split": 3},
+    ],
     "partial_key": [{"workers": 10, "choices": 5}, {"workers": 5, "choices": 4, "distinct": True}],
     "round_robin": [
         {"workers": 10, "threshold": 0.2, "sketch_capacity": 4},
@@ -89,9 +153,7 @@ def routings() -> list[dict[str, Any]]:
         for params, source in settings:
             for weights in (None, WEIGHTS):
                 model = MODELS[name](source=source, **params)
-                workers = [
-                    model.route(key, weight) for key, weight in zip(STREAM, weights or [1] * 64, strict=True)
-                ]
+                workers = model.route_batch(STREAM, weights)
                 rows.append(
                     {
                         "grouping": name,

@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import islice
 
 import xxhash
 
@@ -102,6 +103,12 @@ def candidates(h: int, workers: int, count: int, distinct: bool = False) -> list
         if not (distinct and worker in found):
             found.append(worker)
     raise AssertionError("the sequence has no end")
+
+
+def place(h: int, seed: int, tag: int, i: int, size: int) -> int:
+    """Candidate i, of `size` places, of the hash that the tag gives the key."""
+    places = sequence(mix(h ^ domain(seed, tag)), size)
+    return next(islice(places, i, None))
 
 
 def stream(seed: int, source: int) -> int:

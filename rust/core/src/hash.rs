@@ -28,17 +28,17 @@ fn domain(seed: u64, tag: u64) -> u64 {
 
 /// Maps 32 bits onto `0..workers` without a division.
 #[inline(always)]
-fn onto(bits: u32, workers: u32) -> u32 {
+pub(crate) fn onto(bits: u32, workers: u32) -> u32 {
     ((u64::from(bits) * u64::from(workers)) >> 32) as u32
 }
 
 #[inline(always)]
-fn high(x: u64) -> u32 {
+pub(crate) fn high(x: u64) -> u32 {
     (x >> 32) as u32
 }
 
 #[inline(always)]
-fn low(x: u64) -> u32 {
+pub(crate) fn low(x: u64) -> u32 {
     x as u32
 }
 
@@ -167,6 +167,34 @@ pub(crate) fn vectorised(run: impl FnOnce()) {
     pulp::Arch::new().dispatch(run);
 }
 
+/// Places of keys in a table, drawn independently of their candidates.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    domain: u64,
+    size: u32,
+}
+
+impl Places {
+    /// The places of a tag, each in `0..size`.
+    pub(crate) fn new(seed: u64, tag: u64, size: u32) -> Self {
+        Self { domain: domain(seed, tag), size }
+    }
+
+    /// Place 0 of a key.
+    #[inline(always)]
+    pub(crate) fn first(&self, hash: u64) -> usize {
+        first_candidate(mix(hash ^ self.domain), self.size) as usize
+    }
+
+    /// Places 0 to 3 of a key.
+    #[inline(always)]
+    pub(crate) fn four(&self, hash: u64) -> [usize; 4] {
+        let hash = mix(hash ^ self.domain);
+        let ((a, b), (c, d)) = (candidate_pair(hash, 0, self.size), candidate_pair(hash, 1, self.size));
+        [a, b, c, d].map(|place| place as usize)
+    }
+}
+
 /// The random draws of one source.
 #[derive(Debug, Clone)]
 pub(crate) struct Draws(u64);
@@ -176,16 +204,37 @@ impl Draws {
         Self(mix(step(domain(seed, 7), source.into())))
     }
 
+    /// The 64 bits drawn for the message at `position`.
+    #[inline(always)]
+    pub(crate) fn bits(&self, position: u64) -> u64 {
+        mix(step(self.0, position.wrapping_add(1)))
+    }
+
     /// The two workers drawn for the message at `position`.
     #[inline(always)]
     pub(crate) fn pair(&self, position: u64, workers: u32) -> (u32, u32) {
-        let bits = mix(step(self.0, position.wrapping_add(1)));
+        let bits = self.bits(position);
         (onto(high(bits), workers), onto(low(bits), workers))
     }
 
     /// Where this source starts to take turns.
     pub(crate) fn first_turn(&self, workers: u32) -> u32 {
         onto(high(self.0), workers)
+    }
+}
+
+/// The places of points on the ring.
+#[derive(Debug, Clone)]
+pub(crate) struct Points(u64);
+
+impl Points {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(domain(seed, 8))
+    }
+
+    /// Where the point of a number lies; no other point lies there.
+    pub(crate) fn point(&self, number: u64) -> u64 {
+        mix(step(self.0, number.wrapping_add(1)))
     }
 }
 
@@ -300,6 +349,16 @@ mod tests {
         let mut hashes = vec![0; values.len()];
         keys.unsigned_column(&values, &mut hashes);
         assert_eq!(hashes, values.iter().map(|&value| keys.unsigned(value)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn places_are_candidates_of_another_hash() {
+        let (hash, places) = (KeyHasher::new(7).whole(42), Places::new(7, 10, 999));
+        let again: Vec<usize> =
+            candidates(mix(hash ^ domain(7, 10)), 999).take(4).map(|place| place as usize).collect();
+        assert_eq!(places.four(hash).to_vec(), again);
+        assert_eq!(places.first(hash), again[0]);
+        assert_ne!(places.first(hash), first_candidate(hash, 999) as usize);
     }
 
     #[test]

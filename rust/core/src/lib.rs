@@ -21,17 +21,24 @@
 
 mod amount;
 mod batch;
+mod clock;
 mod error;
+mod feedback;
 pub mod groupings;
 pub mod hash;
 mod load;
+mod members;
 pub mod metrics;
 mod minimum;
 mod params;
+mod ring;
 mod router;
 pub mod sketch;
+mod window;
 
 pub use batch::{Batch, check_weights};
 pub use error::{Error, Result};
+pub use feedback::Feedback;
+pub use members::Members;
 pub use params::{MAX_WORKERS, Params, Value};
 pub use router::Router;

@@ -37,6 +37,12 @@ impl Loads {
         Ok(())
     }
 
+    /// Makes room for more workers, who have been sent nothing.
+    pub(crate) fn widen(&mut self, workers: usize) {
+        self.amounts.resize(workers.max(self.amounts.len()), 0);
+        self.least.forget();
+    }
+
     /// The loads as numbers.
     pub(crate) fn numbers(&self) -> Vec<f64> {
         self.scale.numbers(&self.amounts)

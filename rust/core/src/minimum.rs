@@ -168,7 +168,8 @@ impl Tournament {
 
     fn replay(&mut self, values: &[u64], index: usize) {
         let mut node = (self.nodes.len() / 2 + index) / 2;
-        while node > 0 {
+        // Further up than it has won so far, a value that grows changes nothing.
+        while node > 0 && self.nodes[node] == index as u32 {
             self.nodes[node] = Self::better(values, self.nodes[2 * node], self.nodes[2 * node + 1]);
             node /= 2;
         }

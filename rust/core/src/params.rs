@@ -129,6 +129,19 @@ impl Params {
         }
     }
 
+    /// A number of seconds, or of messages a second, that computations can bear.
+    pub(crate) fn seconds(&self, name: &str) -> Result<f64> {
+        self.number(name, "in 1e-6..=1e12", |value| (1e-6..=1e12).contains(&value))
+    }
+
+    /// 1 / threshold, or what stands for it by default.
+    pub(crate) fn inverse_threshold(&self, default: f64) -> Result<f64> {
+        if self.is_none("threshold")? {
+            return Ok(default);
+        }
+        Ok(1.0 / self.number("threshold", "above 0 and at most 1", |theta| theta > 0.0 && theta <= 1.0)?)
+    }
+
     /// True or false.
     pub(crate) fn boolean(&self, name: &str) -> Result<bool> {
         match self.required(name)? {

@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, check_weights};
 use crate::error::{Error, Result};
+use crate::feedback::Feedback;
 use crate::groupings::{Grouping, find};
-use crate::params::{Params, Value};
+use crate::members::Members;
+use crate::params::{MAX_WORKERS, Params, Value};
 
 /// The state of one source. It never reads a clock, the environment or a shared random generator.
 pub struct Router {
@@ -45,7 +47,9 @@ impl Router {
             check_weights(weights, batch.hashes.len())?;
         }
         self.tell_time(batch.now)?;
-        self.grouping.route(batch, workers);
+        if !batch.hashes.is_empty() {
+            self.grouping.route(batch, workers);
+        }
         Ok(())
     }
 
@@ -59,6 +63,73 @@ impl Router {
         }
         self.about.now = now;
         Ok(())
+    }
+
+    /// Hears how the workers fare. An error leaves the router as it was.
+    pub fn observe(&mut self, feedback: &Feedback) -> Result<()> {
+        feedback.check(self.numbers())?;
+        self.tell_time(feedback.now)?;
+        self.grouping.observe(feedback);
+        Ok(())
+    }
+
+    /// Adds a worker and returns its number, the lowest that no present worker has.
+    pub fn add_worker(&mut self) -> Result<u32> {
+        let members = self.elastic()?;
+        if u64::from(members.count()) == MAX_WORKERS || !self.grouping.has_room() {
+            return Err(Error::Value(format!("workers must not be more than the {} there are", members.count())));
+        }
+        let worker = members.lowest_free();
+        self.grouping.add_worker(worker);
+        Ok(worker)
+    }
+
+    /// Removes a worker, who keeps what it was sent.
+    pub fn remove_worker(&mut self, worker: u32) -> Result<()> {
+        let members = self.elastic()?;
+        if !members.contains(worker) {
+            return Err(Error::Value(format!("worker must be the number of a present worker, got {worker}")));
+        }
+        if members.count() == 1 {
+            return Err(Error::Value(format!("worker must not be the last one, got {worker}")));
+        }
+        self.grouping.remove_worker(worker);
+        Ok(())
+    }
+
+    fn elastic(&self) -> Result<&Members> {
+        self.grouping.members().ok_or_else(|| {
+            let (name, workers) = (&self.about.grouping, self.workers());
+            Error::Value(format!("{name} has a fixed number of workers, {workers}"))
+        })
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.grouping.members().map_or_else(|| self.grouping.loads().len(), |members| members.count() as usize)
+    }
+
+    /// How many worker numbers were ever given.
+    pub fn numbers(&self) -> usize {
+        self.grouping.members().map_or_else(|| self.grouping.loads().len(), Members::numbers)
+    }
+
+    /// The numbers of the present workers, ascending.
+    pub fn worker_numbers(&self) -> Vec<u32> {
+        match self.grouping.members() {
+            Some(members) => members.iter().collect(),
+            None => (0..self.workers() as u32).collect(),
+        }
+    }
+
+    /// The most workers that a key may be sent to as things stand.
+    pub fn max_workers_per_key(&self) -> u32 {
+        self.grouping.max_workers_per_key()
+    }
+
+    /// Whether batches must be routed whole, because it matters where a stream is cut.
+    pub fn needs_whole_batches(&self) -> bool {
+        self.grouping.needs_whole_batches()
     }
 
     /// The workers that the next message may go to if it has this key and weight 1.

@@ -22,7 +22,7 @@ mod _core {
     #[pymodule_export]
     use super::metrics::{imbalance, load_stddev, memory, relative_imbalance, replication};
     #[pymodule_export]
-    use super::params::{check, groupings, solve_choices};
+    use super::params::{check, groupings, max_workers_per_key, solve_choices};
     #[pymodule_export]
     use super::router::Router;
     #[pymodule_export]

@@ -104,6 +104,12 @@ pub(crate) fn check(name: &str, params: &Bound<'_, PyDict>) -> PyResult<()> {
     keysplit_core::Router::new(name, &self::params(params)?, 0).map(drop).map_err(raised)
 }
 
+/// The most workers that a key may be sent to under a grouping's parameters, as things stand at the beginning.
+#[pyfunction]
+pub(crate) fn max_workers_per_key(name: &str, params: &Bound<'_, PyDict>) -> PyResult<u32> {
+    Ok(keysplit_core::Router::new(name, &self::params(params)?, 0).map_err(raised)?.max_workers_per_key())
+}
+
 /// Solve for d, the number of candidates that the head needs.
 ///
 /// The answer is the smallest d with which no set of frequent keys can overload the workers that it may go to.

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use keysplit_core::hash::KeyHasher;
-use keysplit_core::{Batch, Router as CoreRouter};
+use keysplit_core::{Batch, Feedback, Router as CoreRouter};
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
@@ -49,7 +49,6 @@ pub(crate) struct Router {
     name: String,
     params: Py<PyDict>,
     source: u32,
-    workers: usize,
     hasher: KeyHasher,
     /// Waited for only while detached from the interpreter: whoever holds it may be waiting to attach.
     state: Mutex<CoreRouter>,
@@ -62,10 +61,6 @@ impl Router {
 
     fn with<T: Send>(&self, py: Python<'_>, run: impl FnOnce(&mut CoreRouter) -> T + Send) -> T {
         py.detach(|| run(&mut self.lock()))
-    }
-
-    fn fixed(&self) -> PyErr {
-        PyValueError::new_err(format!("{} has a fixed number of workers, {}", self.name, self.workers))
     }
 }
 
@@ -97,7 +92,6 @@ impl Router {
             name,
             params: params.copy()?.unbind(),
             source,
-            workers: router.loads().len(),
             hasher: KeyHasher::new(seed),
             state: Mutex::new(router),
         })
@@ -140,16 +134,23 @@ impl Router {
         Ok(workers.into_pyarray(py))
     }
 
-    /// float64 array of shape ``(workers,)``: the sum of weights that this source has sent to each worker.
+    /// float64 array of shape ``(workers,)``: the sum of weights that this source has sent to each worker. Where workers
+    /// come and go there is one for each number that a worker ever had.
     #[getter]
     fn loads<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         self.with(py, |router| router.loads()).into_pyarray(py)
     }
 
-    /// The number of workers.
+    /// The number of workers that are present.
     #[getter]
-    fn workers(&self) -> usize {
-        self.workers
+    fn workers(&self, py: Python<'_>) -> usize {
+        self.with(py, |router| router.workers())
+    }
+
+    /// uint32 array: the numbers of the workers that are present, ascending.
+    #[getter]
+    fn worker_numbers<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        self.with(py, |router| router.worker_numbers()).into_pyarray(py)
     }
 
     /// The registry name of the grouping.
@@ -191,38 +192,50 @@ impl Router {
     /// Add a worker, in groupings that are elastic.
     ///
     /// Returns:
-    ///     The number of the new worker.
+    ///     The number of the new worker, the lowest that no present worker has.
     ///
     /// Raises:
-    ///     ValueError: The grouping has a fixed number of workers.
-    fn add_worker(&self) -> PyResult<usize> {
-        Err(self.fixed())
+    ///     ValueError: The grouping has a fixed number of workers, or there is no room for one more.
+    ///
+    /// Example:
+    ///     >>> from keysplit import Router
+    ///     >>> router = Router("ring", {"workers": 3, "seed": 0, "virtual_nodes": 10}, source=0)
+    ///     >>> router.remove_worker(1)
+    ///     >>> router.worker_numbers.tolist()
+    ///     [0, 2]
+    ///     >>> router.add_worker(), router.add_worker()
+    ///     (1, 3)
+    fn add_worker(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, |router| router.add_worker()).map_err(raised)
     }
 
-    /// Remove a worker, in groupings that are elastic.
+    /// Remove a worker, in groupings that are elastic. What it was sent stays in the loads.
     ///
     /// Args:
-    ///     worker: The worker's number.
+    ///     worker: The number of a present worker that is not the last one.
     ///
     /// Raises:
-    ///     ValueError: The grouping has a fixed number of workers.
-    #[expect(unused_variables, reason = "no grouping is elastic")]
-    fn remove_worker(&self, worker: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(self.fixed())
+    ///     TypeError: ``worker`` is not an integer.
+    ///     ValueError: The grouping has a fixed number of workers, or ``worker`` is not present or the last one.
+    fn remove_worker(&self, py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<()> {
+        let worker = integer("worker", worker, 0..=u32::MAX.into())? as u32;
+        self.with(py, |router| router.remove_worker(worker)).map_err(raised)
     }
 
     /// Tell how the workers fare; groupings that need no feedback only check it.
     ///
     /// Args:
     ///     now: Seconds on the caller's clock, finite, never going back.
-    ///     busy: Workers that have become busy.
-    ///     idle: Workers that have become idle.
-    ///     service_time_s: Seconds that a message takes, finite and at least 0: one number, or one a worker.
+    ///     busy: Workers that have more to do than they can, in the order of their signals.
+    ///     idle: Workers that have less to do than they can, in the order of their signals.
+    ///     service_time_s: Seconds that a message of weight 1 takes, finite and above 0: one number, or one a worker
+    ///         number, ``len(loads)`` in all.
+    ///     loads: What all other sources together have sent, finite and at least 0, one a worker number.
     ///
     /// Raises:
     ///     TypeError: An argument is of the wrong type.
     ///     ValueError: A worker, a time or a number of values is out of range.
-    #[pyo3(signature = (*, now = None, busy = None, idle = None, service_time_s = None))]
+    #[pyo3(signature = (*, now = None, busy = None, idle = None, service_time_s = None, loads = None))]
     fn observe(
         &self,
         py: Python<'_>,
@@ -230,26 +243,23 @@ impl Router {
         busy: Option<&Bound<'_, PyAny>>,
         idle: Option<&Bound<'_, PyAny>>,
         service_time_s: Option<&Bound<'_, PyAny>>,
+        loads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        for (name, named) in [("busy", busy), ("idle", idle)] {
-            named.map(|named| workers_of(name, named, self.workers as u64)).transpose()?;
-        }
-        if let Some(given) = service_time_s {
-            let times = match given.extract::<f64>() {
-                Ok(time) => vec![time; self.workers],
-                Err(error) if !error.is_instance_of::<PyTypeError>(py) => return Err(error),
-                Err(_) => numbers("service_time_s", given, Numbers::Any)?,
-            };
-            if times.len() != self.workers {
-                let text = format!("service_time_s must be one number or one a worker, got {}", times.len());
-                return Err(PyValueError::new_err(text));
-            }
-            if let Some(time) = times.iter().find(|time| !(time.is_finite() && **time >= 0.0)) {
-                let text = format!("service_time_s must be finite and at least 0, got {time:?}");
-                return Err(PyValueError::new_err(text));
-            }
-        }
-        self.with(py, |router| router.tell_time(now)).map_err(raised)
+        let end = self.with(py, |router| router.numbers());
+        let workers = |name, given: Option<&Bound<'_, PyAny>>| {
+            given.map(|given| workers_of(name, given, end as u64)).transpose().map(Option::unwrap_or_default)
+        };
+        let (busy, idle) = (workers("busy", busy)?, workers("idle", idle)?);
+        let service_time_s = service_time_s.map(|given| one_or_each("service_time_s", given, end)).transpose()?;
+        let loads = loads.map(|given| numbers("loads", given, Numbers::Any)).transpose()?;
+        let feedback = Feedback {
+            now,
+            busy: &busy,
+            idle: &idle,
+            service_time_s: service_time_s.as_deref(),
+            loads: loads.as_deref(),
+        };
+        self.with(py, |router| router.observe(&feedback)).map_err(raised)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -268,15 +278,34 @@ impl Router {
     }
 }
 
+/// One number for all workers, or one each.
+fn one_or_each(name: &str, given: &Bound<'_, PyAny>, workers: usize) -> PyResult<Vec<f64>> {
+    match given.extract::<f64>() {
+        Ok(number) => Ok(vec![number; workers]),
+        Err(error) if !error.is_instance_of::<PyTypeError>(given.py()) => Err(error),
+        Err(_) => numbers(name, given, Numbers::Any),
+    }
+}
+
 /// Routes a batch. Whatever can be wrong with it is found before its first message is routed.
 fn route(router: &mut CoreRouter, keys: &Keys, weights: Option<&[f64]>, now: Option<f64>) -> PyResult<Vec<u32>> {
     router.tell_time(now).map_err(raised)?;
-    let (mut workers, mut from) = (vec![0; keys.len()], 0);
-    keys.blocks(|hashes| {
+    let (mut workers, mut from, whole) = (vec![0; keys.len()], 0, router.needs_whole_batches());
+    let mut block = |hashes: &[u64]| {
         let range = from..from + hashes.len();
         from = range.end;
         let weights = weights.map(|weights| &weights[range.clone()]);
         router.route(&Batch { hashes, weights, now }, &mut workers[range]).map_err(raised)
-    })?;
+    };
+    if whole {
+        let mut all = Vec::with_capacity(keys.len());
+        keys.blocks(|hashes| {
+            all.extend_from_slice(hashes);
+            Ok(())
+        })?;
+        block(&all)?;
+    } else {
+        keys.blocks(block)?;
+    }
     Ok(workers)
 }

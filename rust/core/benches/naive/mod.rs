@@ -1,6 +1,10 @@
 //! What one would write at first: hash maps, ordered sets, modulo, a scan over all workers. The measure of the fast versions.
 
-use std::collections::{BTreeSet, HashMap};
+mod capacity;
+mod choices;
+mod fish;
+mod head;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A router from keys to workers.
@@ -9,16 +13,18 @@ pub type Route = Box<dyn FnMut(i64) -> u32>;
 /// Every naive program by name.
 pub fn all(workers: u32) -> Vec<(&'static str, Route)> {
     vec![
-        ("shuffle", shuffle(workers)),
-        ("key", key(workers)),
-        ("partial_key", greedy(workers, 2)),
-        ("greedy_4", greedy(workers, 4)),
-        ("greedy_8", greedy(workers, 8)),
-        ("power_of_two", power_of_two(workers)),
-        ("space_saving_1000", space_saving_only()),
-        ("round_robin", round_robin(workers)),
-        ("d_choices", d_choices(workers)),
-        ("w_choices", w_choices(workers)),
+        ("shuffle", choices::shuffle(workers)),
+        ("key", choices::key(workers)),
+        ("partial_key", choices::greedy(workers, 2)),
+        ("greedy_4", choices::greedy(workers, 4)),
+        ("greedy_8", choices::greedy(workers, 8)),
+        ("power_of_two", choices::power_of_two(workers)),
+        ("power_of_random_1000", capacity::power_of_random(1000)),
+        ("space_saving_1000", head::space_saving_only()),
+        ("round_robin", head::round_robin(workers)),
+        ("d_choices", head::d_choices(workers)),
+        ("w_choices", head::w_choices(workers)),
+        ("fish", fish::fish(workers)),
     ]
 }
 
@@ -31,136 +37,4 @@ fn candidate(key: i64, choice: u32, workers: u32) -> usize {
 
 fn least(loads: &[u64], candidates: impl Iterator<Item = usize>) -> usize {
     candidates.min_by_key(|&worker| loads[worker]).unwrap_or(0)
-}
-
-fn shuffle(workers: u32) -> Route {
-    let mut position = 0u64;
-    Box::new(move |_| {
-        position += 1;
-        (position % u64::from(workers)) as u32
-    })
-}
-
-fn key(workers: u32) -> Route {
-    Box::new(move |key| candidate(key, 0, workers) as u32)
-}
-
-fn greedy(workers: u32, choices: u32) -> Route {
-    let mut loads = vec![0; workers as usize];
-    Box::new(move |key| {
-        let worker = least(&loads, (0..choices).map(|choice| candidate(key, choice, workers)));
-        loads[worker] += 1;
-        worker as u32
-    })
-}
-
-fn power_of_two(workers: u32) -> Route {
-    let mut loads = vec![0; workers as usize];
-    let mut position = 0;
-    Box::new(move |_| {
-        position += 1;
-        let worker = least(&loads, (0..2).map(|choice| candidate(position, choice, workers)));
-        loads[worker] += 1;
-        worker as u32
-    })
-}
-
-/// SpaceSaving over an ordered set of (count, key).
-struct SpaceSaving {
-    capacity: usize,
-    total: u64,
-    counts: HashMap<i64, u64>,
-    order: BTreeSet<(u64, i64)>,
-}
-
-impl SpaceSaving {
-    fn new(capacity: usize) -> Self {
-        Self { capacity, total: 0, counts: HashMap::new(), order: BTreeSet::new() }
-    }
-
-    fn update(&mut self, key: i64) -> u64 {
-        self.total += 1;
-        let mut count = 0;
-        if let Some(&old) = self.counts.get(&key) {
-            self.order.remove(&(old, key));
-            count = old;
-        } else if self.counts.len() == self.capacity
-            && let Some((smallest, gone)) = self.order.pop_first()
-        {
-            self.counts.remove(&gone);
-            count = smallest;
-        }
-        self.counts.insert(key, count + 1);
-        self.order.insert((count + 1, key));
-        count + 1
-    }
-}
-
-fn space_saving_only() -> Route {
-    let mut sketch = SpaceSaving::new(1000);
-    Box::new(move |key| sketch.update(key) as u32)
-}
-
-/// The groupings that tell head from tail: `head` chooses for the messages of the head, the tail has two choices.
-fn with_head(workers: u32, mut head: impl FnMut(i64, &SpaceSaving, &[u64]) -> usize + 'static) -> Route {
-    let mut sketch = SpaceSaving::new(50 * workers as usize);
-    let mut loads = vec![0; workers as usize];
-    Box::new(move |key| {
-        let count = sketch.update(key);
-        let worker = if count * 5 * u64::from(workers) >= sketch.total {
-            head(key, &sketch, &loads)
-        } else {
-            least(&loads, (0..2).map(|choice| candidate(key, choice, workers)))
-        };
-        loads[worker] += 1;
-        worker as u32
-    })
-}
-
-fn round_robin(workers: u32) -> Route {
-    let mut turn = 0;
-    with_head(workers, move |_, _, _| {
-        turn = (turn + 1) % workers as usize;
-        turn
-    })
-}
-
-fn w_choices(workers: u32) -> Route {
-    with_head(workers, move |_, _, loads| least(loads, 0..workers as usize))
-}
-
-/// Solves d as seldom as the fast version does.
-fn d_choices(workers: u32) -> Route {
-    let (mut choices, mut next) = (2, 0);
-    with_head(workers, move |key, sketch, loads| {
-        let position = sketch.total - 1;
-        if position >= next {
-            choices = solve(sketch, workers);
-            next = position + 1 + (position / 8).min(10_000);
-        }
-        if choices < workers {
-            least(loads, (0..choices).map(|choice| candidate(key, choice, workers)))
-        } else {
-            least(loads, 0..workers as usize)
-        }
-    })
-}
-
-/// The smallest d that keeps every prefix of the head within the tolerance.
-fn solve(sketch: &SpaceSaving, workers: u32) -> u32 {
-    let (n, total) = (f64::from(workers), sketch.total as f64);
-    let shares: Vec<f64> = sketch.order.iter().rev().map(|&(count, _)| count as f64 / total).collect();
-    let head: Vec<f64> = shares.into_iter().take_while(|share| share * 5.0 * n >= 1.0).collect();
-    let whole: f64 = head.iter().sum();
-    let fits = |d: u32| {
-        let mut prefix = 0.0;
-        head.iter().zip(1..).all(|(share, keys)| {
-            prefix += share;
-            let reached = 1.0 - (1.0 - 1.0 / n).powf(f64::from(keys * d));
-            let load = prefix + reached.powf(f64::from(d)) * (whole - prefix) + reached * reached * (1.0 - whole);
-            load <= reached * (1.0 + n * 1e-4)
-        })
-    };
-    let least = (head[0] * n).ceil().max(2.0) as u32;
-    (least..workers).find(|&d| fits(d)).unwrap_or(workers)
 }

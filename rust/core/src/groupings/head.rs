@@ -18,11 +18,7 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn new(params: &Params) -> Result<Self> {
-        let inverse = if params.is_none("threshold")? {
-            5.0 * f64::from(params.workers()?)
-        } else {
-            1.0 / params.number("threshold", "above 0 and at most 1", |theta| theta > 0.0 && theta <= 1.0)?
-        };
+        let inverse = params.inverse_threshold(5.0 * f64::from(params.workers()?))?;
         let capacity = if params.is_none("sketch_capacity")? {
             let capacity = (10.0 * inverse).ceil().max(1000.0);
             if capacity > SpaceSaving::MAX_CAPACITY as f64 {

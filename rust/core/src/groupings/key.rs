@@ -30,6 +30,10 @@ impl Grouping for Key {
         vec![first_candidate(hash, self.workers)]
     }
 
+    fn max_workers_per_key(&self) -> u32 {
+        1
+    }
+
     fn loads(&self) -> Vec<f64> {
         self.loads.numbers()
     }

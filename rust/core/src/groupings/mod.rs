@@ -1,12 +1,25 @@
 //! The groupings: a file each, one trait, one registry.
 
+mod bounded_ring;
+mod capacity;
 mod choices;
+mod consistent;
 mod d_choices;
 mod d_solver;
+mod dalton;
+mod distribution_aware;
+mod dynamic_key;
+mod fish;
+mod flexd;
 mod head;
 mod key;
+mod pairing;
 mod partial_key;
+mod power_of_random;
 mod power_of_two;
+mod probing;
+mod pstream;
+mod ring;
 mod round_robin;
 mod shuffle;
 mod w_choices;
@@ -18,11 +31,13 @@ use serde::de::DeserializeOwned;
 
 use crate::batch::Batch;
 use crate::error::{Error, Result};
+use crate::feedback::Feedback;
+use crate::members::Members;
 use crate::params::Params;
 
 /// One source's state under one grouping.
 pub trait Grouping: Send {
-    /// Chooses a worker for every message of the batch, in order. `workers` is as long as the batch.
+    /// Chooses a worker for every message of the batch, in order. There is one at least, and `workers` is as long.
     fn route(&mut self, batch: &Batch, workers: &mut [u32]);
 
     /// The workers that the next message may go to if it has this key and weight 1, in candidate order.
@@ -36,6 +51,35 @@ pub trait Grouping: Send {
 
     /// Continues from what [`Grouping::save`] gave under the same parameters.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
+
+    /// The most workers that a key may be sent to as things stand, all of them unless the grouping knows better.
+    fn max_workers_per_key(&self) -> u32 {
+        self.members().map_or(self.loads().len() as u32, Members::count)
+    }
+
+    /// Hears how the workers fare.
+    fn observe(&mut self, _feedback: &Feedback) {}
+
+    /// Whether it looks at a batch as a whole, so that it matters where a stream is cut.
+    fn needs_whole_batches(&self) -> bool {
+        false
+    }
+
+    /// The workers, where they may come and go.
+    fn members(&self) -> Option<&Members> {
+        None
+    }
+
+    /// A worker comes. Called only if there are [`Grouping::members`], with the lowest free number.
+    fn add_worker(&mut self, _worker: u32) {}
+
+    /// A present worker that is not the last one goes. Called only if there are [`Grouping::members`].
+    fn remove_worker(&mut self, _worker: u32) {}
+
+    /// Whether its parameters leave room for one worker more.
+    fn has_room(&self) -> bool {
+        true
+    }
 }
 
 /// A grouping's name and how its state is made from parameters and a source number.
@@ -51,9 +95,19 @@ pub const REGISTRY: &[Entry] = &[
     Entry { name: "key", build: key::build },
     Entry { name: "partial_key", build: partial_key::build },
     Entry { name: "power_of_two", build: power_of_two::build },
+    Entry { name: "ring", build: ring::build },
+    Entry { name: "bounded_ring", build: bounded_ring::build },
+    Entry { name: "power_of_random", build: power_of_random::build },
     Entry { name: "round_robin", build: round_robin::build },
     Entry { name: "d_choices", build: d_choices::build },
     Entry { name: "w_choices", build: w_choices::build },
+    Entry { name: "consistent", build: consistent::build },
+    Entry { name: "fish", build: fish::build },
+    Entry { name: "flexd", build: flexd::build },
+    Entry { name: "dynamic_key", build: dynamic_key::build },
+    Entry { name: "distribution_aware", build: distribution_aware::build },
+    Entry { name: "pstream", build: pstream::build },
+    Entry { name: "dalton", build: dalton::build },
 ];
 
 /// Finds a grouping by name.

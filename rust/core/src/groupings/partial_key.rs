@@ -57,6 +57,10 @@ impl Grouping for PartialKey {
         self.choices.list(hash, self.count)
     }
 
+    fn max_workers_per_key(&self) -> u32 {
+        self.choices.workers.min(self.count as u32)
+    }
+
     fn loads(&self) -> Vec<f64> {
         self.loads.numbers()
     }

@@ -52,6 +52,15 @@ impl Index {
         index
     }
 
+    /// Forgets all hashes, but keeps the memory.
+    pub(crate) fn clear(&mut self, hashes: &[u64]) {
+        for &hash in hashes {
+            let number = self.bucket(hash);
+            self.buckets[number] = Bucket::EMPTY;
+        }
+        self.spill.clear();
+    }
+
     #[inline(always)]
     fn bucket(&self, hash: u64) -> usize {
         hash as usize & (self.buckets.len() - 1)
@@ -71,6 +80,11 @@ impl Index {
             places &= places - 1;
         }
         if self.spill.is_empty() { None } else { self.find_spilled(hash, hashes) }
+    }
+
+    /// Whether every slot's hash is its own.
+    pub(crate) fn tells_apart(&self, hashes: &[u64]) -> bool {
+        hashes.iter().enumerate().all(|(slot, &hash)| self.find(hash, hashes) == Some(slot))
     }
 
     #[cold]
@@ -138,6 +152,19 @@ mod tests {
         for (slot, &hash) in hashes.iter().enumerate() {
             assert_eq!(index.find(hash, &hashes), Some(slot));
         }
+    }
+
+    #[test]
+    fn is_as_new_when_cleared() {
+        let mut hashes = crowded(1000);
+        let mut index = Index::new(&hashes);
+        index.clear(&hashes);
+        hashes.reverse();
+        for slot in 0..hashes.len() {
+            assert_eq!(index.find(hashes[slot], &hashes[..slot]), None);
+            index.insert(hashes[slot], slot, &hashes[..=slot]);
+        }
+        assert!(index.tells_apart(&hashes));
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! Frequency sketches: which keys are frequent, in memory that does not grow with the stream.
 
+mod counting_bloom;
 mod index;
+mod interval_counts;
 mod space_saving;
 
+pub(crate) use counting_bloom::CountingBloom;
+pub(crate) use index::Index;
+pub(crate) use interval_counts::{IntervalCounts, SavedCounts};
 pub use space_saving::{Origin, SavedSketch, SpaceSaving, Touched};

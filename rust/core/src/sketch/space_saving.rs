@@ -88,6 +88,15 @@ impl SpaceSaving {
         })
     }
 
+    /// Forgets all that it has counted, but keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.index.clear(&self.hashes);
+        self.hashes.clear();
+        self.counts.clear();
+        self.errors.clear();
+        (self.scale, self.total, self.least) = (Scale::Whole, 0, Minimum::default());
+    }
+
     /// The most counters it keeps.
     pub fn capacity(&self) -> usize {
         self.capacity
@@ -117,6 +126,12 @@ impl SpaceSaving {
     /// The key hashes, in slot order.
     pub fn hashes(&self) -> &[u64] {
         &self.hashes
+    }
+
+    /// The slot of a key, if it has a counter.
+    #[inline(always)]
+    pub(crate) fn slot(&self, hash: u64) -> Option<usize> {
+        self.index.find(hash, &self.hashes)
     }
 
     /// The count of the key in a slot.
@@ -169,7 +184,28 @@ impl SpaceSaving {
         (after, touched)
     }
 
-    fn become_fractional(&mut self) {
+    /// The counts as amounts of the sketch's scale, in slot order.
+    pub(crate) fn amounts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// Multiplies the total by a factor of at most 1, and replaces each count and error by what `lower` makes of it.
+    pub(crate) fn decay(&mut self, factor: f64, lower: impl Fn(f64) -> f64) {
+        self.become_fractional();
+        self.total = Scale::Fractional.amount(f64::from_bits(self.total) * factor);
+        vectorised(
+            #[inline(always)]
+            || {
+                for amounts in [&mut self.counts, &mut self.errors] {
+                    amounts.iter_mut().for_each(|amount| *amount = lower(f64::from_bits(*amount)).to_bits());
+                }
+            },
+        );
+        self.least.forget();
+    }
+
+    /// From here on sums are doubles.
+    pub(crate) fn become_fractional(&mut self) {
         if self.scale == Scale::Fractional {
             return;
         }
@@ -180,7 +216,7 @@ impl SpaceSaving {
         self.least.forget();
     }
 
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.hashes.len() == self.capacity
     }
 
@@ -300,7 +336,7 @@ impl SpaceSaving {
             return Err(damaged());
         }
         let index = Index::new(&hashes);
-        if hashes.iter().enumerate().any(|(slot, &hash)| index.find(hash, &hashes) != Some(slot)) {
+        if !index.tells_apart(&hashes) {
             return Err(damaged());
         }
         let (capacity, least) = (self.capacity, Minimum::default());

@@ -1,0 +1,98 @@
+"""What all groupings have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keysplit import _core
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """What all groupings have in common.
+
+    Args:
+        workers: Number of workers, 1 to 65,536. Workers are numbered from 0.
+        seed: Seed of all hashes and random draws, 0 to 2**64 - 1. Sources that share a stream take the same
+        seed.
+
+    Raises:
+        ValueError: If a parameter is outside its range; the message names it, its value and the range.
+        TypeError: If a parameter is of the wrong type.
+    """
+
+    name: ClassVar[str]
+    """Name in the registry [`GROUPINGS`][keysplit.GROUPINGS]."""
+
+    paper: ClassVar[str]
+    """Whose algorithm it is; the page of the grouping has the title and the section."""
+
+    adapts_to: ClassVar[tuple[str, ...]] = ()
+    """What it balances in spite of: ``skew`` (keys of unequal frequency), ``drift`` (hot keys that change),
+    ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that come and go)."""
+
+    spread: ClassVar[str]
+    """The most workers of a key, as text: a number, a parameter, ``n`` (all workers), ``d`` (as many as its
+    frequency asks for) or ``w`` (the bound of dynamic key grouping);
+    [`max_workers_per_key`][keysplit.Grouping.max_workers_per_key] is the number for given parameters."""
+
+    feedback: ClassVar[tuple[str, ...]] = ()
+    """The arguments of ``Router.observe`` that it uses, besides ``now``."""
+
+    elastic: ClassVar[bool] = False
+    """Whether workers may come and go: ``Router.add_worker`` and ``Router.remove_worker``."""
+
+    workers: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check every parameter, and make NumPy's numbers Python's."""
+        if not hasattr(self, "name"):
+            raise TypeError(f"{type(self).__name__} is only what groupings share: use a class in GROUPINGS")
+        parameters = self._parameters()
+        _core.check(self.name, parameters)
+        for name, value in parameters.items():
+            if isinstance(value, np.generic):
+                object.__setattr__(self, name, value.item())
+
+    def _parameters(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def max_workers_per_key(self) -> int:
+        """The most workers that one source may send a key to, as long as no worker comes or goes.
+
+        Example:
+            >>> import keysplit as ks
+            >>> ks.PartialKeyGrouping(workers=50, choices=3).max_workers_per_key
+            3
+        """
+        return _core.max_workers_per_key(self.name, self._parameters())
+
+    def router(self, source: int = 0, snapshot: bytes | None = None) -> _core.Router:
+        """Make the state of one source.
+
+        Args:
+            source: Number of the source, 0 to 2**32 - 1. It decides where this source starts to take turns
+                and what it draws at random; everything else depends on the seed alone.
+            snapshot: What ``Router.snapshot`` gave for the same parameters and source. The new router
+                continues exactly as that one would have.
+
+        Returns:
+            A router that has sent nothing yet, or what the snapshot says.
+
+        Raises:
+            ValueError: If the snapshot is damaged or of another grouping, other parameters or another source.
+
+        Example:
+            >>> import keysplit as ks
+            >>> first = ks.ShuffleGrouping(workers=3).router(source=1)
+            >>> _ = first.route([1, 2])
+            >>> second = ks.ShuffleGrouping(workers=3).router(source=1, snapshot=first.snapshot())
+            >>> first.route([3]) == second.route([3])
+            array([ True])
+        """
+        return _core.Router(self.name, self._parameters(), source, snapshot)

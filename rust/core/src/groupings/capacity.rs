@@ -1,0 +1,125 @@
+//! The capacity up to which each of several equal bins may be filled.
+//!
+//! Mirrokni et al. (Consistent hashing with bounded loads, SODA 2018); CG paper (arXiv 1705.09073), sections 4.2 and
+//! 5.1: no bin takes a message once it holds 1 + epsilon times its fair share of all that was sent, rounded up.
+
+use crate::amount::Scale;
+use crate::error::{Error, Result};
+use crate::params::Params;
+
+/// The capacity of each bin, which grows with what is sent.
+#[derive(Debug, Clone)]
+pub(super) struct Capacity {
+    /// 1 + epsilon.
+    slack: f64,
+    bins: f64,
+    /// The sum of the weights of all messages.
+    sent: f64,
+    /// The capacity for every sum between these two, as an amount of the scale.
+    level: u64,
+    scale: Scale,
+    from: f64,
+    until: f64,
+}
+
+impl Capacity {
+    pub(super) fn new(params: &Params, bins: u32) -> Result<Self> {
+        let accepts = |epsilon| epsilon > 0.0 && epsilon <= 1000.0;
+        let slack = 1.0 + params.number("epsilon", "above 0 and at most 1000", accepts)?;
+        Ok(Self::of(slack, bins))
+    }
+
+    fn of(slack: f64, bins: u32) -> Self {
+        Self { slack, bins: bins.into(), sent: 0.0, level: 0, scale: Scale::Whole, from: 0.0, until: -1.0 }
+    }
+
+    /// Starts afresh with another number of bins.
+    pub(super) fn restart(&mut self, bins: u32) {
+        *self = Self::of(self.slack, bins);
+    }
+
+    /// Prepares for a batch whose weights are amounts of a scale.
+    pub(super) fn expect(&mut self, scale: Scale) {
+        if self.scale != scale {
+            (self.scale, self.until) = (scale, -1.0);
+        }
+    }
+
+    /// The capacity for the next message, as an amount.
+    #[inline(always)]
+    pub(super) fn next(&mut self, scale: Scale, weight: u64) -> u64 {
+        self.sent += scale.number(weight);
+        if !(self.from <= self.sent && self.sent <= self.until) {
+            self.change(scale);
+        }
+        self.level
+    }
+
+    #[cold]
+    fn change(&mut self, scale: Scale) {
+        let level = self.solve(self.sent);
+        // A larger sum has no smaller capacity: between two sums of the same capacity all have it.
+        let last = level * self.bins / self.slack;
+        let until = if self.solve(last) == level { last } else { self.sent };
+        (self.level, self.from, self.until) = (scale.amount(level), self.sent, until.max(self.sent));
+    }
+
+    fn solve(&self, sum: f64) -> f64 {
+        ((self.slack * sum) / self.bins).ceil().max(1.0)
+    }
+
+    pub(super) fn save(&self) -> f64 {
+        self.sent
+    }
+
+    pub(super) fn restore(&mut self, sent: f64) -> Result<()> {
+        if sent.is_nan() || sent < 0.0 {
+            return Err(Error::value("snapshot is damaged: its capacity cannot be computed"));
+        }
+        (self.sent, self.until) = (sent, -1.0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    fn check(epsilon: f64, bins: u32, scale: Scale, weight: impl Fn(u64) -> f64) {
+        let mut capacity = Capacity::of(1.0 + epsilon, bins);
+        capacity.expect(scale);
+        let mut sent = 0.0;
+        for message in 0..5000 {
+            let weight = weight(message);
+            let expected = f64::max(1.0, (((1.0 + epsilon) * (sent + weight)) / f64::from(bins)).ceil());
+            assert_eq!(scale.number(capacity.next(scale, scale.amount(weight))), expected, "message {message}");
+            sent += weight;
+        }
+    }
+
+    #[test]
+    fn the_capacity_is_that_of_the_formula() {
+        let draws = KeyHasher::new(0);
+        for epsilon in [1e-300, 1e-16, 0.01, 0.1, 1.0 / 3.0, 1.0, 7.0, 1000.0] {
+            for bins in [1, 2, 3, 10, 49, 100, 1000, 1 << 26] {
+                check(epsilon, bins, Scale::Whole, |_| 1.0);
+                check(epsilon, bins, Scale::Whole, |message| (draws.whole(message as i64) % 5) as f64);
+                check(epsilon, bins, Scale::Fractional, |message| (draws.whole(message as i64) % 5000) as f64 / 1000.0);
+                check(epsilon, bins, Scale::Fractional, |message| (message % 2) as f64 * 1e308);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_sum_has_its_capacity() {
+        for (sent, bins) in [(2f64.powi(52) - 1e3, 3), (2f64.powi(52) - 1e3, 100), (1e15, 7)] {
+            let mut capacity = Capacity::of(1.01, bins);
+            capacity.restore(sent).unwrap();
+            for message in 1..2000 {
+                let expected = ((1.01 * (sent + f64::from(message))) / f64::from(bins)).ceil();
+                assert_eq!(capacity.next(Scale::Whole, 1), expected as u64);
+            }
+        }
+    }
+}

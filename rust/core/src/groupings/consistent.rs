@@ -1,0 +1,103 @@
+//! Consistent grouping (CG): power of random choices over virtual workers, which move from busy workers to idle ones.
+//!
+//! CG paper (arXiv 1705.09073), sections 5.2 and 5.3. A worker of capacity c_w (all capacities sum to n) ends up with
+//! about c_w times its first number of virtual workers, here *bins*. Only later messages are affected: no message or
+//! state moves. Deviations: bins are probed 64 times a bin at most (see `power_of_random`); the clock is the caller's.
+
+use super::capacity::Capacity;
+use super::pairing::{Pairing, Signal};
+use super::probing::Prober;
+use super::{Grouping, decode, encode};
+use crate::batch::Batch;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::feedback::Feedback;
+use crate::load::Loads;
+use crate::params::Params;
+
+/// The most bins.
+const MOST_BINS: u64 = 1 << 26;
+
+#[derive(Clone)]
+struct Consistent {
+    slot_s: f64,
+    clock: Clock,
+    capacity: Capacity,
+    prober: Prober,
+    /// What was sent to each bin.
+    bins: Loads,
+    pairing: Pairing,
+    loads: Loads,
+}
+
+pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
+    params.only(&["virtual_workers", "epsilon", "slot_s", "messages_per_s"])?;
+    params.seed()?;
+    let workers = params.workers()?;
+    let each = params.integer("virtual_workers", 1..=MOST_BINS / u64::from(workers))? as u32;
+    let bins = workers * each;
+    Ok(Box::new(Consistent {
+        capacity: Capacity::new(params, bins)?,
+        slot_s: params.seconds("slot_s")?,
+        clock: Clock::new(params)?,
+        prober: Prober::new(bins),
+        bins: Loads::new(bins),
+        pairing: Pairing::new(workers, each),
+        loads: Loads::new(workers),
+    }))
+}
+
+impl Grouping for Consistent {
+    fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
+        let pace = self.clock.expect(batch.now);
+        let scale = self.bins.expect(batch.hashes.len(), batch.weights);
+        self.capacity.expect(scale);
+        batch.each(
+            scale,
+            workers,
+            #[inline(always)]
+            |scale, hash, weight| {
+                self.clock.message(pace);
+                let capacity = self.capacity.next(scale, weight);
+                let bin = self.prober.find(hash, capacity, &mut self.bins);
+                self.bins.add(scale, bin, weight);
+                self.pairing.owner(bin)
+            },
+        );
+        batch.sent(&mut self.loads, workers);
+    }
+
+    fn candidates(&self, hash: u64) -> Vec<u32> {
+        let mut worker = [0];
+        self.clone().route(&Batch::unit(&[hash]), &mut worker);
+        worker.to_vec()
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.loads.numbers()
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let bins = (self.capacity.save(), self.bins.save());
+        encode(&(self.clock.save(), bins, self.pairing.save(), self.loads.save()))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (clock, (sent, bins), pairing, loads) = decode(state)?;
+        self.clock.restore(clock)?;
+        self.capacity.restore(sent)?;
+        self.prober.forget();
+        self.bins.restore(bins)?;
+        self.pairing.restore(pairing)?;
+        self.loads.restore(loads)
+    }
+
+    fn observe(&mut self, feedback: &Feedback) {
+        self.clock.tell(feedback.now);
+        let slot = (self.clock.time() / self.slot_s).floor();
+        for (signal, workers) in [(Signal::Busy, feedback.busy), (Signal::Idle, feedback.idle)] {
+            workers.iter().for_each(|&worker| self.pairing.hear(worker, signal, slot));
+        }
+        self.pairing.pair();
+    }
+}

@@ -1,0 +1,342 @@
+//! Dalton: a bandit learns for each hot key which of its workers is the best, and tries others now and then.
+//!
+//! Zapridou, Mytilinis, Ailamaki: Dalton: Learned Partitioning for Distributed Data Streams (PVLDB 16(3), 2022). A key is
+//! hot when an interval has more of it than a worker's fair share of the interval before. The reward is high where a
+//! worker has had little of the last messages and where a key has few workers. Deviations: a source learns alone,
+//! without what the others have learnt; how many workers a key may have binds exploration only, as in the authors'
+//! program.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Grouping, decode, encode};
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+use crate::hash::{Draws, first_candidate, high, low, onto};
+use crate::load::Loads;
+use crate::params::Params;
+use crate::sketch::{Index, IntervalCounts, SavedCounts};
+use crate::window::{SavedWindow, Window};
+
+/// The value of a worker that has not been tried.
+const UNTRIED: f64 = -2.0;
+
+struct Dalton {
+    bandit: Bandit,
+    /// What this source has sent lately.
+    window: Window,
+    loads: Loads,
+}
+
+/// Hot keys and the values of their workers.
+#[derive(Clone)]
+struct Bandit {
+    workers: u32,
+    interval_messages: u64,
+    learning_rate: f64,
+    /// A draw below this explores.
+    explore_below: u64,
+    max_split: usize,
+    draws: Draws,
+    state: BanditState,
+    counts: IntervalCounts,
+    hashes: Vec<u64>,
+    index: Index,
+    keys: Vec<HotKey>,
+    /// Hot keys that have `split` workers or more.
+    full: usize,
+}
+
+/// The plain numbers of a bandit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct BanditState {
+    position: u64,
+    /// Messages of the interval so far, all of them before the next one begins.
+    messages: u64,
+    /// The sum of their weights, and that of the interval before.
+    sum: f64,
+    last: f64,
+    /// At how many workers exploration stops adding one to a key.
+    split: usize,
+}
+
+/// A key that is or was hot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct HotKey {
+    /// Whether this interval has found it hot.
+    now: bool,
+    arms: Vec<Arm>,
+}
+
+/// A worker of a hot key and what it is worth.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Arm {
+    worker: u32,
+    value: f64,
+}
+
+/// Which arm of which hot key was chosen.
+struct Pulled {
+    slot: usize,
+    arm: usize,
+}
+
+pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
+    let bandit = Bandit::new(params, source)?;
+    let window = Window::new(bandit.interval_messages as usize, bandit.workers);
+    let loads = Loads::new(bandit.workers);
+    Ok(Box::new(Dalton { bandit, window, loads }))
+}
+
+impl Bandit {
+    fn new(params: &Params, source: u32) -> Result<Self> {
+        params.only(&["interval_messages", "learning_rate", "exploration", "max_split"])?;
+        let (workers, seed) = (params.workers()?, params.seed()?);
+        let interval_messages = params.integer("interval_messages", 1..=1 << 28)?;
+        let exploration = params.number("exploration", "in 0..=1", |share| (0.0..=1.0).contains(&share))?;
+        let max_split = params.integer("max_split", 1..=65_536)? as usize;
+        let (last, split) = (interval_messages as f64, max_split.min(2));
+        Ok(Self {
+            workers,
+            interval_messages,
+            learning_rate: params.number("learning_rate", "above 0 and at most 1", |rate| rate > 0.0 && rate <= 1.0)?,
+            explore_below: (exploration * 2f64.powi(32)).ceil() as u64,
+            max_split,
+            draws: Draws::new(seed, source),
+            state: BanditState { position: 0, messages: 0, sum: 0.0, last, split },
+            counts: IntervalCounts::new(seed, 11),
+            hashes: Vec::new(),
+            index: Index::new(&[]),
+            keys: Vec::new(),
+            full: 0,
+        })
+    }
+
+    /// Counts a message and chooses its worker; for a hot key also the arm that is to be rewarded.
+    #[inline(always)]
+    fn choose(&mut self, hash: u64, weight: f64) -> (u32, Option<Pulled>) {
+        if self.state.messages == self.interval_messages {
+            self.end_interval();
+        }
+        let bits = self.draws.bits(self.state.position);
+        self.state.position += 1;
+        self.state.messages += 1;
+        self.state.sum += weight;
+
+        let hot = self.counts.add(hash, weight) * f64::from(self.workers) > self.state.last;
+        let slot = match self.index.find(hash, &self.hashes) {
+            Some(slot) => slot,
+            None if hot => self.heat(hash),
+            None => return (first_candidate(hash, self.workers), None),
+        };
+        self.keys[slot].now |= hot;
+        let arm = if u64::from(high(bits)) < self.explore_below {
+            self.explore(slot, low(bits))
+        } else {
+            best(&self.keys[slot].arms)
+        };
+        (self.keys[slot].arms[arm].worker, Some(Pulled { slot, arm }))
+    }
+
+    #[cold]
+    fn end_interval(&mut self) {
+        (self.state.last, self.state.sum, self.state.messages) = (self.state.sum, 0.0, 0);
+        self.counts.clear();
+        if !self.keys.iter().all(|key| key.now) {
+            let mut kept = self.keys.iter().map(|key| key.now);
+            self.hashes.retain(|_| kept.next() == Some(true));
+            self.keys.retain(|key| key.now);
+            self.index = Index::new(&self.hashes);
+            self.full = self.count_full();
+        }
+        self.keys.iter_mut().for_each(|key| key.now = false);
+    }
+
+    /// A key becomes hot; returns its slot.
+    #[cold]
+    fn heat(&mut self, hash: u64) -> usize {
+        let slot = self.hashes.len();
+        self.hashes.push(hash);
+        self.index.insert(hash, slot, &self.hashes);
+        let arms = vec![Arm { worker: first_candidate(hash, self.workers), value: UNTRIED }];
+        self.full += usize::from(self.state.split == 1);
+        self.keys.push(HotKey { now: true, arms });
+        slot
+    }
+
+    /// The arm of a random worker: any worker, or one of the key's own if it has enough.
+    fn explore(&mut self, slot: usize, bits: u32) -> usize {
+        let arms = &mut self.keys[slot].arms;
+        if arms.len() >= self.state.split {
+            return onto(bits, arms.len() as u32) as usize;
+        }
+        let worker = onto(bits, self.workers);
+        if let Some(arm) = arms.iter().position(|arm| arm.worker == worker) {
+            return arm;
+        }
+        arms.push(Arm { worker, value: UNTRIED });
+        let arm = arms.len() - 1;
+        self.full += usize::from(arms.len() == self.state.split);
+        if self.state.split < self.max_split && 10 * self.full >= 7 * self.keys.len() {
+            self.state.split += 1;
+            self.full = self.count_full();
+        }
+        arm
+    }
+
+    fn count_full(&self) -> usize {
+        self.keys.iter().filter(|key| key.arms.len() >= self.state.split).count()
+    }
+
+    /// Rewards the chosen arm, given what its worker and all workers have in the window.
+    #[inline(always)]
+    fn learn(&mut self, Pulled { slot, arm }: Pulled, load: f64, all: f64) {
+        let arms = &mut self.keys[slot].arms;
+        let workers = f64::from(self.workers);
+        let mean = all / workers;
+        let most = load.max(mean);
+        let excess = if most == 0.0 { 0.0 } else { (load - mean) / most };
+        let reward = -(0.5 * excess + 0.5 * (arms.len() as f64 / workers));
+        let value = &mut arms[arm].value;
+        *value += self.learning_rate * (reward - *value);
+    }
+
+    fn restore(&mut self, state: BanditState, counts: SavedCounts, hashes: Vec<u64>, keys: Vec<HotKey>) -> Result<()> {
+        let index = Index::new(&hashes);
+        let sane = |key: &HotKey| {
+            (1..=self.max_split).contains(&key.arms.len()) && key.arms.iter().all(|arm| arm.worker < self.workers)
+        };
+        let fits = state.messages <= self.interval_messages
+            && state.sum >= 0.0
+            && state.last >= 0.0
+            && (self.max_split.min(2)..=self.max_split).contains(&state.split)
+            && hashes.len() == keys.len()
+            && index.tells_apart(&hashes)
+            && keys.iter().all(sane);
+        if !fits {
+            return Err(Error::value("snapshot is damaged: its hot keys do not fit its parameters"));
+        }
+        self.counts.restore(counts)?;
+        (self.state, self.hashes, self.index, self.keys) = (state, hashes, index, keys);
+        self.full = self.count_full();
+        Ok(())
+    }
+}
+
+/// The arm of the largest value, the first among equals.
+#[inline(always)]
+fn best(arms: &[Arm]) -> usize {
+    let (mut best, mut value) = (0, arms[0].value);
+    for (arm, other) in arms.iter().enumerate().skip(1) {
+        if other.value > value {
+            (best, value) = (arm, other.value);
+        }
+    }
+    best
+}
+
+impl Grouping for Dalton {
+    fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        batch.each(
+            scale,
+            workers,
+            #[inline(always)]
+            |scale, hash, weight| {
+                let number = scale.number(weight);
+                let (worker, pulled) = self.bandit.choose(hash, number);
+                let (load, all) = self.window.push(worker, number);
+                if let Some(pulled) = pulled {
+                    self.bandit.learn(pulled, load, all);
+                }
+                self.loads.add(scale, worker, weight);
+                worker
+            },
+        );
+    }
+
+    fn candidates(&self, hash: u64) -> Vec<u32> {
+        let (worker, _) = self.bandit.clone().choose(hash, 1.0);
+        vec![worker]
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.loads.numbers()
+    }
+
+    /// All workers in time, as a key that turns hot again is tried elsewhere; the first one if nothing is tried.
+    fn max_workers_per_key(&self) -> u32 {
+        if self.bandit.max_split == 1 || self.bandit.explore_below == 0 { 1 } else { self.bandit.workers }
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let Bandit { state, counts, hashes, keys, .. } = &self.bandit;
+        encode(&(state, counts.save(), hashes, keys, self.window.save(), self.loads.save()))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (state, counts, hashes, keys, window, loads): (_, _, _, _, SavedWindow, _) = decode(state)?;
+        self.bandit.restore(state, counts, hashes, keys)?;
+        self.window.restore(window)?;
+        self.loads.restore(loads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bandit(workers: u64, interval_messages: u64, exploration: f64, max_split: u64) -> Bandit {
+        let params = Params::new(workers, 0)
+            .with("interval_messages", interval_messages)
+            .with("learning_rate", 0.1)
+            .with("exploration", exploration)
+            .with("max_split", max_split);
+        Bandit::new(&params, 0).unwrap()
+    }
+
+    fn is_hot(bandit: &mut Bandit, hashes: &[u64]) -> Vec<bool> {
+        hashes.iter().map(|&hash| bandit.choose(hash, 1.0).1.is_some()).collect()
+    }
+
+    #[test]
+    fn a_hot_key_is_forgotten_an_interval_after_it_cooled() {
+        let mut bandit = bandit(2, 4, 0.0, 6);
+        // More than half of the last interval's four messages.
+        assert_eq!(is_hot(&mut bandit, &[7, 7, 7, 8]), [false, false, true, false]);
+        assert_eq!(is_hot(&mut bandit, &[8, 7, 8, 8]), [false, true, false, true]);
+        assert_eq!(bandit.hashes, [7, 8]);
+        assert_eq!(is_hot(&mut bandit, &[8, 7, 9, 9]), [true, false, false, false]);
+        assert_eq!(bandit.hashes, [8]);
+    }
+
+    #[test]
+    fn the_split_grows_when_most_hot_keys_have_reached_it() {
+        let mut bandit = bandit(1000, 100, 1.0, 4);
+        let slots = [1, 2, 3].map(|hash| bandit.heat(hash));
+        for (step, (slot, split)) in
+            [(0, 2), (1, 2), (2, 3), (0, 3), (1, 3), (2, 4), (0, 4), (1, 4)].into_iter().enumerate()
+        {
+            // No two of these draws are one worker.
+            bandit.explore(slots[slot], (step as u32 + 1) << 28);
+            assert_eq!(bandit.state.split, split, "after step {step}");
+            assert_eq!(bandit.full, bandit.count_full());
+        }
+        assert_eq!(bandit.keys.iter().map(|key| key.arms.len()).collect::<Vec<_>>(), [4, 4, 3]);
+        // The list of the first is full: the draw picks one of the four in it.
+        assert_eq!([0, 1, 2, 3].map(|quarter| bandit.explore(slots[0], quarter << 30)), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_reward_moves_the_value_of_the_chosen_arm() {
+        let mut bandit = bandit(4, 100, 0.0, 6);
+        let slot = bandit.heat(5);
+        bandit.keys[slot].arms.push(Arm { worker: 3, value: -0.5 });
+        bandit.learn(Pulled { slot, arm: 1 }, 6.0, 8.0);
+        let reward = -(0.5 * (4.0 / 6.0) + 0.5 * (2.0 / 4.0));
+        assert_eq!(bandit.keys[slot].arms[1].value, -0.5 + 0.1 * (reward - -0.5));
+        assert_eq!(bandit.keys[slot].arms[0].value, UNTRIED);
+        assert_eq!(best(&bandit.keys[slot].arms), 1);
+        bandit.learn(Pulled { slot, arm: 0 }, 0.0, 0.0);
+        assert_eq!(bandit.keys[slot].arms[0].value, UNTRIED + 0.1 * (-0.25 - UNTRIED));
+    }
+}

@@ -1,0 +1,270 @@
+//! Distribution-aware key grouping: learn the distribution of keys, then plan a worker for each.
+//!
+//! Rivetti, Querzoni, Anceaume, Busnel, Sericola: Efficient Key Grouping for Near-Optimal Load Balancing in Stream
+//! Processing Systems (DEBS 2015). Heavy hitters are planned one by one, all other keys by the bucket that they hash
+//! to; the largest goes first, to the emptiest worker. Deviations: while it learns, messages go by key grouping; the
+//! hash onto buckets is the house's own.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Grouping, decode, encode};
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+use crate::hash::{Places, first_candidate, first_candidates, vectorised};
+use crate::load::Loads;
+use crate::params::Params;
+use crate::sketch::{Index, SavedSketch, SpaceSaving};
+
+struct DistributionAware {
+    workers: u32,
+    learning_messages: u64,
+    /// 1 / theta.
+    inverse: f64,
+    /// The number of buckets, and which is a key's.
+    buckets: u32,
+    places: Places,
+    loads: Loads,
+    phase: Phase,
+}
+
+enum Phase {
+    Learning(Learning),
+    Planned(Plan),
+}
+
+/// What is known of the distribution so far.
+struct Learning {
+    /// Messages that are still to be learnt from.
+    left: u64,
+    sketch: SpaceSaving,
+    /// Sum of the weights of each bucket's keys.
+    buckets: Vec<f64>,
+}
+
+/// A worker for every key.
+struct Plan {
+    /// Heavy hitters, their workers, and where they are found.
+    hashes: Vec<u64>,
+    workers: Vec<u32>,
+    index: Index,
+    /// The worker of each bucket.
+    buckets: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum SavedPhase {
+    Learning { left: u64, sketch: SavedSketch, buckets: Vec<f64> },
+    Planned { hashes: Vec<u64>, workers: Vec<u32>, buckets: Vec<u32> },
+}
+
+pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
+    params.only(&["learning_messages", "threshold", "buckets"])?;
+    let workers = params.workers()?;
+    let learning_messages = params.integer("learning_messages", 1..=1 << 53)?;
+    let inverse = params.inverse_threshold(5.0 * f64::from(workers))?;
+    if 2.0 * inverse > SpaceSaving::MAX_CAPACITY as f64 {
+        let least = 2.0 / SpaceSaving::MAX_CAPACITY as f64;
+        return Err(Error::Value(format!("threshold must be in {least:?}..=1, got {:?}", 1.0 / inverse)));
+    }
+    let buckets = if params.is_none("buckets")? { 2 * workers } else { params.integer("buckets", 1..=1 << 26)? as u32 };
+    Ok(Box::new(DistributionAware {
+        workers,
+        learning_messages,
+        inverse,
+        buckets,
+        places: Places::new(params.seed()?, 9, buckets),
+        loads: Loads::new(workers),
+        phase: Phase::Learning(Learning {
+            left: learning_messages,
+            sketch: new_sketch(inverse)?,
+            buckets: vec![0.0; buckets as usize],
+        }),
+    }))
+}
+
+/// Counts keys with an error of at most theta / 2.
+fn new_sketch(inverse: f64) -> Result<SpaceSaving> {
+    SpaceSaving::new((2.0 * inverse).ceil() as u64)
+}
+
+impl Learning {
+    /// Learns from the first messages of a batch; returns from how many.
+    fn count(&mut self, batch: &Batch, places: &Places) -> usize {
+        let messages = self.left.min(batch.hashes.len() as u64) as usize;
+        let (hashes, weights) = (&batch.hashes[..messages], batch.weights.map(|weights| &weights[..messages]));
+        self.left -= messages as u64;
+        self.sketch.update(hashes, weights, |_, _| {});
+        for (row, &hash) in hashes.iter().enumerate() {
+            self.buckets[places.first(hash)] += weights.map_or(1.0, |weights| weights[row]);
+        }
+        messages
+    }
+
+    /// Heavy hitters and buckets, the largest first, each to the worker with the least so far.
+    fn plan(&self, workers: u32, inverse: f64, places: &Places) -> Plan {
+        let mut buckets = self.buckets.clone();
+        let (mut hashes, mut parts) = (Vec::new(), Vec::new());
+        for (slot, &hash) in self.sketch.hashes().iter().enumerate() {
+            let count = self.sketch.count(slot);
+            if count * inverse >= self.sketch.total() {
+                let bucket = &mut buckets[places.first(hash)];
+                *bucket = (*bucket - count).max(0.0);
+                parts.push((count, hashes.len()));
+                hashes.push(hash);
+            }
+        }
+        let heavy = hashes.len();
+        parts.extend(buckets.iter().enumerate().map(|(bucket, &count)| (count, heavy + bucket)));
+        parts.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        // Bits of doubles that are not negative are in the order of the numbers.
+        let mut sums: BinaryHeap<_> = (0..workers).map(|worker| Reverse((0u64, 0u32, worker))).collect();
+        let mut chosen = vec![0; parts.len()];
+        for (count, part) in parts {
+            if let Some(mut least) = sums.peek_mut() {
+                let Reverse((sum, parts, worker)) = &mut *least;
+                chosen[part] = *worker;
+                *sum = (f64::from_bits(*sum) + count).to_bits();
+                *parts += 1;
+            }
+        }
+        let buckets = chosen.split_off(heavy);
+        Plan { index: Index::new(&hashes), hashes, workers: chosen, buckets }
+    }
+}
+
+impl Plan {
+    #[inline(always)]
+    fn worker(&self, hash: u64, places: &Places) -> u32 {
+        match self.index.find(hash, &self.hashes) {
+            Some(slot) => self.workers[slot],
+            None => self.buckets[places.first(hash)],
+        }
+    }
+}
+
+impl Grouping for DistributionAware {
+    fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
+        let mut learnt = 0;
+        if let Phase::Learning(learning) = &mut self.phase {
+            learnt = learning.count(batch, &self.places);
+            first_candidates(&batch.hashes[..learnt], self.workers, &mut workers[..learnt]);
+            if learning.left == 0 {
+                self.phase = Phase::Planned(learning.plan(self.workers, self.inverse, &self.places));
+            }
+        }
+        if let Phase::Planned(plan) = &self.phase {
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (worker, &hash) in workers.iter_mut().zip(batch.hashes).skip(learnt) {
+                        *worker = plan.worker(hash, &self.places);
+                    }
+                },
+            );
+        }
+        batch.sent(&mut self.loads, workers);
+    }
+
+    fn candidates(&self, hash: u64) -> Vec<u32> {
+        match &self.phase {
+            Phase::Learning(_) => vec![first_candidate(hash, self.workers)],
+            Phase::Planned(plan) => vec![plan.worker(hash, &self.places)],
+        }
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.loads.numbers()
+    }
+
+    /// The first candidate while it learns, and the planned worker ever after.
+    fn max_workers_per_key(&self) -> u32 {
+        self.workers.min(2)
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let phase = match &self.phase {
+            Phase::Learning(learning) => SavedPhase::Learning {
+                left: learning.left,
+                sketch: learning.sketch.save(),
+                buckets: learning.buckets.clone(),
+            },
+            Phase::Planned(plan) => SavedPhase::Planned {
+                hashes: plan.hashes.clone(),
+                workers: plan.workers.clone(),
+                buckets: plan.buckets.clone(),
+            },
+        };
+        encode(&(phase, self.loads.save()))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let damaged = || Error::value("snapshot is damaged: its plan does not fit its parameters");
+        let (phase, loads) = decode(state)?;
+        self.loads.restore(loads)?;
+        self.phase = match phase {
+            SavedPhase::Learning { left, sketch: saved, buckets } => {
+                if !(1..=self.learning_messages).contains(&left)
+                    || buckets.len() != self.buckets as usize
+                    || !buckets.iter().all(|&sum| sum >= 0.0)
+                {
+                    return Err(damaged());
+                }
+                let mut sketch = new_sketch(self.inverse)?;
+                sketch.restore(saved)?;
+                Phase::Learning(Learning { left, sketch, buckets })
+            }
+            SavedPhase::Planned { hashes, workers, buckets } => {
+                let index = Index::new(&hashes);
+                if hashes.len() != workers.len()
+                    || buckets.len() != self.buckets as usize
+                    || workers.iter().chain(&buckets).any(|&worker| worker >= self.workers)
+                    || !index.tells_apart(&hashes)
+                {
+                    return Err(damaged());
+                }
+                Phase::Planned(Plan { hashes, workers, index, buckets })
+            }
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    #[test]
+    fn the_plan_gives_the_largest_part_to_the_emptiest_worker() {
+        let keys = KeyHasher::new(0);
+        let places = Places::new(0, 9, 6);
+        // 40 messages of one key, 20 of another, and 30 keys of one message.
+        let hashes: Vec<u64> = (0..90).map(|at| keys.whole([0, 0, 0, 0, 1, 1, at, at, at][at as usize % 9])).collect();
+        let mut learning = Learning { left: 90, sketch: new_sketch(10.0).unwrap(), buckets: vec![0.0; 6] };
+        assert_eq!(learning.count(&Batch::unit(&hashes), &places), 90);
+        let all = learning.buckets.clone();
+        let plan = learning.plan(3, 10.0, &places);
+
+        let heavy = [keys.whole(0), keys.whole(1)];
+        assert_eq!(plan.hashes[..2], heavy);
+        let mut parts: Vec<(f64, usize)> =
+            (0..plan.hashes.len()).map(|slot| (learning.sketch.count(slot), slot)).collect();
+        assert_eq!([parts[0].0, parts[1].0], [40.0, 20.0]);
+        for (bucket, &sum) in all.iter().enumerate() {
+            let inside = (0..plan.hashes.len()).filter(|&slot| places.first(plan.hashes[slot]) == bucket);
+            let rest = inside.fold(sum, |rest, slot| (rest - learning.sketch.count(slot)).max(0.0));
+            parts.push((rest, plan.hashes.len() + bucket));
+        }
+        parts.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let mut sums = [0.0; 3];
+        for (count, part) in parts {
+            let least = (0..3).fold(0, |least, worker| if sums[worker] < sums[least] { worker } else { least });
+            let given = plan.workers.get(part).unwrap_or_else(|| &plan.buckets[part - plan.workers.len()]);
+            assert_eq!(*given, least as u32);
+            sums[least] += count;
+        }
+    }
+}

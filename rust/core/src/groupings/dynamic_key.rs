@@ -1,0 +1,560 @@
+//! Dynamic Key Grouping: the keys that stay frequent get more workers one by one, and lose them again.
+//!
+//! DKG paper, section 4: keys grow up in three spaces (section 4.1, Algorithms 1 to 3), those in the old one may scale
+//! out and any may scale down (section 4.4, Algorithms 4 to 6); Table 1 has the most workers of a key. A key has two
+//! workers, three for as long as the load of the least loaded one is above a threshold, and so on. Deviations: loads
+//! are compared in shares that are not cut to whole per cents; the cycles run on the router's clock, before messages, not
+//! in a thread; equal counts are ordered by time and hash.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Grouping, decode, encode};
+use crate::amount::Scale;
+use crate::batch::Batch;
+use crate::clock::{Clock, Pace};
+use crate::error::{Error, Result};
+use crate::feedback::Feedback;
+use crate::hash::first_candidate;
+use crate::load::Loads;
+use crate::params::Params;
+use crate::sketch::Index;
+
+#[derive(Clone)]
+struct DynamicKey {
+    workers: u32,
+    scaling: Scaling,
+    clock: Clock,
+    teenage: Cycle,
+    old: Cycle,
+    /// Sum of all weights.
+    sent: f64,
+    loads: Loads,
+    spaces: Spaces,
+}
+
+/// When a key gets one worker more.
+#[derive(Clone)]
+struct Scaling {
+    warm_up_s: f64,
+    check_interval_s: f64,
+    /// L_s: the load, in per cent of all, from which a worker is too busy.
+    limit: f64,
+    /// The most workers of a key.
+    most: u32,
+}
+
+/// What happens again and again.
+#[derive(Clone)]
+struct Cycle {
+    interval_s: f64,
+    /// When it happens next, once the router has started.
+    due: Option<f64>,
+}
+
+pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
+    params.only(&[
+        "expected_keys",
+        "warm_up_s",
+        "teenage_interval_s",
+        "old_interval_s",
+        "check_interval_s",
+        "messages_per_s",
+    ])?;
+    params.seed()?;
+    let workers = params.workers()?;
+    let expected_keys = params.integer("expected_keys", 1..=1 << 28)? as usize;
+    let cycle = |name| Ok::<_, Error>(Cycle { interval_s: params.seconds(name)?, due: None });
+    let span = |name| params.number(name, "in 0..=1e12", |value| (0.0..=1e12).contains(&value));
+    let (limit, most) = limits(workers);
+    Ok(Box::new(DynamicKey {
+        workers,
+        scaling: Scaling { warm_up_s: span("warm_up_s")?, check_interval_s: span("check_interval_s")?, limit, most },
+        clock: Clock::new(params)?,
+        teenage: cycle("teenage_interval_s")?,
+        old: cycle("old_interval_s")?,
+        sent: 0.0,
+        loads: Loads::new(workers),
+        spaces: Spaces::new(expected_keys, workers.min(2)),
+    }))
+}
+
+/// The load in per cent from which a worker is too busy, and the most workers of a key (section 4.4, Table 1).
+fn limits(workers: u32) -> (f64, u32) {
+    let share = 100.0 / f64::from(workers);
+    let limit = share + share.sqrt();
+    (limit, workers.min((100.0 / limit) as u32 + 1))
+}
+
+impl Cycle {
+    /// Whether it happens before a message of this time.
+    #[inline(always)]
+    fn happens(&mut self, start: f64, time: f64) -> bool {
+        let due = *self.due.get_or_insert(start + self.interval_s);
+        if time < due {
+            return false;
+        }
+        self.due = Some(due + (((time - due) / self.interval_s).floor() + 1.0) * self.interval_s);
+        true
+    }
+
+    fn restore(&mut self, due: Option<f64>) -> Result<()> {
+        if due.is_some_and(f64::is_nan) {
+            return Err(Error::value("snapshot is damaged: a cycle is due at no time"));
+        }
+        self.due = due;
+        Ok(())
+    }
+}
+
+impl DynamicKey {
+    /// The first workers, one after the other, from a key's first candidate on.
+    #[inline(always)]
+    fn row(&self, first: u32, width: u32) -> impl Iterator<Item = u32> + use<> {
+        let workers = self.workers;
+        (first..first + width).map(move |worker| if worker < workers { worker } else { worker - workers })
+    }
+
+    #[inline(always)]
+    fn choose(&mut self, start: f64, pace: Pace, scale: Scale, hash: u64, weight: u64) -> u32 {
+        let time = self.clock.message(pace);
+        if self.teenage.happens(start, time) {
+            self.spaces.cut();
+            self.spaces.promote(Space::Baby, Space::Teenage);
+        }
+        if self.old.happens(start, time) {
+            self.spaces.promote(Space::Teenage, Space::Old);
+        }
+        let number = scale.number(weight);
+        let slot = self.spaces.see(hash, number, time);
+        let worker = self.scale(start, time, scale, hash, slot);
+        self.sent += number;
+        self.loads.add(scale, worker, weight);
+        worker
+    }
+
+    /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling it out or down where that is due.
+    #[inline(always)]
+    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: u64, slot: usize) -> u32 {
+        let Scaling { warm_up_s, check_interval_s, limit, most } = self.scaling;
+        let first = first_candidate(hash, self.workers);
+        let item = self.spaces.items[slot];
+        let may_grow = item.space == Space::Old && time - start > warm_up_s && time - item.checked >= check_interval_s;
+        let mut width = item.width;
+        let mut best = self.loads.least_of(self.row(first, width));
+        if width == 2 && !may_grow {
+            return best;
+        }
+        let limit = (limit * self.sent) / 100.0;
+        let load = |worker| scale.number(self.loads.of(worker));
+        let mut checked = item.checked;
+        loop {
+            if may_grow && width < most && load(best) >= limit {
+                checked = time;
+                let next = (first + width) % self.workers;
+                if self.loads.of(next) < self.loads.of(best) {
+                    best = next;
+                    width += 1;
+                }
+                break;
+            }
+            if width <= 2 || self.row(first, width).filter(|&worker| load(worker) < limit).nth(1).is_none() {
+                break;
+            }
+            width -= 1;
+            best = self.loads.least_of(self.row(first, width));
+        }
+        let item = &mut self.spaces.items[slot];
+        (item.width, item.checked) = (width, checked);
+        best
+    }
+}
+
+impl Grouping for DynamicKey {
+    fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
+        let pace = self.clock.expect(batch.now);
+        let start = self.clock.start();
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        batch.each(
+            scale,
+            workers,
+            #[inline(always)]
+            |scale, hash, weight| self.choose(start, pace, scale, hash, weight),
+        );
+    }
+
+    fn candidates(&self, hash: u64) -> Vec<u32> {
+        let mut after = self.clone();
+        after.route(&Batch::unit(&[hash]), &mut [0]);
+        let width = after.spaces.find(hash).map_or(1, |slot| after.spaces.items[slot].width);
+        self.row(first_candidate(hash, self.workers), width).collect()
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.loads.numbers()
+    }
+
+    fn max_workers_per_key(&self) -> u32 {
+        self.scaling.most
+    }
+
+    fn observe(&mut self, feedback: &Feedback) {
+        self.clock.tell(feedback.now);
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let Spaces { hashes, items, .. } = &self.spaces;
+        encode(&(self.clock.save(), self.teenage.due, self.old.due, self.sent, self.loads.save(), hashes, items))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (clock, teenage_due, old_due, sent, loads, hashes, items) = decode(state)?;
+        self.clock.restore(clock)?;
+        self.teenage.restore(teenage_due)?;
+        self.old.restore(old_due)?;
+        self.sent = Some(sent)
+            .filter(|&sent| sent >= 0.0)
+            .ok_or_else(|| Error::value("snapshot is damaged: its messages have no sum"))?;
+        self.loads.restore(loads)?;
+        self.spaces.restore(hashes, items, self.scaling.most)
+    }
+}
+
+/// Where a key has grown up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Space {
+    Baby,
+    Teenage,
+    Old,
+}
+
+/// A key item (section 4.1); the hash of its key stands beside it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Item {
+    /// Sum of the weights of its messages.
+    count: f64,
+    seen: f64,
+    /// When it was last checked whether it should scale out; minus infinity if never.
+    checked: f64,
+    /// w: its number of workers.
+    width: u32,
+    space: Space,
+}
+
+/// The three spaces of key items. Their order matters only when a cycle runs, so it is not kept in between.
+#[derive(Debug, Clone)]
+struct Spaces {
+    /// By [`Space`]. The baby space is cut to its size only when a cycle runs.
+    sizes: [usize; 3],
+    /// Workers of a new key.
+    width: u32,
+    hashes: Vec<u64>,
+    items: Vec<Item>,
+    index: Index,
+}
+
+impl Spaces {
+    fn new(expected_keys: usize, width: u32) -> Self {
+        let (old, teenage) = (expected_keys / 10, 4 * expected_keys / 10);
+        let sizes = [expected_keys - old - teenage, teenage, old].map(|size| size.max(1));
+        Self { sizes, width, hashes: Vec::new(), items: Vec::new(), index: Index::new(&[]) }
+    }
+
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Option<usize> {
+        self.index.find(hash, &self.hashes)
+    }
+
+    /// Counts a message; the slot of its item.
+    #[inline(always)]
+    fn see(&mut self, hash: u64, weight: f64, time: f64) -> usize {
+        let slot = self.find(hash).unwrap_or_else(|| self.create(hash));
+        let item = &mut self.items[slot];
+        item.count += weight;
+        item.seen = time;
+        slot
+    }
+
+    #[inline]
+    fn create(&mut self, hash: u64) -> usize {
+        let slot = self.hashes.len();
+        self.hashes.push(hash);
+        let (width, checked) = (self.width, f64::NEG_INFINITY);
+        self.items.push(Item { count: 0.0, seen: 0.0, checked, width, space: Space::Baby });
+        self.index.insert(hash, slot, &self.hashes);
+        slot
+    }
+
+    /// The order of two slots in a space: the one with more occurrences first.
+    fn order(&self, one: u32, other: u32) -> Ordering {
+        let [a, b] = [one, other].map(|slot| &self.items[slot as usize]);
+        let by_count = b.count.total_cmp(&a.count).then(b.seen.total_cmp(&a.seen));
+        by_count.then_with(|| self.hashes[one as usize].cmp(&self.hashes[other as usize]))
+    }
+
+    /// The slots of a space.
+    fn slots(&self, space: Space) -> Vec<u32> {
+        let slots = 0..self.items.len() as u32;
+        slots.filter(|&slot| self.items[slot as usize].space == space).collect()
+    }
+
+    /// The slots of a space, in its order.
+    fn sorted(&self, space: Space) -> Vec<u32> {
+        let mut slots = self.slots(space);
+        slots.sort_unstable_by(|&one, &other| self.order(one, other));
+        slots
+    }
+
+    /// Forgets the last items of the baby space, so that it has its size.
+    #[cold]
+    fn cut(&mut self) {
+        let (mut kept, size) = (self.slots(Space::Baby), self.sizes[Space::Baby as usize]);
+        if kept.len() <= size {
+            return;
+        }
+        kept.select_nth_unstable_by(size, |&one, &other| self.order(one, other));
+        kept.truncate(size);
+        kept.extend([Space::Teenage, Space::Old].into_iter().flat_map(|space| self.slots(space)));
+        self.index.clear(&self.hashes);
+        self.hashes = kept.iter().map(|&slot| self.hashes[slot as usize]).collect();
+        self.items = kept.iter().map(|&slot| self.items[slot as usize]).collect();
+        for (slot, &hash) in self.hashes.iter().enumerate() {
+            self.index.insert(hash, slot, &self.hashes);
+        }
+    }
+
+    /// Algorithm 3. What has changed places once never moves again, so the best of one space meet the worst of the
+    /// other in turn.
+    #[cold]
+    fn promote(&mut self, from: Space, to: Space) {
+        let source = self.sorted(from);
+        let room = self.sizes[to as usize] - self.slots(to).len();
+        let (first, others) = source.split_at(room.min(source.len()));
+        for &slot in first {
+            self.items[slot as usize].space = to;
+        }
+        for (&up, down) in others.iter().zip(self.sorted(to).into_iter().rev()) {
+            let [up, down] = [up, down].map(|slot| slot as usize);
+            if self.items[up].count <= self.items[down].count {
+                break;
+            }
+            (self.items[up].space, self.items[down].space) = (to, from);
+        }
+    }
+
+    /// Continues with the items of a snapshot, of `most` workers each at most.
+    fn restore(&mut self, hashes: Vec<u64>, items: Vec<Item>, most: u32) -> Result<()> {
+        let sane = |item: &Item| {
+            let widths = self.width..=most;
+            item.count >= 0.0 && item.seen.is_finite() && !item.checked.is_nan() && widths.contains(&item.width)
+        };
+        let fits = |space: Space| items.iter().filter(|item| item.space == space).count() <= self.sizes[space as usize];
+        let index = Index::new(&hashes);
+        let spaces_fit = fits(Space::Teenage) && fits(Space::Old);
+        if hashes.len() != items.len() || !index.tells_apart(&hashes) || !spaces_fit || !items.iter().all(sane) {
+            return Err(Error::value("snapshot is damaged: its keys do not fit their spaces"));
+        }
+        (self.hashes, self.items, self.index) = (hashes, items, index);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    fn params(workers: u64) -> Params {
+        Params::new(workers, 0)
+            .with("expected_keys", 20)
+            .with("warm_up_s", 1.0)
+            .with("teenage_interval_s", 2.0)
+            .with("old_interval_s", 3.0)
+            .with("check_interval_s", 0.0)
+            .with("messages_per_s", 100.0)
+    }
+
+    /// Skewed hashes: one key has every other message, one of the next every fourth, and so on.
+    fn skewed(messages: i64) -> Vec<u64> {
+        let keys = KeyHasher::new(5);
+        let key = |draw: u64| i64::from(draw.trailing_zeros()) * 10 + (draw >> 60) as i64;
+        (0..messages).map(|message| keys.whole(key(keys.whole(message)))).collect()
+    }
+
+    #[test]
+    fn limits_are_those_of_table_1() {
+        let table = [(5, 24.47, 5), (10, 13.16, 8), (20, 7.24, 14), (50, 3.41, 30), (100, 2.00, 51)];
+        for (workers, limit, most) in table {
+            let ours = limits(workers);
+            assert!((ours.0 - limit).abs() < 0.005, "{workers} workers: {}", ours.0);
+            assert_eq!(ours.1, most, "{workers} workers");
+        }
+        assert_eq!(limits(1).1, 1);
+        assert_eq!(limits(2).1, 2);
+    }
+
+    #[test]
+    fn a_cycle_is_due_at_multiples_of_its_interval() {
+        let mut cycle = Cycle { interval_s: 15.0, due: None };
+        let happened = [5.0, 19.9, 20.0, 20.0, 34.9, 71.0, 79.9, 80.0].map(|time| cycle.happens(5.0, time));
+        assert_eq!(happened, [false, false, true, false, false, true, false, true]);
+    }
+
+    /// Items of the given counts, seen at time 0, with hashes 0, 1, ...
+    fn spaces(expected_keys: usize, counts: &[(Space, f64)]) -> Spaces {
+        let mut spaces = Spaces::new(expected_keys, 2);
+        for (hash, &(space, count)) in counts.iter().enumerate() {
+            let slot = spaces.see(hash as u64, count, 0.0);
+            spaces.items[slot].space = space;
+        }
+        spaces
+    }
+
+    fn hashes_in(spaces: &Spaces, space: Space) -> Vec<u64> {
+        spaces.sorted(space).into_iter().map(|slot| spaces.hashes[slot as usize]).collect()
+    }
+
+    #[test]
+    fn sizes_are_10_40_and_50_per_cent() {
+        assert_eq!(Spaces::new(100, 2).sizes, [50, 40, 10]);
+        assert_eq!(Spaces::new(19, 2).sizes, [11, 7, 1]);
+        assert_eq!(Spaces::new(1, 2).sizes, [1, 1, 1]);
+    }
+
+    #[test]
+    fn baby_keeps_the_most_frequent_then_the_latest_then_the_smallest_hash() {
+        use Space::{Baby, Old, Teenage};
+        let mut spaces = spaces(4, &[(Baby, 1.0), (Baby, 2.0), (Old, 0.0), (Baby, 2.0), (Baby, 2.0), (Teenage, 0.0)]);
+        assert_eq!(spaces.sizes[0], 3);
+        spaces.see(4, 0.0, 1.0);
+        spaces.cut();
+        assert_eq!(hashes_in(&spaces, Baby), [4, 1, 3]);
+        assert_eq!((hashes_in(&spaces, Teenage), hashes_in(&spaces, Old)), (vec![5], vec![2]));
+        assert_eq!(spaces.find(0), None, "it is forgotten");
+        assert_eq!(spaces.find(3).map(|slot| spaces.hashes[slot]), Some(3));
+    }
+
+    #[test]
+    fn promotion_fills_room_and_then_swaps_what_is_strictly_more_frequent() {
+        use Space::{Baby, Teenage};
+        // Room for 4 in the teenage space, which holds 3.
+        let counts =
+            [(Teenage, 3.0), (Teenage, 7.0), (Teenage, 5.0), (Baby, 9.0), (Baby, 4.0), (Baby, 5.0), (Baby, 8.0)];
+        let mut spaces = spaces(10, &counts);
+        spaces.promote(Baby, Teenage);
+        assert_eq!(hashes_in(&spaces, Teenage), [3, 6, 1, 2], "5 is not more frequent than 2");
+        assert_eq!(hashes_in(&spaces, Baby), [5, 4, 0]);
+    }
+
+    /// Promotion as the definition words it, one item at a time.
+    fn promote_one_by_one(spaces: &mut Spaces, from: Space, to: Space) {
+        while spaces.slots(to).len() < spaces.sizes[to as usize] {
+            let Some(&first) = spaces.sorted(from).first() else { break };
+            spaces.items[first as usize].space = to;
+        }
+        for _ in 0..spaces.slots(to).len() {
+            let (Some(first), Some(last)) = (spaces.sorted(from).first().copied(), spaces.sorted(to).last().copied())
+            else {
+                break;
+            };
+            let [up, down] = [first, last].map(|slot| slot as usize);
+            if spaces.items[up].count <= spaces.items[down].count {
+                break;
+            }
+            (spaces.items[up].space, spaces.items[down].space) = (to, from);
+        }
+    }
+
+    #[test]
+    fn promotion_is_the_same_one_by_one() {
+        let draws = KeyHasher::new(1);
+        for round in 0..500 {
+            let draw = |item: i64| draws.whole(round * 100 + item);
+            let items = 1 + draw(0) as i64 % 12;
+            let counts: Vec<(Space, f64)> =
+                (1..=items.abs()).map(|item| (Space::Baby, (draw(item) % 4) as f64)).collect();
+            let mut fast = spaces(10, &counts);
+            for (slot, item) in fast.items.iter_mut().enumerate().take(4) {
+                item.space = if draw(slot as i64 + 50) % 2 == 0 { Space::Teenage } else { Space::Baby };
+                item.seen = (draw(slot as i64 + 70) % 2) as f64;
+            }
+            let mut slow = fast.clone();
+            fast.promote(Space::Baby, Space::Teenage);
+            promote_one_by_one(&mut slow, Space::Baby, Space::Teenage);
+            assert_eq!(hashes_in(&fast, Space::Teenage), hashes_in(&slow, Space::Teenage), "round {round}");
+            assert_eq!(hashes_in(&fast, Space::Baby), hashes_in(&slow, Space::Baby), "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_frequent_key_scales_out_when_it_is_old_and_down_when_it_cools() {
+        let hot = KeyHasher::new(0).whole(1);
+        let mut router = build(&params(10), 0).unwrap();
+        let mut route = |hashes: &[u64]| {
+            let mut workers = vec![0; hashes.len()];
+            router.route(&Batch::unit(hashes), &mut workers);
+            workers.sort_unstable();
+            workers.dedup();
+            (router.candidates(hot).len(), workers.len())
+        };
+        // It becomes teenage after 2 s and old after 3 s.
+        assert_eq!(route(&[hot; 299]), (2, 2), "the key is not old yet");
+        let (width, used) = route(&[hot; 2000]);
+        assert!(width > 2);
+        assert_eq!(used, 8, "Table 1 has at most 8 of 10 workers");
+        let others: Vec<u64> = (2..20_000).map(|key| KeyHasher::new(0).whole(key)).collect();
+        route(&others);
+        assert_eq!(route(&[hot]).0, 2, "the key is rare by now");
+    }
+
+    #[test]
+    fn snapshots_continue_exactly() {
+        let hashes = skewed(3000);
+        let weights: Vec<f64> = hashes.iter().map(|hash| (hash % 5) as f64 / 4.0).collect();
+        for weights in [None, Some(&weights[..])] {
+            for cut in [0, 1, 150, 301, 1200] {
+                let part = |from: usize, to: usize| Batch {
+                    hashes: &hashes[from..to],
+                    weights: weights.map(|weights| &weights[from..to]),
+                    now: None,
+                };
+                let mut whole = vec![0; 3000];
+                build(&params(7), 0).unwrap().route(&part(0, 3000), &mut whole);
+                let mut parts = vec![0; 3000];
+                let (mut first, mut second) = (build(&params(7), 0).unwrap(), build(&params(7), 0).unwrap());
+                if cut > 0 {
+                    first.route(&part(0, cut), &mut parts[..cut]);
+                }
+                second.restore(&first.save()).unwrap();
+                second.route(&part(cut, 3000), &mut parts[cut..]);
+                assert_eq!(parts, whole, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_snapshots_are_refused() {
+        let item = Item { count: 1.0, seen: 0.0, checked: f64::NEG_INFINITY, width: 2, space: Space::Old };
+        let restore = |hashes: &[u64], items: &[Item]| {
+            // One item at most in the old space, eight workers of a key at most.
+            Spaces::new(10, 2).restore(hashes.to_vec(), items.to_vec(), 8).is_ok()
+        };
+        assert!(restore(&[1], &[item]));
+        assert!(!restore(&[1, 2], &[item]));
+        assert!(!restore(&[1, 1], &[Item { space: Space::Baby, ..item }; 2]));
+        assert!(!restore(&[1, 2], &[item; 2]), "too many old ones");
+        for damaged in [
+            Item { count: f64::NAN, ..item },
+            Item { seen: f64::INFINITY, ..item },
+            Item { checked: f64::NAN, ..item },
+            Item { width: 1, ..item },
+            Item { width: 9, ..item },
+        ] {
+            assert!(!restore(&[1], &[damaged]), "{damaged:?}");
+        }
+        let mut cycle = Cycle { interval_s: 1.0, due: None };
+        assert!(cycle.restore(Some(f64::NAN)).is_err());
+        assert!(cycle.restore(Some(f64::INFINITY)).is_ok(), "never");
+    }
+}

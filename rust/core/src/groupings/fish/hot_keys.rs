@@ -1,0 +1,222 @@
+//! Which keys are hot at present, and on how many workers: FISH paper, section 4.1.
+
+use serde::{Deserialize, Serialize};
+
+use crate::amount::Scale;
+use crate::error::{Error, Result};
+use crate::hash::vectorised;
+use crate::params::Params;
+use crate::sketch::{SavedSketch, SpaceSaving};
+
+/// Epoch-based counting with decay, and the classification of hot keys (CHK).
+#[derive(Debug, Clone)]
+pub(super) struct HotKeys {
+    epoch_messages: u64,
+    decay: f64,
+    /// 1 / theta; 4n if not given.
+    inverse: Option<f64>,
+    sketch: SpaceSaving,
+    state: State,
+}
+
+/// All that changes but the sketch.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct State {
+    /// Messages so far.
+    position: u64,
+    /// Messages of this epoch, and the sum of their weights.
+    epoch: (u64, f64),
+    /// From which message on the head is looked at anew.
+    next: u64,
+    /// The largest count when the head was looked at.
+    top: f64,
+    /// The fewest workers of a hot key.
+    least: u32,
+    /// By slot: the most workers that its key was given.
+    given: Vec<u32>,
+}
+
+/// What [`HotKeys::restore`] needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Saved(SavedSketch, State);
+
+/// What is known of a message's key once the message is counted.
+pub(super) struct Counted {
+    /// The slot of its counter.
+    pub(super) slot: usize,
+    /// Whether the key has just been given the counter.
+    pub(super) fresh: bool,
+    /// How many candidates it has.
+    pub(super) spread: u32,
+}
+
+/// Counters looked at in one go.
+const BLOCK: usize = 16;
+
+/// 2^900: means up to here, and from its reciprocal on, can be rounded to.
+const BEARABLE: f64 = f64::from_bits((1023 + 900) << 52);
+
+/// 2^53: from here on doubles have no fractions.
+const BEYOND_FRACTIONS: f64 = (1u64 << 53) as f64;
+
+impl HotKeys {
+    pub(super) fn new(params: &Params) -> Result<Self> {
+        let mut sketch = SpaceSaving::new(params.integer("sketch_capacity", 1..=SpaceSaving::MAX_CAPACITY)?)?;
+        sketch.become_fractional();
+        Ok(Self {
+            epoch_messages: params.integer("epoch_messages", 1..=1 << 32)?,
+            decay: params.number("decay", "in 0..=1", |decay| (0.0..=1.0).contains(&decay))?,
+            inverse: if params.is_none("threshold")? { None } else { Some(params.inverse_threshold(0.0)?) },
+            sketch,
+            state: State::default(),
+        })
+    }
+
+    /// Prepares for a batch of messages.
+    pub(super) fn expect(&mut self, messages: usize, weights: Option<&[f64]>) {
+        self.sketch.expect(messages, weights);
+    }
+
+    /// The head is looked at anew with the next message, because the workers have changed.
+    pub(super) fn look_again(&mut self) {
+        self.state.next = 0;
+    }
+
+    /// Counts a message and classifies its key.
+    #[inline(always)]
+    pub(super) fn count(&mut self, workers: u32, hash: u64, weight: f64) -> Counted {
+        if self.state.epoch.0 == self.epoch_messages {
+            self.end_epoch();
+        }
+        self.state.epoch.0 += 1;
+        self.state.epoch.1 += weight;
+        let touched = self.sketch.add(Scale::Fractional, hash, Scale::Fractional.amount(weight));
+        let inverse = self.inverse.unwrap_or(4.0 * f64::from(workers));
+        if self.state.position >= self.state.next {
+            self.look(workers, inverse);
+        }
+        self.state.position += 1;
+        if touched.slot == self.state.given.len() {
+            self.state.given.push(0);
+        }
+        let given = &mut self.state.given[touched.slot];
+        if touched.fresh {
+            *given = 0;
+        }
+        let count = f64::from_bits(self.sketch.amounts()[touched.slot]);
+        let mut spread = 2.min(workers);
+        if count * inverse > self.sketch.total() {
+            *given = halved(workers, self.state.top, count).max(self.state.least).max(*given).min(workers);
+            spread = *given;
+        }
+        Counted { slot: touched.slot, fresh: touched.fresh, spread }
+    }
+
+    /// The inter-epoch decay. Counts are rounded down to sixteenths of a typical weight, so that rare keys stay level
+    /// with each other and the smallest counter is found without a search.
+    #[cold]
+    fn end_epoch(&mut self) {
+        let (messages, weight) = std::mem::take(&mut self.state.epoch);
+        if self.decay >= 1.0 {
+            return;
+        }
+        let mean = weight / messages as f64;
+        let bearable = BEARABLE.recip() < mean && mean < BEARABLE;
+        // The power of two at or below the mean is what is left of it without its fraction.
+        let grain = f64::from_bits(mean.to_bits() >> 52 << 52) / 16.0;
+        let (decay, grains_of_one) = (self.decay, if bearable { 1.0 / grain } else { f64::INFINITY });
+        self.sketch.decay(
+            decay,
+            #[inline(always)]
+            |count| {
+                let decayed = count * decay;
+                let grains = decayed * grains_of_one;
+                if grains < BEYOND_FRACTIONS { grains.floor() * grain } else { decayed }
+            },
+        );
+    }
+
+    /// Looks at the head: how hot the hottest key is, and how many workers the hot keys need on average.
+    #[cold]
+    fn look(&mut self, workers: u32, inverse: f64) {
+        let state = &mut self.state;
+        state.next = state.position + 1 + (state.position / 8).min(self.epoch_messages / 4);
+        let (counts, total) = (self.sketch.amounts(), self.sketch.total());
+        let (mut sum, mut number, mut top) = (0.0, 0u32, 0);
+        vectorised(
+            #[inline(always)]
+            || {
+                let hot = |count: u64| f64::from_bits(count) * inverse > total;
+                let (blocks, rest) = counts.as_chunks::<BLOCK>();
+                for counts in blocks.iter().map(<[u64; BLOCK]>::as_slice).chain([rest]) {
+                    // Bits of numbers that are not negative are in the order of the numbers.
+                    top = counts.iter().copied().fold(top, u64::max);
+                    // Nearly all are cold: a block is dismissed at a time.
+                    if counts.iter().fold(false, |any, &count| any | hot(count)) {
+                        for &count in counts.iter().filter(|&&count| hot(count)) {
+                            sum += f64::from_bits(count);
+                            number += 1;
+                        }
+                    }
+                }
+            },
+        );
+        state.top = f64::from_bits(top);
+        let needed = (f64::from(workers) * (sum / total)) / f64::from(number);
+        state.least = if number == 0 { 2 } else { needed.ceil().max(2.0) as u32 };
+    }
+
+    /// How many candidates the key of the next message has if it has weight 1.
+    pub(super) fn next_spread(&self, workers: u32, hash: u64) -> u32 {
+        self.clone().count(workers, hash, 1.0).spread
+    }
+
+    pub(super) fn save(&self) -> Saved {
+        Saved(self.sketch.save(), self.state.clone())
+    }
+
+    pub(super) fn restore(&mut self, Saved(sketch, state): Saved) -> Result<()> {
+        self.sketch.restore(sketch)?;
+        let sane = |number: f64| number >= 0.0;
+        if state.given.len() != self.sketch.len() || !sane(state.epoch.1) || !sane(state.top) {
+            return Err(Error::value("snapshot is damaged: its hot keys do not fit their counters"));
+        }
+        self.sketch.become_fractional();
+        self.state = state;
+        Ok(())
+    }
+}
+
+/// All workers for the hottest keys, half of them below half that frequency, a quarter below a quarter, and so on.
+#[inline(always)]
+fn halved(workers: u32, top: f64, count: f64) -> u32 {
+    let ratio = top.max(count) / count;
+    // The exponent is the logarithm to base 2, rounded down.
+    let halvings = (ratio.to_bits() >> 52).saturating_sub(1023);
+    workers >> halvings.min(31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_halve_with_the_frequency() {
+        let spreads = [100.0, 51.0, 50.0, 49.0, 25.0, 24.9, 1e-300].map(|count| halved(100, 100.0, count));
+        assert_eq!(spreads, [100, 100, 50, 50, 25, 25, 0]);
+        assert_eq!(halved(100, 0.0, 7.0), 100);
+    }
+
+    #[test]
+    fn counters_decay_by_epochs() {
+        let params = Params::new(10, 0).with("sketch_capacity", 5).with("epoch_messages", 10).with("decay", 0.25);
+        let mut keys = HotKeys::new(&params.with("threshold", None::<f64>)).unwrap();
+        for message in 0..10 {
+            keys.count(10, u64::from(message > 6), 1.0);
+        }
+        assert_eq!((keys.sketch.estimate(0).0, keys.sketch.estimate(1).0, keys.sketch.total()), (7.0, 3.0, 10.0));
+        keys.count(10, 1, 1.0);
+        // 1.75, and 0.75 + 1
+        assert_eq!((keys.sketch.estimate(0).0, keys.sketch.estimate(1).0, keys.sketch.total()), (1.75, 1.75, 3.5));
+    }
+}

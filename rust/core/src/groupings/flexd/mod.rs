@@ -1,0 +1,258 @@
+//! FlexD: micro-batches; the more often a key has been split, the more frequent it must be to be split again.
+//!
+//! FlexD paper, section 4 and Algorithm 1. An operator collects a segment of messages and a scheduler, who counts the
+//! segment before any of its messages is assigned, returns a routing table; so the first message of a burst already
+//! benefits. Deviations: a router is one operator with one scheduler of its own; a batch is cut into segments and
+//! nothing is held back for the next one; a key's first threshold is that of hot keys, not its own frequency; the
+//! frequency in a short segment is taken relative to a whole one; a key whose list holds all workers takes the least
+//! loaded of all. What other schedulers have sent comes with `observe`.
+
+mod joint_loads;
+mod operator;
+mod scheduler;
+mod tables;
+
+use super::{Grouping, decode, encode};
+use crate::batch::Batch;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::feedback::Feedback;
+use crate::params::Params;
+use operator::Collecting;
+use scheduler::Scheduler;
+
+/// What an operator sends to its scheduler.
+#[derive(Clone, Copy)]
+struct Segment<'a> {
+    messages: Batch<'a>,
+    /// When the first of them arrives.
+    time: f64,
+}
+
+/// What a scheduler sends back: the worker of each message of the segment.
+struct RoutingTable<'a>(&'a [u32]);
+
+#[derive(Clone)]
+struct FlexD {
+    clock: Clock,
+    segment_messages: usize,
+    scheduler: Scheduler,
+}
+
+pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
+    params.only(&[
+        "segment_messages",
+        "threshold",
+        "growth",
+        "sketch_capacity",
+        "table_keys",
+        "clean_interval_s",
+        "messages_per_s",
+    ])?;
+    params.seed()?;
+    let segment_messages = params.integer("segment_messages", 1..=1 << 32)?;
+    Ok(Box::new(FlexD {
+        clock: Clock::new(params)?,
+        segment_messages: segment_messages as usize,
+        scheduler: Scheduler::new(params, segment_messages)?,
+    }))
+}
+
+impl Grouping for FlexD {
+    fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
+        let pace = self.clock.expect(batch.now);
+        self.scheduler.begin(self.clock.start());
+        let mut operator = Collecting::new(batch, workers, self.segment_messages, &mut self.clock, pace);
+        while let Some(sending) = operator.collect() {
+            let running = self.scheduler.wait_all().receive(sending.segment());
+            operator = sending.receive(running.run().send()).assign();
+        }
+    }
+
+    fn candidates(&self, hash: u64) -> Vec<u32> {
+        let mut after = self.clone();
+        let mut worker = [0];
+        after.route(&Batch::unit(&[hash]), &mut worker);
+        after.scheduler.latest_list(hash).unwrap_or_else(|| worker.to_vec())
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.scheduler.loads()
+    }
+
+    fn save(&self) -> Vec<u8> {
+        encode(&(self.clock.save(), self.scheduler.save()))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (clock, scheduler) = decode(state)?;
+        self.clock.restore(clock)?;
+        self.scheduler.restore(scheduler)
+    }
+
+    fn observe(&mut self, feedback: &Feedback) {
+        self.clock.tell(feedback.now);
+        if let Some(loads) = feedback.loads {
+            self.scheduler.hear(loads);
+        }
+    }
+
+    fn needs_whole_batches(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{KeyHasher, first_candidate};
+    use crate::sketch::SpaceSaving;
+
+    const MESSAGES: usize = 3000;
+
+    fn params(capacity: u64) -> Params {
+        Params::new(7, 0)
+            .with("segment_messages", 100)
+            .with("threshold", None::<f64>)
+            .with("growth", 1.5)
+            .with("sketch_capacity", capacity)
+            .with("table_keys", 5)
+            .with("clean_interval_s", 6.5)
+            .with("messages_per_s", 100.0)
+    }
+
+    /// Skewed hashes, of other keys from time to time.
+    fn hashes() -> Vec<u64> {
+        let keys = KeyHasher::new(5);
+        let key = |message: usize, draw: u64| (message / 700 * 50) as i64 + i64::from(draw.trailing_zeros()) * 3;
+        (0..MESSAGES)
+            .map(|message| {
+                let draw = keys.whole(message as i64);
+                keys.whole(if draw >> 62 == 0 { (draw >> 54) as i64 } else { key(message, draw) })
+            })
+            .collect()
+    }
+
+    /// Algorithm 1 as the definition words it.
+    struct Naive {
+        capacity: u64,
+        tables: Vec<(u64, f64, usize, Vec<u32>)>,
+        loads: [f64; 7],
+        told: [f64; 7],
+        clean: f64,
+        segments: usize,
+    }
+
+    impl Naive {
+        fn least(&self, workers: impl IntoIterator<Item = u32>) -> u32 {
+            let load = |worker: u32| self.loads[worker as usize] + self.told[worker as usize];
+            let better = |best: u32, worker: u32| if load(worker) < load(best) { worker } else { best };
+            workers.into_iter().reduce(better).unwrap()
+        }
+
+        fn route(&mut self, hashes: &[u64], weights: &[f64], time: f64) -> Vec<u32> {
+            if time >= self.clean || self.tables.len() >= 10 {
+                self.tables.sort_by(|a, b| b.2.cmp(&a.2).then(b.1.total_cmp(&a.1)).then(a.0.cmp(&b.0)));
+                self.tables.truncate(5);
+                self.clean = time + 6.5;
+            }
+            let mut sketch = SpaceSaving::new(self.capacity).unwrap();
+            sketch.update(hashes, Some(weights), |_, _| {});
+            let theta = 1.0 / 35.0;
+            let mut table = Vec::new();
+            for (hash, weight) in hashes.iter().zip(weights) {
+                let frequency = sketch.estimate(*hash).0 / sketch.total() * (hashes.len() as f64 / 100.0);
+                let at = self.tables.iter().position(|entry| entry.0 == *hash);
+                let worker = if frequency < theta {
+                    first_candidate(*hash, 7)
+                } else if let Some(at) = at {
+                    let (_, threshold, last_hot, list) = &mut self.tables[at];
+                    *last_hot = self.segments;
+                    if list.len() == 7 {
+                        self.least(0..7)
+                    } else if frequency < *threshold {
+                        let list = list.clone();
+                        self.least(list)
+                    } else {
+                        *threshold *= 1.5;
+                        let list = list.clone();
+                        let worker = self.least((0..7).filter(|worker| !list.contains(worker)));
+                        self.tables[at].3.push(worker);
+                        worker
+                    }
+                } else {
+                    let worker = self.least(0..7);
+                    self.tables.push((*hash, theta, self.segments, vec![worker]));
+                    worker
+                };
+                self.loads[worker as usize] += weight;
+                table.push(worker);
+            }
+            self.segments += 1;
+            table
+        }
+    }
+
+    #[test]
+    fn routes_as_algorithm_1_does() {
+        let hashes = hashes();
+        let whole = vec![1.0; MESSAGES];
+        let fractional: Vec<f64> = hashes.iter().map(|hash| (hash % 7) as f64 / 3.0).collect();
+        for (capacity, weights) in [(1000, &whole), (10, &whole), (1000, &fractional), (10, &fractional)] {
+            let mut router = build(&params(capacity), 0).unwrap();
+            let (loads, told, clean) = ([0.0; 7], [0.0; 7], 6.5);
+            let mut naive = Naive { capacity, tables: Vec::new(), loads, told, clean, segments: 0 };
+            let mut workers = vec![0; MESSAGES];
+            let mut expected = Vec::new();
+            for half in [0..1500, 1500..MESSAGES] {
+                if half.start > 0 {
+                    naive.told = [1.5, 40.0, 0.0, 3.25, 900.0, 2.0, 0.0];
+                    router.observe(&Feedback { loads: Some(&naive.told), ..Default::default() });
+                }
+                let batch = Batch { hashes: &hashes[half.clone()], weights: Some(&weights[half.clone()]), now: None };
+                router.route(&batch, &mut workers[half.clone()]);
+                for start in half.step_by(100) {
+                    let segment = start..start + 100;
+                    let time = start as f64 * 0.01;
+                    expected.extend(naive.route(&hashes[segment.clone()], &weights[segment], time));
+                }
+            }
+            assert_eq!(workers, expected, "capacity {capacity}");
+            assert_eq!(router.loads(), naive.loads);
+            let longest = naive.tables.iter().map(|entry| entry.3.len()).max();
+            assert!(longest.is_some_and(|length| length > 3), "some key must be split");
+        }
+    }
+
+    #[test]
+    fn cuts_at_ends_of_segments_and_snapshots_change_nothing() {
+        let hashes = hashes();
+        let mut whole = vec![0; MESSAGES];
+        build(&params(50), 0).unwrap().route(&Batch::unit(&hashes), &mut whole);
+        for size in [100, 300, 1000] {
+            let mut parts = vec![0; MESSAGES];
+            let mut router = build(&params(50), 0).unwrap();
+            for (hashes, parts) in hashes.chunks(size).zip(parts.chunks_mut(size)) {
+                router.route(&Batch::unit(hashes), parts);
+                let saved = router.save();
+                router = build(&params(50), 0).unwrap();
+                router.restore(&saved).unwrap();
+            }
+            assert_eq!(parts, whole, "parts of {size}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_a_segment_of_its_own_to_candidates() {
+        let hash = KeyHasher::new(0).whole(1);
+        let router = build(&params(50).with("segment_messages", 36), 0).unwrap();
+        assert_eq!(router.candidates(hash), [first_candidate(hash, 7)], "1/36 is not hot");
+        let mut router = build(&params(50).with("segment_messages", 35), 0).unwrap();
+        assert_eq!(router.candidates(hash), [0], "1/35 is: the least loaded of all");
+        let mut workers = [0; 9];
+        router.route(&Batch::unit(&[hash; 9]), &mut workers);
+        // 9 of 35 are 9 theta: the threshold grew until 1.5^6.
+        assert_eq!(router.candidates(hash), [0, 1, 2, 3, 4, 5, 6]);
+        assert!(router.needs_whole_batches());
+    }
+}

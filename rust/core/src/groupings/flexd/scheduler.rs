@@ -1,0 +1,372 @@
+//! The scheduler of FlexD: WAIT ALL, RUN, SEND.
+//!
+//! Paper's sections 4.2 to 4.4, figure 6 and Algorithm 1. A state is a type that holds on to the scheduler, and what
+//! leads from it to the next one takes it by value: there is no other order. What lasts from segment to segment, the
+//! tables and the loads, is in [`Scheduler`].
+
+use serde::{Deserialize, Serialize};
+
+use super::joint_loads::{JointLoads, SavedJointLoads};
+use super::tables::{SavedTables, Tables};
+use super::{RoutingTable, Segment};
+use crate::error::{Error, Result};
+use crate::hash::first_candidate;
+use crate::params::Params;
+use crate::sketch::SpaceSaving;
+
+/// The entry of a key that is not hot: it has none.
+const COLD: u32 = u32::MAX;
+
+/// What a scheduler knows between segments, and memory that it uses again.
+#[derive(Debug, Clone)]
+pub(super) struct Scheduler {
+    workers: u32,
+    segment_messages: f64,
+    clean_interval_s: f64,
+    /// When the tables are cleaned next, once the router has started.
+    clean: Option<f64>,
+    /// Segments so far.
+    segments: u64,
+    tables: Tables,
+    loads: JointLoads,
+    sketch: SpaceSaving,
+    /// The slot of the sketch that each message of the segment was counted in.
+    slots: Vec<u32>,
+    /// By slot, the entry of the key that has it in the end.
+    routes: Vec<u32>,
+    /// The frequency of a key without a counter.
+    absent_frequency: f64,
+    /// The worker of each message of the segment.
+    table: Vec<u32>,
+}
+
+/// WAIT ALL: for the messages of a segment.
+pub(super) struct Waiting<'s>(&'s mut Scheduler);
+
+/// RUN: the messages are there.
+pub(super) struct Running<'s, 'a> {
+    scheduler: &'s mut Scheduler,
+    segment: Segment<'a>,
+}
+
+/// SEND: their routing table is made.
+pub(super) struct Sending<'s>(&'s mut Scheduler);
+
+impl<'s> Waiting<'s> {
+    /// The operator has sent a segment.
+    pub(super) fn receive(self, segment: Segment<'_>) -> Running<'s, '_> {
+        Running { scheduler: self.0, segment }
+    }
+}
+
+impl<'s> Running<'s, '_> {
+    /// Makes the routing table from a sketch of the whole segment.
+    pub(super) fn run(self) -> Sending<'s> {
+        let Self { scheduler, segment } = self;
+        scheduler.clean_up(segment.time);
+        scheduler.count(&segment);
+        scheduler.find_routes(&segment);
+        scheduler.fill_table(&segment);
+        scheduler.segments += 1;
+        Sending(scheduler)
+    }
+}
+
+impl<'s> Sending<'s> {
+    /// Answers the operator; then the scheduler waits again.
+    pub(super) fn send(self) -> RoutingTable<'s> {
+        RoutingTable(&self.0.table)
+    }
+}
+
+/// What [`Scheduler::restore`] needs.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SavedScheduler {
+    clean: Option<f64>,
+    segments: u64,
+    tables: SavedTables,
+    loads: SavedJointLoads,
+}
+
+impl Scheduler {
+    pub(super) fn new(params: &Params, segment_messages: u64) -> Result<Self> {
+        let workers = params.workers()?;
+        let threshold = if params.is_none("threshold")? {
+            1.0 / (5.0 * f64::from(workers))
+        } else {
+            params.number("threshold", "above 0 and at most 1", |theta| theta > 0.0 && theta <= 1.0)?
+        };
+        let growth = params.number("growth", "above 1 and at most 1e6", |delta| delta > 1.0 && delta <= 1e6)?;
+        let most_keys = params.integer("table_keys", 1..=1 << 28)? as usize;
+        Ok(Self {
+            workers,
+            segment_messages: segment_messages as f64,
+            clean_interval_s: params.seconds("clean_interval_s")?,
+            clean: None,
+            segments: 0,
+            tables: Tables::new(workers, threshold, growth, most_keys),
+            loads: JointLoads::new(workers),
+            sketch: SpaceSaving::new(capacity(params, threshold)?)?,
+            slots: Vec::new(),
+            routes: Vec::new(),
+            absent_frequency: 0.0,
+            table: Vec::new(),
+        })
+    }
+
+    /// The router has started at a time, now or earlier.
+    pub(super) fn begin(&mut self, start: f64) {
+        self.clean.get_or_insert(start + self.clean_interval_s);
+    }
+
+    /// The state between two segments.
+    pub(super) fn wait_all(&mut self) -> Waiting<'_> {
+        Waiting(self)
+    }
+
+    /// Hears what all other schedulers together have sent to each worker.
+    pub(super) fn hear(&mut self, loads: &[f64]) {
+        self.loads.hear(loads);
+    }
+
+    /// What this scheduler has sent to each worker.
+    pub(super) fn loads(&self) -> Vec<f64> {
+        self.loads.own()
+    }
+
+    /// The workers of a key, if it was hot in the latest segment.
+    pub(super) fn latest_list(&self, hash: u64) -> Option<Vec<u32>> {
+        self.tables.list(hash, self.segments.checked_sub(1)?)
+    }
+
+    pub(super) fn save(&self) -> SavedScheduler {
+        SavedScheduler {
+            clean: self.clean,
+            segments: self.segments,
+            tables: self.tables.save(),
+            loads: self.loads.save(),
+        }
+    }
+
+    /// Continues from what [`Scheduler::save`] gave.
+    pub(super) fn restore(&mut self, saved: SavedScheduler) -> Result<()> {
+        if saved.clean.is_some_and(f64::is_nan) {
+            return Err(Error::value("snapshot is damaged: its tables are cleaned at no time"));
+        }
+        self.tables.restore(saved.tables, saved.segments)?;
+        (self.clean, self.segments) = (saved.clean, saved.segments);
+        self.loads.restore(saved.loads)
+    }
+
+    /// Step 1: the tables do not grow for ever.
+    fn clean_up(&mut self, time: f64) {
+        let due = self.clean.is_some_and(|clean| time >= clean);
+        if due || self.tables.are_crowded() {
+            self.tables.clean();
+            self.clean = Some(time + self.clean_interval_s);
+        }
+    }
+
+    /// Step 2: a sketch of this segment alone.
+    fn count(&mut self, segment: &Segment) {
+        let Segment { messages, .. } = segment;
+        self.sketch.clear();
+        self.slots.clear();
+        let slots = &mut self.slots;
+        self.sketch.update(
+            messages.hashes,
+            messages.weights,
+            #[inline(always)]
+            |_, touched| slots.push(touched.slot as u32),
+        );
+    }
+
+    /// Looks up which of the counted keys are hot, and whether those are whose counters others have taken.
+    fn find_routes(&mut self, segment: &Segment) {
+        let (total, threshold) = (self.sketch.total(), self.tables.threshold);
+        let whole = segment.messages.hashes.len() as f64 / self.segment_messages;
+        let frequency = |count: f64| if total == 0.0 { 0.0 } else { (count / total) * whole };
+        let mut least = f64::INFINITY;
+        self.routes.clear();
+        for (slot, &hash) in self.sketch.hashes().iter().enumerate() {
+            let count = self.sketch.count(slot);
+            least = least.min(count);
+            let frequency = frequency(count);
+            // Not the same as `frequency >= threshold`: infinite sums have no frequency.
+            let cold = frequency < threshold;
+            self.routes.push(if cold { COLD } else { self.tables.heat(hash, frequency, self.segments) });
+        }
+        self.absent_frequency = frequency(if self.sketch.is_full() { least } else { 0.0 });
+    }
+
+    /// Step 3: Algorithm 1, message by message.
+    fn fill_table(&mut self, segment: &Segment) {
+        let messages = &segment.messages;
+        let scale = self.loads.expect(messages.hashes.len(), messages.weights);
+        let Self { workers, segments, tables, loads, sketch, slots, routes, absent_frequency, table, .. } = self;
+        let counted = sketch.hashes();
+        let mut row = 0;
+        table.resize(messages.hashes.len(), 0);
+        messages.each(
+            scale,
+            table,
+            #[inline(always)]
+            |scale, hash, weight| {
+                let slot = slots[row] as usize;
+                row += 1;
+                let route = if counted[slot] == hash {
+                    routes[slot]
+                } else {
+                    // Another key has taken the counter since.
+                    match sketch.slot(hash) {
+                        Some(slot) => routes[slot],
+                        None if *absent_frequency < tables.threshold => COLD,
+                        None => tables.heat(hash, *absent_frequency, *segments),
+                    }
+                };
+                let worker = if route == COLD { first_candidate(hash, *workers) } else { tables.choose(route, loads) };
+                loads.add(scale, worker, weight);
+                worker
+            },
+        );
+    }
+}
+
+/// The counters of the sketch.
+fn capacity(params: &Params, threshold: f64) -> Result<u64> {
+    const MOST: u64 = SpaceSaving::MAX_CAPACITY;
+    if !params.is_none("sketch_capacity")? {
+        return params.integer("sketch_capacity", 1..=MOST);
+    }
+    let capacity = (10.0 / threshold).ceil().max(1000.0);
+    if capacity > MOST as f64 {
+        let least = 10.0 / MOST as f64;
+        return Err(Error::Value(format!(
+            "threshold must be in {least:?}..=1 when sketch_capacity is None, got {threshold:?}"
+        )));
+    }
+    Ok(capacity as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+
+    fn scheduler(table_keys: u64) -> Scheduler {
+        let params = Params::new(4, 0)
+            .with("threshold", 0.25)
+            .with("growth", 1.5)
+            .with("sketch_capacity", 8)
+            .with("table_keys", table_keys)
+            .with("clean_interval_s", 10.0);
+        let mut scheduler = Scheduler::new(&params, 8).unwrap();
+        scheduler.begin(0.0);
+        scheduler
+    }
+
+    fn run(scheduler: &mut Scheduler, hashes: &[u64], time: f64) -> Vec<u32> {
+        let segment = Segment { messages: Batch::unit(hashes), time };
+        let RoutingTable(table) = scheduler.wait_all().receive(segment).run().send();
+        table.to_vec()
+    }
+
+    /// Keys of the first worker of four.
+    const HOT: u64 = 5;
+    const RARE: [u64; 7] = [10, 11, 12, 13, 14, 15, 16];
+
+    #[test]
+    fn waits_runs_and_sends() {
+        let mut scheduler = scheduler(100);
+        let segment = Segment { messages: Batch::unit(&[HOT; 8]), time: 0.0 };
+        let waiting: Waiting = scheduler.wait_all();
+        let running: Running = waiting.receive(segment);
+        assert_eq!(running.scheduler.segments, 0, "nothing is done before the run");
+        let sending: Sending = running.run();
+        assert_eq!(sending.0.segments, 1);
+        let RoutingTable(table) = sending.send();
+        // The thresholds of 1/4, 3/8, 9/16 and 27/32 are all below 1.
+        assert_eq!(table, [0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(scheduler.loads(), [2.0; 4]);
+        assert_eq!(scheduler.latest_list(HOT), Some(vec![0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn the_first_message_of_a_burst_benefits() {
+        let mut scheduler = scheduler(100);
+        assert_eq!(run(&mut scheduler, &RARE, 0.0), [0; 7]);
+        let table = run(&mut scheduler, &[HOT, 10, 11, 12, 13, 14, 15, HOT], 0.0);
+        assert_eq!(table, [1, 0, 0, 0, 0, 0, 0, 2], "the least loaded ones; the others by hash");
+        assert_eq!(scheduler.latest_list(HOT), Some(vec![1, 2]));
+        run(&mut scheduler, &RARE, 0.0);
+        assert_eq!(scheduler.latest_list(HOT), None);
+    }
+
+    #[test]
+    fn frequency_in_a_short_segment_is_relative_to_a_whole_one() {
+        let mut scheduler = scheduler(100);
+        assert_eq!(run(&mut scheduler, &[HOT], 0.0), [0]);
+        assert_eq!(scheduler.latest_list(HOT), None, "1 of 8");
+        assert_eq!(run(&mut scheduler, &[HOT, HOT], 0.0), [1, 2]);
+        assert_eq!(scheduler.latest_list(HOT), Some(vec![1, 2]), "2 of 8");
+    }
+
+    #[test]
+    fn a_key_whose_counter_was_taken_may_still_be_hot() {
+        let params = Params::new(4, 0)
+            .with("threshold", 0.25)
+            .with("growth", 1.5)
+            .with("sketch_capacity", 1)
+            .with("table_keys", 100)
+            .with("clean_interval_s", 10.0);
+        let mut scheduler = Scheduler::new(&params, 8).unwrap();
+        // The one counter stands at 3 of 3 in the end: all three keys count as 3 of 8.
+        assert_eq!(run(&mut scheduler, &[1, 2, 3], 0.0), [0, 1, 2]);
+        assert_eq!(scheduler.latest_list(1), Some(vec![0]));
+        assert_eq!(run(&mut scheduler, &[1, 1, 2], 0.0), [3, 1, 0]);
+        assert_eq!(scheduler.latest_list(1), Some(vec![0, 3, 1]));
+    }
+
+    #[test]
+    fn weights_count_and_a_segment_without_weight_has_no_hot_keys() {
+        let mut scheduler = scheduler(100);
+        let mut run = |weights: &[f64]| {
+            let messages = Batch { hashes: &[HOT, 10, 11, 12, 13, 14, 15, 16], weights: Some(weights), now: None };
+            let RoutingTable(table) = scheduler.wait_all().receive(Segment { messages, time: 0.0 }).run().send();
+            table.to_vec()
+        };
+        assert_eq!(run(&[0.0; 8]), [0; 8]);
+        assert_eq!(run(&[0.5; 8]), [0; 8]);
+        assert_eq!(run(&[3.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])[0], 1, "half of the weight");
+    }
+
+    #[test]
+    fn tables_are_cleaned_when_it_is_time_or_when_they_are_crowded() {
+        let mut scheduler = scheduler(1);
+        run(&mut scheduler, &[1, 1], 0.0);
+        assert_eq!(scheduler.clean, Some(10.0));
+        run(&mut scheduler, &[2, 2], 9.9);
+        assert_eq!(scheduler.tables.list(1, 0), Some(vec![0, 1]), "two keys are twice one, but only when looked at");
+        run(&mut scheduler, &RARE, 9.9);
+        assert_eq!((scheduler.tables.list(1, 0), scheduler.clean), (None, Some(19.9)), "key 2 was hot later");
+        assert_eq!(scheduler.tables.list(2, 1), Some(vec![2, 3]));
+        let mut scheduler = self::scheduler(1);
+        run(&mut scheduler, &[1, 1], 10.0);
+        assert_eq!(scheduler.clean, Some(20.0), "it was time");
+    }
+
+    #[test]
+    fn schedulers_that_exchange_loads_avoid_the_same_workers() {
+        let (mut one, mut other) = (scheduler(100), scheduler(100));
+        assert_eq!(run(&mut one, &[1, 1], 0.0), [0, 1]);
+        assert_eq!(run(&mut other, &[2, 2], 0.0), [0, 1], "they do not know of each other");
+        let (ours, theirs) = (one.loads(), other.loads());
+        one.hear(&theirs);
+        other.hear(&ours);
+        assert_eq!(run(&mut one, &[3, 3], 0.0), [2, 3]);
+        assert_eq!(run(&mut other, &[4, 4], 0.0), [2, 3], "what was told is not told anew with every segment");
+        other.hear(&one.loads());
+        assert_eq!(run(&mut other, &[6, 6, 6, 6], 0.0), [0, 1, 2, 0]);
+        assert_eq!(other.loads(), [3.0, 2.0, 2.0, 1.0], "told loads are not its own");
+    }
+}

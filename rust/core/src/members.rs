@@ -1,0 +1,86 @@
+//! Which workers are there, where they may come and go.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The numbers of the present workers. A worker keeps its number; a newcomer takes the lowest free one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Members {
+    /// By number, of all numbers ever given.
+    present: Vec<bool>,
+    count: u32,
+}
+
+impl Members {
+    /// The workers 0 to `workers - 1`.
+    pub fn new(workers: u32) -> Self {
+        Self { present: vec![true; workers as usize], count: workers }
+    }
+
+    /// The number of present workers.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// How many numbers were ever given.
+    pub fn numbers(&self) -> usize {
+        self.present.len()
+    }
+
+    /// Whether the worker of a number is present.
+    pub fn contains(&self, worker: u32) -> bool {
+        self.present.get(worker as usize) == Some(&true)
+    }
+
+    /// The numbers of the present workers, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.present.iter().enumerate().filter(|&(_, &present)| present).map(|(worker, _)| worker as u32)
+    }
+
+    /// The lowest number that no present worker has.
+    pub fn lowest_free(&self) -> u32 {
+        self.present.iter().position(|&present| !present).unwrap_or(self.present.len()) as u32
+    }
+
+    /// A worker comes; its number is free and at most one above all others.
+    pub(crate) fn join(&mut self, worker: u32) {
+        if worker as usize == self.present.len() {
+            self.present.push(false);
+        }
+        self.present[worker as usize] = true;
+        self.count += 1;
+    }
+
+    /// A present worker goes.
+    pub(crate) fn leave(&mut self, worker: u32) {
+        self.present[worker as usize] = false;
+        self.count -= 1;
+    }
+
+    /// Checks members that were read from a snapshot.
+    pub(crate) fn checked(self) -> Result<Self> {
+        if self.count == 0 || self.iter().count() != self.count as usize {
+            return Err(Error::value("snapshot is damaged: its workers do not add up"));
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newcomers_take_the_lowest_free_number() {
+        let mut members = Members::new(3);
+        members.leave(1);
+        assert_eq!(members.iter().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(members.lowest_free(), 1);
+        members.join(1);
+        assert_eq!(members.lowest_free(), 3);
+        members.join(3);
+        assert_eq!((members.count(), members.numbers()), (4, 4));
+        assert!(members.contains(3) && !members.contains(4));
+    }
+}

@@ -1,0 +1,118 @@
+//! Counts of keys within an interval: exact for the first 10,000 keys, count-min for the others.
+//!
+//! Cormode, Muthukrishnan: An Improved Data Stream Summary: The Count-Min Sketch and its Applications (LATIN 2004): a
+//! count is never too small, and in each of four rows of 8,192 counters too large by what shares the key's counter.
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::hash::Places;
+
+/// Keys that have a count of their own.
+const EXACT: usize = 10_000;
+const ROWS: usize = 4;
+const WIDTH: usize = 8192;
+
+#[derive(Debug, Clone)]
+pub(crate) struct IntervalCounts {
+    exact: HashMap<u64, f64>,
+    places: Places,
+    /// The rows of the count-min sketch, one after the other; empty until a key needs them.
+    shared: Vec<f64>,
+}
+
+/// What [`IntervalCounts::restore`] needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedCounts {
+    exact: Vec<(u64, f64)>,
+    shared: Vec<f64>,
+}
+
+impl IntervalCounts {
+    pub(crate) fn new(seed: u64, tag: u64) -> Self {
+        Self { exact: HashMap::new(), places: Places::new(seed, tag, WIDTH as u32), shared: Vec::new() }
+    }
+
+    /// Counts a message; the count of its key after that.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, hash: u64, weight: f64) -> f64 {
+        if let Some(count) = self.exact.get_mut(&hash) {
+            *count += weight;
+            return *count;
+        }
+        self.add_new(hash, weight)
+    }
+
+    fn add_new(&mut self, hash: u64, weight: f64) -> f64 {
+        if self.exact.len() < EXACT {
+            self.exact.insert(hash, weight);
+            return weight;
+        }
+        self.shared.resize(ROWS * WIDTH, 0.0);
+        let mut least = f64::INFINITY;
+        for (row, place) in self.places.four(hash).into_iter().enumerate() {
+            let count = &mut self.shared[row * WIDTH + place];
+            *count += weight;
+            least = least.min(*count);
+        }
+        least
+    }
+
+    /// Forgets all counts.
+    pub(crate) fn clear(&mut self) {
+        self.exact.clear();
+        self.shared.clear();
+    }
+
+    pub(crate) fn save(&self) -> SavedCounts {
+        let mut exact: Vec<(u64, f64)> = self.exact.iter().map(|(&hash, &count)| (hash, count)).collect();
+        exact.sort_unstable_by_key(|&(hash, _)| hash);
+        SavedCounts { exact, shared: self.shared.clone() }
+    }
+
+    pub(crate) fn restore(&mut self, SavedCounts { exact, shared }: SavedCounts) -> Result<()> {
+        let sane = |&count: &f64| count >= 0.0;
+        if exact.len() > EXACT
+            || !exact.is_sorted_by(|one, other| one.0 < other.0)
+            || !exact.iter().all(|(_, count)| sane(count))
+            || ![0, ROWS * WIDTH].contains(&shared.len())
+            || !shared.iter().all(sane)
+        {
+            return Err(Error::value("snapshot is damaged: its counts are no counts"));
+        }
+        self.exact = exact.into_iter().collect();
+        self.shared = shared;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    #[test]
+    fn counts_are_exact_at_first_and_never_too_small() {
+        let keys = KeyHasher::new(0);
+        let mut counts = IntervalCounts::new(0, 11);
+        for round in 1..=3 {
+            for key in 0..30_000 {
+                let count = counts.add(keys.whole(key), 0.5);
+                let own = f64::from(round) * 0.5;
+                assert!(if key < 10_000 { count == own } else { count >= own && count < 30.0 });
+            }
+        }
+        let places = counts.places.four(keys.whole(20_000));
+        let least = (0..4).map(|row| counts.shared[row * WIDTH + places[row]]).fold(f64::INFINITY, f64::min);
+        assert_eq!(counts.add(keys.whole(20_000), 1.0), least + 1.0);
+
+        let mut again = IntervalCounts::new(0, 11);
+        again.restore(counts.save()).unwrap();
+        for key in [5, 9_999, 10_000, 20_000] {
+            assert_eq!(again.add(keys.whole(key), 1.0), counts.add(keys.whole(key), 1.0));
+        }
+        counts.clear();
+        assert_eq!(counts.add(keys.whole(20_000), 1.0), 1.0);
+    }
+}
