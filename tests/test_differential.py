@@ -320,6 +320,31 @@ def test_long_weighted_stream(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
+def test_long_stream_in_time(name: str) -> None:
+    """Two minutes of batches, with a time and without, and feedback: every interval ends more than once."""
+    keys = zipf(1.4, 500, 12_000, seed=5)
+    keys[6000:] = 499 - keys[6000:]
+    rng = np.random.default_rng(6)
+    params = {"workers": 24, "seed": 17}
+    model = MODELS[name](**params)
+    router = ks.grouping(name, **params).router()
+    for turn, part in enumerate(np.split(keys, 60)):
+        told = {
+            "now": 2.0 * turn,
+            "busy": rng.choice(24, 3).tolist(),
+            "idle": rng.choice(24, 3).tolist(),
+            "service_time_s": [0.02, (1 + rng.integers(0, 9, 24) / 2) / 64][turn % 2],
+            "loads": rng.integers(0, 500, 24).astype(float),
+        }
+        model.observe(**told)
+        router.observe(**told)
+        now = [None, 2.0 * turn, 2.0 * turn + 1][turn % 3]
+        np.testing.assert_array_equal(router.route(part, now=now), model.route_batch(part.tolist(), now=now))
+        np.testing.assert_array_equal(router.loads, model.loads)
+        router = ks.grouping(name, **params).router(snapshot=router.snapshot())
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
 @pytest.mark.parametrize("fraction", [0.0, 0.5])
 def test_sums_beyond_two_to_the_53(name: str, fraction: float) -> None:
     """Sums are those of doubles in the order of the messages, wherever the stream is cut."""
@@ -346,6 +371,18 @@ def test_sums_at_two_to_the_53(name: str, weights: list[int]) -> None:
         assert router.route(["a"], weights=[weight]) == [model.route("a", weight)]
         assert router.loads.tolist() == model.loads
         router = ks.grouping(name, workers=1).router(snapshot=router.snapshot())
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(MODELS) if has(name, {"epsilon": 0.1})])
+@pytest.mark.parametrize("workers", [1, 3, 4])
+def test_when_nobody_is_free(name: str, workers: int) -> None:
+    """An epsilon lost in rounding and equal loads: a message without weight finds nobody below capacity."""
+    params = {"workers": workers, "epsilon": 1e-17, "seed": 18}
+    model = MODELS[name](**params)
+    router = ks.grouping(name, **params).router()
+    for weights in ([1.0] * 120, [0.0] * 7, [1.0] * 120, [0.0, 0.5, 0.0]):
+        keys = list(range(len(weights)))
+        assert router.route(keys, weights=weights).tolist() == model.route_batch(keys, weights)
 
 
 def zipf(exponent: float, keys: int, messages: int, seed: int) -> np.ndarray:
