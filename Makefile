@@ -55,7 +55,7 @@ bench: $(BUILT) ## benchmarks: criterion in Rust, through Python, and their rati
 	$(RUN) python benches/ratios.py
 
 docs: $(BUILT) $(VENV)/.docs ## the documentation, into site/
-	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 wheel: $(BUILT) ## a release wheel, into dist/
 	rm -rf dist

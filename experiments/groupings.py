@@ -2,8 +2,8 @@
 
 One source, 50 workers. The streams are Zipf with exponent 1.4 (1e4 keys, 1e6 messages); movie
 ratings posted on Twitter, whose frequent keys change from week to week; and a web shop's order lines by
-country, where one key has 91 per cent. The last two are read from the folder that KEYSPLIT_DATA names, else
-from ../shared/data beside the repository; a stream that is not there is left out. Their keys become whole
+country, where one key has 91 per cent. The last two are read from the folder that KEYSPLIT_DATA names
+(docs/experiments.md says how to make them); a stream that is not there is left out. Their keys become whole
 numbers first, so that routing alone is measured.
 
 - end: imbalance of the final loads, (largest - mean) / messages.
@@ -34,7 +34,6 @@ import numpy as np
 
 import keysplit as ks
 
-ROOT = Path(__file__).parent.parent
 WORKERS = 50
 KEYS, MESSAGES = 10_000, 1_000_000
 SAMPLES, WINDOW = 100, 1000
@@ -74,8 +73,9 @@ Table = dict[str, dict[str, Figures]]
 """Figures by stream and grouping."""
 
 
-def data_folder() -> Path:
-    return Path(os.environ.get("KEYSPLIT_DATA") or ROOT.parent / "shared" / "data")
+def data_folder() -> Path | None:
+    folder = os.environ.get("KEYSPLIT_DATA")
+    return Path(folder) if folder else None
 
 
 def read(name: str, folder: Path, messages: int) -> Stream:
@@ -87,11 +87,11 @@ def read(name: str, folder: Path, messages: int) -> Stream:
     return Stream(name, codes.to_numpy().astype(np.int64), file["ts"].to_numpy().astype(np.float64))
 
 
-def streams(messages: int, seed: int, folder: Path) -> tuple[list[Stream], list[str]]:
+def streams(messages: int, seed: int, folder: Path | None) -> tuple[list[Stream], list[str]]:
     """The streams, and for those that are left out why."""
     found, reasons = [Stream(ZIPF, ks.streams.zipf(1.4, KEYS, messages, seed))], []
     for name in (DRIFT, HIGH_SKEW):
-        if (folder / f"{name}.parquet").is_file():
+        if folder and (folder / f"{name}.parquet").is_file():
             found.append(read(name, folder, messages))
         else:
             reasons.append(f"{name} is left out: KEYSPLIT_DATA names no folder that holds {name}.parquet")

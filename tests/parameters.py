@@ -46,7 +46,7 @@ PARAMETERS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     },
     "fish": {
         "epoch_messages": st.one_of(st.integers(1, 40), st.just(1000)),
-        "decay": st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0]),
+        "decay": st.sampled_from([0.0, -0.0, 0.2, 0.5, 0.9, 1.0]),
         "threshold": THRESHOLDS,
         "sketch_capacity": st.one_of(st.integers(1, 20), st.just(1000)),
         "interval_s": INTERVALS,

@@ -147,7 +147,7 @@ def test_a_pickled_router_continues(name: str) -> None:
         assert (twin.grouping, twin.source, twin.workers) == (name, 2, 10)
         assert repr(twin) == repr(router)
         assert twin.loads.tolist() == router.loads.tolist()
-        with pytest.raises(ValueError, match=r"now must be finite and at least 5\.0, got 4\.0"):
+        with pytest.raises(ValueError, match=r"now must be in 5\.0\.\.=1000000000000\.0, got 4\.0"):
             twin.route([1], now=4.0)
         fresh = pickle.loads(pickle.dumps(router))
         assert twin.route(keys[1000:]).tolist() == fresh.route(keys[1000:]).tolist()
@@ -372,15 +372,15 @@ def test_bad_times_change_nothing() -> None:
     router = ks.KeyGrouping(workers=5).router()
     router.observe(now=3)
     before = router.snapshot()
-    for now in (2.5, float("nan"), float("inf")):
+    for now in (2.5, float("nan"), float("inf"), 1.7e12, 10**400):
         for keys in (np.array(GOOD), GOOD, []):
-            with pytest.raises(ValueError, match=r"now must be finite and at least 3\.0, got"):
+            with pytest.raises(ValueError, match=r"now must be in 3\.0\.\.=1000000000000\.0, got"):
                 router.route(keys, now=now)
-        with pytest.raises(ValueError, match=r"now must be finite and at least 3\.0, got"):
+        with pytest.raises(ValueError, match=r"now must be in 3\.0\.\.=1000000000000\.0, got"):
             router.observe(now=now)
     assert router.snapshot() == before
     assert router.route([], now=4.0).dtype == np.uint32
-    with pytest.raises(ValueError, match=r"at least 4\.0"):
+    with pytest.raises(ValueError, match=r"in 4\.0\.\.="):
         router.route([1], now=3.0)
 
 
@@ -392,7 +392,7 @@ def test_bad_times_change_nothing() -> None:
         ({"busy": [1.0]}, TypeError, "busy must be integers, got float"),
         ({"busy": [True]}, TypeError, "busy must be integers, got bool"),
         ({"busy": 1}, TypeError, "busy must be integers, got int where a sequence is needed"),
-        ({"service_time_s": -0.5}, ValueError, r"service_time_s must be finite and above 0, got -0\.5"),
+        ({"service_time_s": -0.5}, ValueError, r"service_time_s must be in 1e-12\.\.=1e12, got -0\.5"),
         ({"service_time_s": [0.5] * 3}, ValueError, "one a worker, 5 in all, got 3"),
         ({"service_time_s": "fast"}, TypeError, "service_time_s must be numbers, got str"),
     ],

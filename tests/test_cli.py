@@ -61,35 +61,63 @@ def test_version():
     assert keysplit("--version").stdout == f"keysplit, version {ks.__version__}\n"
 
 
-@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("columns", [60, 80, 200])
 def test_groupings_lists_what_each_says_of_itself(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     result = keysplit("groupings")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert max(map(len, lines)) <= columns
-    starts = [line.split()[:2] for line in lines]
-    for name, kind in ks.GROUPINGS.items():
-        assert [name, kind.spread] in starts
-        for text in (*kind.adapts_to, *kind.feedback):
-            assert text in result.stdout
-    assert "…" not in result.stdout
-    fish = next(line for line in lines if line.startswith("fish "))
-    if columns == 200:
-        assert " ".join(fish.split()) == (
-            "fish d skew, drift, unequal workers, changing workers service_time_s Huang 2018"
-        )
+    assert max(map(len, lines)) <= max(80, columns)
+    starts = [lines[1].index(word) for word in ("name", "a key", "adapts to", "feedback", "paper")]
+    shown = []
+    for line in lines[2 : lines.index("")]:
+        cells = [line[start:end].split() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        if cells[0]:
+            shown.append(cells)
+        else:  # the last row goes on
+            shown[-1] = [cell + more for cell, more in zip(shown[-1], cells, strict=True)]
+    assert [tuple(map(" ".join, cells)) for cells in shown] == [
+        (name, kind.workers_per_key, ", ".join(kind.adapts_to), ", ".join(kind.feedback), kind.paper)
+        for name, kind in ks.GROUPINGS.items()
+    ]
 
 
 def test_one_grouping_tells_its_parameters():
-    result = keysplit("groupings", "partial_key")
-    assert result.exit_code == 0
-    lines = [line.strip() for line in result.stdout.splitlines()]
-    assert lines[0].startswith("partial_key: Partial key grouping (PKG)")
-    assert "choices = 2" in lines
-    assert "workers        stay" in lines
-    assert "workers        come and go" in keysplit("groupings", "ring").stdout
-    assert "feedback       busy, idle" in keysplit("groupings", "consistent").stdout
+    assert (
+        keysplit("groupings", "partial_key").stdout
+        == """\
+partial_key: Partial key grouping (PKG) and Greedy-d: the least loaded of a
+key's first `choices` candidates.
+
+class          PartialKeyGrouping
+parameters     workers
+               seed = 0
+               choices = 2
+               distinct = False
+workers a key  at most choices: its parameter
+adapts to      skew
+feedback       none
+elastic        no
+source         Nasir et al., The Power of Both Choices (ICDE 2015); Greedy-d in
+               When Two Choices Are Not Enough (ICDE 2016), section III-B.
+"""
+    )
+
+
+@pytest.mark.parametrize("name", ks.GROUPINGS)
+def test_each_grouping_tells_what_its_class_says(name):
+    kind = ks.GROUPINGS[name]
+    shown = " ".join(keysplit("groupings", name).stdout.split())
+    for text in (
+        f"class {kind.__name__} parameters workers seed = 0 ",
+        f" workers a key at most {kind.workers_per_key}",
+        f" adapts to {', '.join(kind.adapts_to) or 'nothing'} feedback ",
+        f" feedback {', '.join(kind.feedback) or 'none'} elastic {'yes' if kind.elastic else 'no'} source ",
+    ):
+        assert text in shown
+    source = overview.describe(name)["source"]
+    assert shown.endswith(f" source {source}")
+    assert kind.paper.split()[0] in source
 
 
 def test_groupings_as_json():
@@ -99,7 +127,7 @@ def test_groupings_as_json():
         kind = ks.GROUPINGS[each["name"]]
         assert each["class"] == kind.__name__
         assert kind(workers=3) == kind(workers=3, **each["parameters"])
-        for attribute in ("paper", "spread", "elastic"):
+        for attribute in ("paper", "workers_per_key", "elastic"):
             assert each[attribute] == getattr(kind, attribute)
         for attribute in ("adapts_to", "feedback"):
             assert each[attribute] == list(getattr(kind, attribute))

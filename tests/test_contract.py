@@ -349,16 +349,6 @@ def test_asking_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_keys_have_no_more_workers_than_told(name: str) -> None:
-    for workers in (1, 3, 40):
-        params = ks.grouping(name, workers=workers)
-        assert 1 <= params.max_workers_per_key <= workers
-        answer = params.router().route(KEYS)
-        for key in np.unique(KEYS):
-            assert len(np.unique(answer[key == KEYS])) <= params.max_workers_per_key
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_two_threads_share_a_router(name: str) -> None:
     router = new(name)
     answers: list[np.ndarray] = []

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keysplit as ks
+from keysplit.streams import zipf
 from parameters import parameters
 from reference import MODELS
 
 SOURCES = st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1))
 QUARTERS = st.integers(0, 40).map(lambda quarters: quarters / 4)
 EXTREMES = st.sampled_from(
-    [0.0, -0.0, 5e-324, 1e-300, 0.1, 1.0, 2.0**40 - 1, 2.0**40, 2.0**53, 2.0**64, 1e200]
+    [0.0, -0.0, 5e-324, 1e-300, 0.1, 1.0, 2.0**40 - 1, 2.0**40, 2.0**53, 2.0**64, 1e200, 1e308]
 )
 WEIGHTS = st.one_of(
     *[
@@ -27,11 +28,13 @@ WEIGHTS = st.one_of(
         for each in (st.integers(0, 9) | QUARTERS, st.floats(0, 1e6), EXTREMES)
     ]
 )
-# How much later something comes.
+# The time before the first that is told, the last that may be, and how much later something comes.
+FIRST_TIMES = st.one_of(st.just(0.0), st.sampled_from([-50.0, -1e12, 1e12 - 100]))
+LATEST = 1e12
 WAITS = st.one_of(
     st.sampled_from([0.0, 1e-9, 1e-3, 0.5, 1.0, 10.0, 15.0, 60.0, 600.0, 1.7e9]), st.floats(0, 100)
 )
-SERVICE_TIMES_S = st.one_of(st.sampled_from([1e-6, 0.5, 1.0, 2.0, 1e9]), st.floats(1e-3, 10))
+SERVICE_TIMES_S = st.one_of(st.sampled_from([1e-12, 1e-6, 0.5, 1.0, 2.0, 1e12]), st.floats(1e-3, 10))
 OTHER_LOADS = st.one_of(st.integers(0, 50).map(float), st.floats(0, 100))
 
 
@@ -53,8 +56,8 @@ class Case:
     steps: list[Batch | dict[str, Any]] = field(default_factory=list)
 
     @property
-    def batches(self) -> list[Batch]:
-        return [step for step in self.steps if isinstance(step, Batch)]
+    def keys(self) -> list[Any]:
+        return [key for step in self.steps if isinstance(step, Batch) for key in step.keys]
 
 
 @st.composite
@@ -107,19 +110,27 @@ def cases(draw: st.DrawFn, name: str) -> Case:
     keys = draw(streams())
     cuts = sorted(draw(st.lists(st.integers(0, len(keys)), max_size=4)))
     weighted_stream, timed_stream, told_stream = draw(st.tuples(st.booleans(), st.booleans(), st.booleans()))
-    now = 0.0
+    now = draw(FIRST_TIMES)
+
+    def later() -> float:
+        nonlocal now
+        now = min(now + draw(WAITS), LATEST)
+        return now
+
     for begin, end in zip([0, *cuts], [*cuts, len(keys)], strict=True):
         if told_stream and draw(st.booleans()):
             told = draw(feedback(case.params["workers"]))
             if timed_stream and draw(st.booleans()):
-                told["now"] = now = now + draw(WAITS)
+                told["now"] = later()
             case.steps.append(told)
+        if timed_stream and draw(st.booleans()):
+            case.steps.append(Batch([], now=later()))  # its time is checked and moves no clock
         batch = Batch(keys[begin:end])
         if weighted_stream and draw(st.booleans()):
             weights = draw(WEIGHTS)
             batch.weights = [float(weights[i % len(weights)]) for i in range(end - begin)]
         if timed_stream and draw(st.booleans()):
-            batch.now = now = now + draw(WAITS)
+            batch.now = later()
         case.steps.append(batch)
     return case
 
@@ -229,7 +240,7 @@ def test_candidates_equal_the_models(name: str, data: st.DataObject) -> None:
         else:
             model.observe(**step)
             router.observe(**step)
-        for key in [*case.batches[0].keys[:1], *case.batches[-1].keys[-1:], "a key never seen"]:
+        for key in [*case.keys[:1], *case.keys[-1:], "a key never seen"]:
             candidates = router.candidates(key)
             assert candidates.dtype == np.uint32
             assert candidates.tolist() == model.candidates(key)
@@ -254,7 +265,7 @@ LONG = {
     "quick promotion": {
         "workers": 20,
         "seed": 13,
-        "warm_up_s": 0.5,
+        "warm_up_s": 5.0,
         "teenage_interval_s": 0.3,
         "old_interval_s": 0.7,
     },
@@ -383,11 +394,6 @@ def test_when_nobody_is_free(name: str, workers: int) -> None:
     for weights in ([1.0] * 120, [0.0] * 7, [1.0] * 120, [0.0, 0.5, 0.0]):
         keys = list(range(len(weights)))
         assert router.route(keys, weights=weights).tolist() == model.route_batch(keys, weights)
-
-
-def zipf(exponent: float, keys: int, messages: int, seed: int) -> np.ndarray:
-    shares = 1 / np.arange(1, keys + 1) ** exponent
-    return np.random.default_rng(seed).choice(keys, size=messages, p=shares / shares.sum()).astype(np.int64)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

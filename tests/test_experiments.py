@@ -178,8 +178,12 @@ def test_groupings_reads_the_streams(groupings: ModuleType, data: Path) -> None:
         assert stream.times.tolist() == [1_000_000 + number // 2 for number in range(len(keys))]
 
 
-def test_groupings_leaves_out_what_is_not_there(groupings: ModuleType, tmp_path: Path) -> None:
-    (zipf,), reasons = groupings.streams(1000, 0, tmp_path)
+@pytest.mark.parametrize("named", [True, False])
+def test_groupings_leaves_out_what_is_not_there(
+    groupings: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    monkeypatch.setenv("KEYSPLIT_DATA", str(tmp_path) if named else "")
+    (zipf,), reasons = groupings.streams(1000, 0, groupings.data_folder())
     assert zipf.name == groupings.ZIPF
     assert [reason.split()[0] for reason in reasons] == [groupings.DRIFT, groupings.HIGH_SKEW]
     assert all("KEYSPLIT_DATA" in reason for reason in reasons)

@@ -38,11 +38,14 @@ def test_hashes(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "row",
     ROUTINGS,
-    ids=lambda row: f"{row['grouping']} {row['parameters']} {'weighted' if row['weights'] else ''}",
+    ids=lambda row: " ".join(
+        [row["grouping"], str(row["parameters"]), *(part for part in ("weights", "steps") if row.get(part))]
+    ),
 )
 def test_routings(row: dict[str, Any]) -> None:
     router = ks.grouping(row["grouping"], **row["parameters"]).router(source=row["source"])
-    assert router.route(row["keys"], weights=row["weights"]).tolist() == row["workers"]
+    batch = {"keys": row.get("keys"), "weights": row.get("weights")}
+    assert make.play(row.get("steps", [("route", batch)]), router, router.route) == row["workers"]
 
 
 def test_models_still_make_them() -> None:

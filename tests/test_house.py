@@ -3,7 +3,6 @@
 import ast
 import doctest
 import importlib.metadata
-import math
 import re
 import subprocess
 import sys
@@ -129,19 +128,45 @@ def test_groupings_say_of_themselves_what_is_true(kind: type[ks.Grouping]) -> No
     assert set(kind.adapts_to) <= {"skew", "drift", "unequal workers", "changing workers"}
     assert ("changing workers" in kind.adapts_to) == kind.elastic
     assert set(kind.feedback) <= {"busy", "idle", "service_time_s", "loads"}
+    assert ("skew" in kind.adapts_to) == (kind.workers_per_key not in ("1", "2")), "skew takes splitting"
     assert ("unequal workers" in kind.adapts_to) == bool({"busy", "service_time_s"} & set(kind.feedback))
-    for workers in (1, 2, 5, 10, 50, 100, 65_536):
-        params = kind(workers=workers)
-        most = params.max_workers_per_key
-        assert 1 <= most <= workers
-        if kind.spread == "w":
-            assert most == min(workers, int(workers / (1 + math.sqrt(workers) / 10)) + 1)
-        elif kind.spread.isdigit():
-            assert most == min(workers, int(kind.spread))
-        elif kind.spread in ("n", "d"):
-            assert most == workers
-        else:
-            assert most == min(workers, getattr(params, kind.spread))
+
+
+def titles() -> tuple[str, ...]:
+    """The titles in CITATION.cff, whole and without what follows a colon, in small letters."""
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8").casefold()
+    whole = re.findall(r'^    title: "(.*)"$', text, re.MULTILINE)
+    return (*whole, *(title.split(":")[0] for title in whole))
+
+
+@pytest.mark.parametrize("name", ks.GROUPINGS)
+def test_the_papers_of_a_grouping_are_cited(name: str) -> None:
+    source = overview.describe(name)["source"].casefold()
+    # a title ends where its place and year begin, in parentheses, or (without those) the section
+    papers = source.split(" (")[:-1] or source.split(", section")[:-1]
+    assert papers
+    assert [paper for paper in papers if not paper.endswith(titles())] == []
+    page = (ROOT / f"docs/groupings/{name}.md").read_text(encoding="utf-8")
+    assert_cited(re.findall(r"\*(.+?)\*", page.split("**Source.**")[1].split("\n\n")[0], re.DOTALL))
+
+
+@pytest.mark.parametrize("kind", [ks.Router, ks.SpaceSaving])
+def test_the_papers_of_a_class_are_cited(kind: type) -> None:
+    assert kind.__doc__
+    assert_cited(re.findall(r'"(.+?)"', kind.__doc__.split("Source:")[1].split("\n\n")[0], re.DOTALL))
+
+
+def assert_cited(papers: list[str]) -> None:
+    assert papers
+    assert [paper for paper in papers if " ".join(paper.split()).casefold() not in titles()] == []
+
+
+def test_every_public_name_is_on_the_page_of_the_api() -> None:
+    text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    shown = {line.rsplit(".", 1)[1] for line in re.findall(r"^::: (.+)$", text, re.MULTILINE)}
+    public = {*ks.__all__, *ks.metrics.__all__} - {"__version__", "metrics"}
+    assert public - shown == set()
+    assert "_core" not in shown, "it has private functions, too"
 
 
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")

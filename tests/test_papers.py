@@ -385,6 +385,27 @@ def test_dynamic_key_beats_partial_key_above_30_per_cent_skew(percent: int) -> N
         assert stddev["partial_key"] < 0.1
 
 
+def test_no_key_gets_more_workers_before_the_warm_up_ends() -> None:
+    """However hot and old it is; the 5 seconds are 5000 messages."""
+    params = ks.DynamicKeyGrouping(workers=10, warm_up_s=5.0, teenage_interval_s=0.3, old_interval_s=0.7)
+    router = params.router()
+    keys = skewed(70, 6000)
+    router.route(keys[:5000])
+    assert len(router.candidates(0)) == 2
+    router.route(keys[5000:5001])
+    assert len(router.candidates(0)) == 3
+
+
+def test_a_key_that_cools_gives_its_workers_back() -> None:
+    """As the others' messages raise what a worker may have, down to the two that every key has."""
+    params = ks.DynamicKeyGrouping(workers=10, warm_up_s=1.0, teenage_interval_s=1.0, old_interval_s=2.0)
+    router = params.router()
+    hot = skewed(70, 20_000)
+    assert len(set(router.route(hot)[hot == 0].tolist())) == 7
+    router.route(skewed(0, 20_000))
+    assert len(router.candidates(0)) == 2
+
+
 # Distribution-aware key grouping, PStream, Dalton
 
 
@@ -410,6 +431,18 @@ def test_a_small_filter_takes_nearly_every_key_for_hot(seed: int) -> None:
     assert replication[16] > 2.5 * replication[16_384]
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_key_that_cools_leaves_the_filter(seed: int) -> None:
+    """Decay empties its bitmap while others enter, each of them once, which makes none of them hot."""
+    router = ks.PStream(workers=50, seed=seed, coins=0, decay=0.1).router()
+    hashed = router.candidates("key").tolist()
+    router.route(["key"] * 50)
+    assert len(set(router.route(["key"] * 50).tolist())) == 50
+    router.route(np.arange(17 * 10))  # most_coins + 1 bits, of which ten entries shift one out
+    assert router.candidates("key").tolist() == hashed
+    assert router.route(["key"]).tolist() == hashed
+
+
 @pytest.mark.slow
 def test_replication_of_pstream() -> None:
     """The authors: 6.6 with 16 counters, 1.65 with 16,384; ours is less there: four places collide less."""
@@ -432,3 +465,27 @@ def test_dalton_learns_to_spread_the_hot_keys() -> None:
         imbalances.append(ks.metrics.imbalance(router.loads))
     assert replications[0] == 1 < replications[1] < 1.1
     assert imbalances[1] < imbalances[0] / 5
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_dalton_forgets_what_has_left_its_window(seed: int) -> None:
+    """A hot key avoids the worker that others load now, not the one that they have loaded most so far."""
+    common = {"workers": 3, "seed": seed}
+    hashed = ks.KeyGrouping(**common).router().route(np.arange(60_000))
+    router = ks.Dalton(**common, interval_messages=1000, max_split=2).router()
+
+    def workers_of_the_hot_key(loaded: int, intervals: int) -> np.ndarray:
+        """Its messages to each worker in the last interval; the others, 60 per cent, come once each."""
+        keys = np.zeros(1000 * intervals, dtype=np.int64)
+        others = np.flatnonzero(hashed == loaded)[1:]
+        keys[np.arange(len(keys)) % 5 < 3] = others[: 600 * intervals]
+        answer = router.route(keys)[-1000:]
+        return np.bincount(answer[keys[-1000:] == 0], minlength=3)
+
+    first = hashed[0]
+    before = workers_of_the_hot_key(first, 20)
+    second = before.argmax()
+    assert second != first
+    assert before[second] > 0.9 * before.sum()
+    after = workers_of_the_hot_key(second, 3)
+    assert after[first] > 0.9 * after.sum()

@@ -12,6 +12,7 @@ import keysplit as ks
 INTERRUPTED = 130
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 MOST_DEMO_WORKERS = 256
+WIDTH = 80
 
 
 class OneLineErrors(click.Group):
@@ -80,6 +81,8 @@ def _show_groupings() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from keysplit.groupings.overview import LEGEND
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
     table.add_column("workers\na key", no_wrap=True)
@@ -87,32 +90,35 @@ def _show_groupings() -> None:
     table.add_column("feedback", no_wrap=True)
     table.add_column("paper")
     for name, kind in ks.GROUPINGS.items():
-        table.add_row(name, kind.spread, ", ".join(kind.adapts_to), ", ".join(kind.feedback), kind.paper)
-    Console(highlight=False).print(table)
-    click.echo(
-        """
-workers a key  at most; n: all workers, d: as many as its frequency asks for,
-               w: the bound of dynamic key grouping, choices: its parameter
-feedback       the arguments of Router.observe that it uses, besides now
-`keysplit groupings NAME` tells the parameters of one."""
-    )
+        adapts_to, feedback = ", ".join(kind.adapts_to), ", ".join(kind.feedback)
+        table.add_row(name, kind.workers_per_key, adapts_to, feedback, kind.paper)
+    console = Console(highlight=False)
+    console.width = max(WIDTH, console.width)  # narrower, a column would be lost
+    console.print(table)
+    click.echo()
+    _show("workers a key", "at most; " + ", ".join(f"{short}: {long}" for short, long in LEGEND.items()))
+    _show("feedback", "the arguments of Router.observe that it uses, besides now")
+    click.echo("`keysplit groupings NAME` tells the parameters and the paper of one.")
 
 
 def _show_grouping(about: dict[str, Any]) -> None:
-    click.echo(click.wrap_text(f"{about['name']}: {about['summary']}", 80) + "\n")
-    parameters = [f"{name} = {value}" for name, value in about["parameters"].items()]
-    for head, texts in (
-        ("class", [about["class"]]),
-        ("parameters", ["workers", "seed = 0", *parameters]),
-        ("workers a key", [about["spread"]]),
-        ("adapts to", [", ".join(about["adapts_to"]) or "nothing"]),
-        ("feedback", [", ".join(about["feedback"]) or "none"]),
-        ("workers", ["come and go" if about["elastic"] else "stay"]),
-        ("paper", [about["paper"]]),
-    ):
-        for text in texts:
-            click.echo(f"{head:<15}{text}")
-            head = ""
+    from keysplit.groupings.overview import LEGEND
+
+    click.echo(click.wrap_text(f"{about['name']}: {about['summary']}", WIDTH) + "\n")
+    most = about["workers_per_key"]
+    _show("class", about["class"])
+    _show("parameters", "workers")
+    for name, value in {"seed": 0, **about["parameters"]}.items():
+        _show("", f"{name} = {value}")
+    _show("workers a key", f"at most {most}" + (f": {LEGEND[most]}" if most in LEGEND else ""))
+    _show("adapts to", ", ".join(about["adapts_to"]) or "nothing")
+    _show("feedback", ", ".join(about["feedback"]) or "none")
+    _show("elastic", "yes" if about["elastic"] else "no")
+    _show("source", about["source"])
+
+
+def _show(label: str, text: str) -> None:
+    click.echo(click.wrap_text(text, WIDTH, f"{label:<15}", " " * 15))
 
 
 def _in_range(low: float, high: float | None = None, why: str = "") -> Callable[..., Any]:

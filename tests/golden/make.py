@@ -5,6 +5,7 @@ A change to what this writes is a breaking change and stands in the changelog un
 
 import json
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,113 @@ MORE: dict[str, list[dict[str, Any]]] = {
     ],
 }
 
+# A method of a router and its arguments.
+Step = tuple[str, dict[str, Any]]
+
+
+def route(quarter: int, **more: Any) -> Step:
+    return "route", {"keys": STREAM[16 * quarter : 16 * quarter + 16], **more}
+
+
+def observe(**feedback: Any) -> Step:
+    return "observe", feedback
+
+
+def remove(worker: int) -> Step:
+    return "remove_worker", {"worker": worker}
+
+
+ADD: Step = ("add_worker", {})
+COME_AND_GO = [route(0), remove(1), route(1), ADD, ADD, route(2), remove(3), remove(0), route(3)]
+# Times, feedback and workers that come and go, between quarters of the stream.
+STEPS: dict[str, list[tuple[dict[str, Any], list[Step]]]] = {
+    "ring": [({"workers": 5, "virtual_nodes": 3}, COME_AND_GO)],
+    "bounded_ring": [({"workers": 5, "virtual_nodes": 3, "epsilon": 0.5}, COME_AND_GO)],
+    "consistent": [
+        (
+            {"workers": 3, "virtual_workers": 3, "epsilon": 0.5},
+            [
+                route(0),
+                observe(now=1.0, busy=[0, 2], idle=[1]),
+                observe(now=1.5, idle=[0]),
+                route(1),
+                observe(now=2.0, busy=[2, 0], idle=[1]),
+                route(2, now=3.0),
+                observe(busy=[1], idle=[0]),
+                route(3),
+                observe(now=4.0, busy=[2, 0], idle=[1]),
+                route(0),
+                observe(now=5.0, busy=[2], idle=[1]),
+                route(1),
+                observe(now=6.0, idle=[1]),
+                route(2),
+            ],
+        )
+    ],
+    "fish": [
+        (
+            {
+                "workers": 4,
+                "epoch_messages": 20,
+                "decay": 0.5,
+                "threshold": 0.1,
+                "interval_s": 2.0,
+                "messages_per_s": 8.0,
+            },
+            [
+                observe(now=-3.0, service_time_s=[1.0, 2.0, 1.0, 0.5]),
+                route(0),
+                remove(2),
+                route(1, now=0.5),
+                observe(service_time_s=[0.5, 0.125, 1.0, 0.25]),
+                ADD,
+                route(2),
+                observe(now=4.0),
+                route(3),
+            ],
+        )
+    ],
+    "flexd": [
+        (
+            {
+                "workers": 5,
+                "segment_messages": 8,
+                "threshold": 0.1,
+                "growth": 1.25,
+                "table_keys": 6,
+                "clean_interval_s": 10.0,
+            },
+            [
+                route(0),
+                observe(loads=[5.0, 0.0, 3.0, 9.0, 1.0]),
+                route(1),
+                observe(loads=[0.0, 20.0, 0.0, 0.5, 0.0]),
+                route(2, now=10.0),
+                route(3, now=15.0),
+            ],
+        )
+    ],
+    "dynamic_key": [
+        (
+            {
+                "workers": 30,
+                "expected_keys": 20,
+                "warm_up_s": 3.0,
+                "teenage_interval_s": 1.0,
+                "old_interval_s": 2.0,
+            },
+            [
+                observe(now=-20.0),
+                route(0, now=-18.5),
+                route(1, now=-17.5),
+                route(2, now=-16.5),
+                route(3, now=-11.0),
+                route(0),
+            ],
+        )
+    ],
+}
+
 
 def read_key(kind: str, text: str) -> Any:
     """The Python object that a golden key stands for."""
@@ -164,7 +272,24 @@ def routings() -> list[dict[str, Any]]:
                         "workers": workers,
                     }
                 )
+        for params, steps in STEPS.get(name, []):
+            model = MODELS[name](**params)
+            workers = play(steps, model, model.route_batch)
+            rows.append(
+                {"grouping": name, "parameters": params, "source": 0, "steps": steps, "workers": workers}
+            )
     return rows
+
+
+def play(steps: Sequence[Step], router: Any, route: Callable[..., Iterable[int]]) -> list[int]:
+    """Every answer of a router, or a model, that goes through these steps."""
+    workers: list[int] = []
+    for method, arguments in steps:
+        if method == "route":
+            workers.extend(route(**arguments))
+        else:
+            getattr(router, method)(**arguments)
+    return workers
 
 
 def as_text(rows: list[dict[str, Any]]) -> str:

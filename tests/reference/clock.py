@@ -13,8 +13,7 @@ class Clock:
         return self.base + self.count * self.step
 
     def move(self, now: float) -> None:
-        if now > self.time():
-            self.base, self.count = now, 0
+        self.base, self.count = now, 0
 
 
 class ClockedModel(Model):
@@ -31,7 +30,7 @@ class ClockedModel(Model):
 
     def arrive(self, now: float | None) -> None:
         """A message, or an `observe` with a `now`, comes."""
-        if now is not None:
+        if now is not None and (self.start is None or now > self.clock.time()):
             self.clock.move(now)
         self.time = self.clock.time()
         if self.start is None:

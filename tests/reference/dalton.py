@@ -1,5 +1,6 @@
 """Dalton: a hot key learns from rewards which of its workers to prefer."""
 
+import math
 from collections import Counter, deque
 from typing import Any
 
@@ -100,6 +101,12 @@ class Dalton(Model):
             oldest, left = self.window.popleft()
             self.window_loads[oldest] = max(0.0, self.window_loads[oldest] - left)
             self.window_all = max(0.0, self.window_all - left)
+        period = self.interval_messages * math.ceil(self.workers / self.interval_messages)
+        if (self.position + 1) % period == 0:
+            self.window_loads, self.window_all = [0.0] * self.workers, 0.0
+            for entered, its_weight in self.window:
+                self.window_loads[entered] += its_weight
+                self.window_all += its_weight
 
     def learn(self, key: HotKey, worker: int) -> None:
         load, mean = self.window_loads[worker], self.window_all / self.workers

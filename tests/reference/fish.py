@@ -75,7 +75,8 @@ class Fish(ClockedModel, ElasticModel):
         mean = self.epoch_weight / self.epoch_messages
         self.sketch.counts = [decayed(count, self.decay, mean) for count in self.sketch.counts]
         self.sketch.errors = [decayed(error, self.decay, mean) for error in self.sketch.errors]
-        self.sketch.total *= self.decay
+        self.sketch.total = lowered(self.sketch.total, self.decay)
+        self.next_look = 0
 
     def count(self, h: int, weight: float) -> None:
         had_a_counter = h in self.sketch.keys
@@ -182,9 +183,13 @@ def exponent(x: float) -> int:
     return 1024 if math.isinf(x) else math.frexp(x)[1] - 1
 
 
+def lowered(amount: float, decay: float) -> float:
+    return amount * decay if decay else 0.0  # of infinity, too
+
+
 def decayed(count: float, decay: float, mean: float) -> float:
     """What an epoch leaves of a count: whole sixteenths of the mean weight, where those are exact."""
-    left = count * decay
+    left = lowered(count, decay)
     if 2.0**-900 < mean < 2.0**900:
         grain = 2.0 ** exponent(mean) / 16
         if left / grain < 2**53:

@@ -1,5 +1,6 @@
 """FlexD: each segment is routed with its own statistics, and hot keys get more workers step by step."""
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,8 +61,6 @@ class FlexD(ClockedModel):
         self, keys: Sequence[object], weights: Sequence[float] | None = None, now: float | None = None
     ) -> list[int]:
         weights = [1] * len(keys) if weights is None else weights
-        if now is not None:
-            self.clock.move(now)
         answer = []
         for begin in range(0, len(keys), self.segment_messages):
             segment = slice(begin, begin + self.segment_messages)
@@ -69,6 +68,17 @@ class FlexD(ClockedModel):
             for key, weight in zip(keys[segment], weights[segment], strict=True):
                 answer.append(super().route(key, weight, now))
         return answer
+
+    def candidates(self, key: object) -> list[int]:
+        twin = copy.deepcopy(self)
+        worker = twin.route(key)
+        entry = twin.table.get(hash_key(key, self.seed))
+        if entry is None:
+            return [worker]
+        workers = entry.workers if len(entry.workers) < self.workers else list(range(self.workers))
+        if entry.last_hot < twin.segment:  # not hot by one message alone
+            workers = list(dict.fromkeys([worker, *workers]))
+        return workers
 
     def collect(self, keys: Sequence[object], weights: Sequence[float], now: float | None) -> None:
         """Begin a segment: see all its messages before the first is sent."""

@@ -18,7 +18,10 @@ def solve_choices(head_counts: list[float], total: float, workers: int, toleranc
     """The smallest d that holds every constraint, `workers` if there is none; counts in descending order."""
     if total == 0:  # the frequencies are 0 / 0, no comparison with which holds
         return workers
-    for d in range(max(2, math.ceil(head_counts[0] * workers / total)), workers):
+    least = head_counts[0] * workers / total
+    if least == math.inf:
+        return workers
+    for d in range(2 if math.isnan(least) else max(2, math.ceil(least)), workers):
         if constraints_hold(d, head_counts, total, workers, tolerance):
             return d
     return workers

@@ -1,8 +1,8 @@
 """The groupings' parameters: one frozen dataclass each, and the registry of their names.
 
 Parameters say what a grouping is; the state of one source is a router, made from them by
-[`Grouping.router`][keysplit.Grouping.router]. Equal parameters are equal objects; they print as the code that
-makes them, pickle, and are checked when they are made.
+[`Grouping.router`][keysplit.groupings.Grouping.router]. Equal parameters are equal objects; they print as the
+code that makes them, pickle, and are checked when they are made.
 """
 
 from __future__ import annotations

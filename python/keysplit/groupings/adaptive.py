@@ -33,8 +33,7 @@ class Fish(Grouping):
 
     Deviations: the rule for d (halved for each halving of the frequency) and the smallest d of a hot key are
     our reading, because the formulas are lost in the text that we have. Small parts of decayed counts are
-    dropped. The hottest key and the smallest d are found anew at growing distances, at least every
-    quarter of an epoch.
+    dropped. The grouping's page has the others.
 
     Example:
         >>> import keysplit as ks
@@ -48,7 +47,7 @@ class Fish(Grouping):
     name = "fish"
     paper = "Huang 2018"
     adapts_to = ("skew", "drift", "unequal workers", "changing workers")
-    spread = "d"
+    workers_per_key = "d"
     feedback = ("service_time_s",)
     elastic = True
     epoch_messages: int = 1000
@@ -87,8 +86,7 @@ class FlexD(Grouping):
 
     Deviations: a key's bar starts at the threshold, not at its frequency: with the statistics of a whole
     segment a steady key would never rise above its own. Each router has a scheduler of its own, and a call
-    assigns all its messages and holds nothing back. The table is also cleaned when it holds twice
-    ``table_keys``.
+    assigns all its messages and holds nothing back. The grouping's page has the others.
 
     Example:
         >>> import keysplit as ks
@@ -101,7 +99,7 @@ class FlexD(Grouping):
     name = "flexd"
     paper = "Liu et al. 2024"
     adapts_to = ("skew", "drift")
-    spread = "n"
+    workers_per_key = "n"
     feedback = ("loads",)
     segment_messages: int = 10_000
     threshold: float | None = None
@@ -135,9 +133,8 @@ class DynamicKeyGrouping(Grouping):
     Source: Dalabasmaz, Can, Dynamic Key Grouping: A Load Balancing Algorithm for Distributed Stream
     Processing Engines, section 4, Algorithms 1 to 6.
 
-    Deviations: cycles run before the next message, and several that have passed run once. The maximum of
-    workers a key is enforced; the authors' program has none, and tries a key once in 60 seconds at most
-    (``check_interval_s``).
+    Deviations: cycles run before the next message, not in a thread, and several that have passed run once.
+    The maximum of workers a key is enforced for every key. The grouping's page has the others.
 
     Example:
         >>> import keysplit as ks
@@ -148,7 +145,7 @@ class DynamicKeyGrouping(Grouping):
     name = "dynamic_key"
     paper = "Dalabasmaz, Can"
     adapts_to = ("skew",)
-    spread = "w"
+    workers_per_key = "w"
     expected_keys: int = 100
     warm_up_s: float = 15.0
     teenage_interval_s: float = 15.0

@@ -17,7 +17,7 @@ class Grouping:
     Args:
         workers: Number of workers, 1 to 65,536. Workers are numbered from 0.
         seed: Seed of all hashes and random draws, 0 to 2**64 - 1. Sources that share a stream take the same
-        seed.
+            seed.
 
     Raises:
         ValueError: If a parameter is outside its range; the message names it, its value and the range.
@@ -28,16 +28,17 @@ class Grouping:
     """Name in the registry [`GROUPINGS`][keysplit.GROUPINGS]."""
 
     paper: ClassVar[str]
-    """Whose algorithm it is; the page of the grouping has the title and the section."""
+    """Whose algorithm it is; *Source* in the docstring of the class has the title and the section."""
 
     adapts_to: ClassVar[tuple[str, ...]] = ()
-    """What it balances in spite of: ``skew`` (keys of unequal frequency), ``drift`` (hot keys that change),
-    ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that come and go)."""
+    """What it balances in spite of: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that
+    change), ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that come and go)."""
 
-    spread: ClassVar[str]
+    workers_per_key: ClassVar[str]
     """The most workers of a key, as text: a number, a parameter, ``n`` (all workers), ``d`` (as many as its
     frequency asks for) or ``w`` (the bound of dynamic key grouping);
-    [`max_workers_per_key`][keysplit.Grouping.max_workers_per_key] is the number for given parameters."""
+    [`max_workers_per_key`][keysplit.groupings.Grouping.max_workers_per_key] is the number for given
+    parameters."""
 
     feedback: ClassVar[tuple[str, ...]] = ()
     """The arguments of ``Router.observe`` that it uses, besides ``now``."""

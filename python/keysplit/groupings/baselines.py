@@ -28,7 +28,7 @@ class ShuffleGrouping(Grouping):
     name = "shuffle"
     paper = "Nasir et al. 2016"
     adapts_to = ("skew", "drift")
-    spread = "n"
+    workers_per_key = "n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class KeyGrouping(Grouping):
 
     name = "key"
     paper = "Nasir et al. 2016"
-    spread = "1"
+    workers_per_key = "1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class PartialKeyGrouping(Grouping):
         seed: Seed of the candidates, 0 to 2**64 - 1.
         choices: Candidates a key, 1 to 65,536; 2 is PKG, 1 is key grouping.
         distinct: Whether a key's candidates must be different workers, as in Apache Storm. The analyses let
-        two coincide.
+            two coincide.
 
     Source: Nasir et al., The Power of Both Choices (ICDE 2015); Greedy-d in When Two Choices Are Not Enough
     (ICDE 2016), section III-B.
@@ -83,7 +83,7 @@ class PartialKeyGrouping(Grouping):
     name = "partial_key"
     paper = "Nasir et al. 2015"
     adapts_to = ("skew",)
-    spread = "choices"
+    workers_per_key = "choices"
     choices: int = 2
     distinct: bool = False
 
@@ -110,4 +110,4 @@ class PowerOfTwoChoices(Grouping):
     name = "power_of_two"
     paper = "Nasir et al. 2017"
     adapts_to = ("skew", "drift")
-    spread = "n"
+    workers_per_key = "n"

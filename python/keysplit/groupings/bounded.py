@@ -40,7 +40,7 @@ class RingGrouping(Grouping):
     name = "ring"
     paper = "Karger et al. 1997"
     adapts_to = ("changing workers",)
-    spread = "1"
+    workers_per_key = "1"
     elastic = True
     virtual_nodes: int = 100
 
@@ -50,8 +50,8 @@ class BoundedRingGrouping(Grouping):
     """Consistent hashing with bounded loads: the next worker on the ring whose load is below its capacity.
 
     Guarantees: when a message arrives, the load of its worker is below (1 + epsilon) of the mean load,
-    rounded up, at every moment, whatever the keys. A key whose worker has room stays there; a hot one spills
-    over clockwise, in the end to all workers.
+    rounded up, at every moment, whatever the keys; loads being what was sent since a worker last came or
+    went. A key whose worker has room stays there; a hot one spills over clockwise, in the end to all workers.
 
     Args:
         workers: Number of workers at the start n, 1 to 65,536.
@@ -78,7 +78,7 @@ class BoundedRingGrouping(Grouping):
     name = "bounded_ring"
     paper = "Mirrokni et al. 2016"
     adapts_to = ("skew", "drift", "changing workers")
-    spread = "n"
+    workers_per_key = "n"
     elastic = True
     virtual_nodes: int = 100
     epsilon: float = 0.01
@@ -115,7 +115,7 @@ class PowerOfRandomChoices(Grouping):
     name = "power_of_random"
     paper = "Nasir et al. 2017"
     adapts_to = ("skew", "drift")
-    spread = "n"
+    workers_per_key = "n"
     epsilon: float = 0.01
 
 
@@ -156,7 +156,7 @@ class ConsistentGrouping(Grouping):
     name = "consistent"
     paper = "Nasir et al. 2017"
     adapts_to = ("skew", "drift", "unequal workers")
-    spread = "n"
+    workers_per_key = "n"
     feedback = ("busy", "idle")
     virtual_workers: int = 10
     epsilon: float = 0.01

@@ -43,7 +43,7 @@ class RoundRobinHead(_HeadGrouping):
     """
 
     name = "round_robin"
-    spread = "n"
+    workers_per_key = "n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class DChoices(_HeadGrouping):
     """
 
     name = "d_choices"
-    spread = "d"
+    workers_per_key = "d"
     tolerance: float = 1e-4
 
 
@@ -107,4 +107,4 @@ class WChoices(_HeadGrouping):
     """
 
     name = "w_choices"
-    spread = "n"
+    workers_per_key = "n"

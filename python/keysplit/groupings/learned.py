@@ -11,9 +11,9 @@ from keysplit.groupings.base import Grouping
 class DistributionAwareKeyGrouping(Grouping):
     """Distribution-aware key grouping: learns the frequencies once, then gives each key one worker for ever.
 
-    Guarantees: one worker a key after the learning messages, and one, perhaps another, before. The heaviest
-    keys and buckets of the others are placed one after the other on the emptiest worker. The worker of the
-    hottest key gets at least that key's share of the messages.
+    Guarantees: for each source one worker a key after the learning messages, and one, perhaps another,
+    before. The heaviest keys and buckets of the others are placed one after the other on the emptiest worker.
+    No key is split, so the worker of the hottest key gets at least that key's share of the messages.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
@@ -41,8 +41,7 @@ class DistributionAwareKeyGrouping(Grouping):
 
     name = "distribution_aware"
     paper = "Rivetti et al. 2015"
-    adapts_to = ("skew",)
-    spread = "2"
+    workers_per_key = "2"
     learning_messages: int = 10_000
     threshold: float | None = None
     buckets: int | None = None
@@ -62,7 +61,7 @@ class PStream(Grouping):
         coins: Heads in a row after which a message enters the synopsis, 0 to 32: one in 2**coins messages
             does.
         most_coins: Tosses at most, ``coins`` to 60; a key's bitmap has most_coins - coins + 1 bits.
-        decay: All bitmaps age by one bit after floor(1/decay) entries, 1e-9 to 1.
+        decay: All bitmaps age by one bit after floor(1/decay) entries, 1e-6 to 1.
         filter_counters: Counters of the counting Bloom filter of hot keys, 1 to 2**28.
 
     Source: Chen, Zhang, Jin, PStream: A Popularity-Aware Differentiated Distributed Stream Processing System
@@ -82,7 +81,7 @@ class PStream(Grouping):
     name = "pstream"
     paper = "Chen et al. 2021"
     adapts_to = ("skew", "drift")
-    spread = "n"
+    workers_per_key = "n"
     coins: int = 6
     most_coins: int = 16
     decay: float = 0.01
@@ -121,7 +120,7 @@ class Dalton(Grouping):
     name = "dalton"
     paper = "Zapridou et al. 2022"
     adapts_to = ("skew", "drift")
-    spread = "n"
+    workers_per_key = "n"
     interval_messages: int = 10_000
     learning_rate: float = 0.1
     exploration: float = 0.1

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import fields
 from typing import Any
 
 from keysplit.groupings import GROUPINGS
+
+LEGEND = {
+    "choices": "its parameter",
+    "n": "all workers",
+    "d": "as many as its frequency asks for",
+    "w": "the bound of dynamic key grouping",
+}
+"""What ``Grouping.workers_per_key`` says where it is not a number."""
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -16,7 +26,8 @@ def describe(name: str) -> dict[str, Any]:
 
     Returns:
         Name, class, summary (the first line of its docstring), the parameters beside ``workers`` and ``seed``
-        with their defaults, and the class attributes of [`Grouping`][keysplit.Grouping]; ready for JSON.
+        with their defaults, the class attributes of [`Grouping`][keysplit.Grouping], and the source (that
+        paragraph of the docstring, with the paper's title); ready for JSON.
 
     Example:
         >>> about = describe("partial_key")
@@ -25,16 +36,19 @@ def describe(name: str) -> dict[str, Any]:
     """
     kind = GROUPINGS[name]
     own = [field for field in fields(kind) if field.name not in ("workers", "seed")]
+    text = (inspect.getdoc(kind) or "").replace("``", "`")
+    source = re.search(r"^Source: (.*?)\n\n", text, re.MULTILINE | re.DOTALL)
     return {
         "name": name,
         "class": kind.__name__,
-        "summary": (kind.__doc__ or "").split("\n")[0].replace("``", ""),
+        "summary": text.split("\n")[0],
         "parameters": {field.name: field.default for field in own},
-        "spread": kind.spread,
+        "workers_per_key": kind.workers_per_key,
         "adapts_to": list(kind.adapts_to),
         "feedback": list(kind.feedback),
         "elastic": kind.elastic,
         "paper": kind.paper,
+        "source": " ".join(source[1].split()) if source else "",
     }
 
 
@@ -51,7 +65,7 @@ def markdown() -> str:
     rows = [("name", "class", "workers a key", "adapts to", "feedback", "paper"), ("---",) * 6]
     for name, kind in GROUPINGS.items():
         feedback = ", ".join(f"`{argument}`" for argument in kind.feedback)
-        spread = kind.spread if len(kind.spread) == 1 else f"`{kind.spread}`"
+        most = kind.workers_per_key if len(kind.workers_per_key) == 1 else f"`{kind.workers_per_key}`"
         link = f"[`{name}`]({name}.md)"
-        rows.append((link, f"`{kind.__name__}`", spread, ", ".join(kind.adapts_to), feedback, kind.paper))
+        rows.append((link, f"`{kind.__name__}`", most, ", ".join(kind.adapts_to), feedback, kind.paper))
     return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|\n" for row in rows)

@@ -1,10 +1,10 @@
 //! Sums of weights as 64 bits that compare like the numbers they stand for.
 //!
 //! A sum is an integer as long as all weights are whole numbers and their sum stays below 2^53; before the first batch
-//! that breaks this, all sums become doubles. Up to 2^53 doubles are just as exact, so it does not matter where a stream
-//! is cut. Bits of doubles that are not negative are in the order of the numbers, so whatever only compares (the least
-//! loaded worker, the smallest counter) works on the bits and never asks which of the two they are. Integers are worth
-//! it: adding doubles makes Greedy-2 several times slower.
+//! that breaks this, all sums become doubles. Up to 2^53 doubles are just as exact, so it does not matter where a
+//! stream is cut. Bits of doubles that are not negative are in the order of the numbers, so whatever only compares (the
+//! least loaded worker, the smallest counter) works on the bits and never asks which of the two they are. Integers are
+//! worth it: adding doubles makes Greedy-2 several times slower.
 
 use serde::{Deserialize, Serialize};
 

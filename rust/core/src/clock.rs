@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::params::Params;
 
-/// Seconds, never going back.
+/// Seconds, never going back once it has started.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
     step: f64,
@@ -69,7 +69,7 @@ impl Clock {
     }
 
     fn move_to(&mut self, now: Option<f64>) {
-        if let Some(now) = now.filter(|&now| now > self.time()) {
+        if let Some(now) = now.filter(|&now| !self.started() || now > self.time()) {
             (self.state.base, self.state.count) = (now, 0);
         }
     }
@@ -112,5 +112,14 @@ mod tests {
         let pace = clock.expect(None);
         assert_eq!([clock.message(pace), clock.message(pace)], [7.0, 7.25]);
         assert_eq!(clock.start(), 0.0);
+    }
+
+    #[test]
+    fn the_first_time_told_may_be_before_0() {
+        let mut clock = Clock::new(&Params::new(1, 0).with("messages_per_s", 4.0)).unwrap();
+        clock.tell(Some(-7.0));
+        assert_eq!((clock.start(), clock.time()), (-7.0, -7.0));
+        clock.tell(Some(-8.0));
+        assert_eq!(clock.time(), -7.0);
     }
 }

@@ -12,7 +12,7 @@ pub struct Feedback<'a> {
     pub busy: &'a [u32],
     /// Workers that have less to do than they can, in the order of their signals.
     pub idle: &'a [u32],
-    /// Seconds that a message of weight 1 takes, a worker number, finite and above 0.
+    /// Seconds that a message of weight 1 takes, a worker number, in 1e-12..=1e12.
     pub service_time_s: Option<&'a [f64]>,
     /// What the other sources together have sent, a worker number, finite and at least 0.
     pub loads: Option<&'a [f64]>,
@@ -27,10 +27,10 @@ impl Feedback<'_> {
             }
         }
         let per_worker = [
-            ("service_time_s", self.service_time_s, f64::MIN_POSITIVE, "finite and above 0"),
-            ("loads", self.loads, 0.0, "finite and at least 0"),
+            ("service_time_s", self.service_time_s, 1e-12..=1e12, "in 1e-12..=1e12"),
+            ("loads", self.loads, 0.0..=f64::MAX, "finite and at least 0"),
         ];
-        for (name, values, least, allowed) in per_worker {
+        for (name, values, range, allowed) in per_worker {
             let Some(values) = values else { continue };
             if values.len() != numbers {
                 return Err(Error::Value(format!(
@@ -38,7 +38,7 @@ impl Feedback<'_> {
                     values.len()
                 )));
             }
-            if let Some(value) = values.iter().find(|value| !(value.is_finite() && **value >= least)) {
+            if let Some(value) = values.iter().find(|value| !range.contains(value)) {
                 return Err(Error::Value(format!("{name} must be {allowed}, got {}", Value::Number(*value))));
             }
         }

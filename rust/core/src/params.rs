@@ -119,7 +119,7 @@ impl Params {
     pub(crate) fn number(&self, name: &str, allowed: &str, accepts: impl Fn(f64) -> bool) -> Result<f64> {
         let value = match self.required(name)? {
             Value::Integer(value) => *value as f64,
-            Value::Number(value) => *value,
+            Value::Number(value) => *value + 0.0, // -0.0 becomes 0.0
             other => return Err(Error::Type(format!("{name} must be a number {allowed}, got {other}"))),
         };
         if accepts(value) {
@@ -134,12 +134,12 @@ impl Params {
         self.number(name, "in 1e-6..=1e12", |value| (1e-6..=1e12).contains(&value))
     }
 
-    /// 1 / threshold, or what stands for it by default.
-    pub(crate) fn inverse_threshold(&self, default: f64) -> Result<f64> {
+    /// The share of the messages from which on a key is frequent, where one is given.
+    pub(crate) fn threshold(&self) -> Result<Option<f64>> {
         if self.is_none("threshold")? {
-            return Ok(default);
+            return Ok(None);
         }
-        Ok(1.0 / self.number("threshold", "above 0 and at most 1", |theta| theta > 0.0 && theta <= 1.0)?)
+        self.number("threshold", "above 0 and at most 1", |theta| theta > 0.0 && theta <= 1.0).map(Some)
     }
 
     /// True or false.

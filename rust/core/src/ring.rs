@@ -2,8 +2,8 @@
 //! hash.
 //!
 //! Karger et al. (STOC 1997); CG paper (arXiv 1705.09073), section 4.2. A worker that goes moves only its own keys, one
-//! that comes takes only the keys that it wins. A look-up reads one entry of a table over the top bits of the hash, which
-//! nearly always tells on which side of the only point there the hash lies. The same table sorts the points.
+//! that comes takes only the keys that it wins. A look-up reads one entry of a table over the top bits of the hash,
+//! which nearly always tells on which side of the only point there the hash lies. The same table sorts the points.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -46,9 +46,9 @@ impl Ring {
         &self.members
     }
 
-    /// Whether the points of one worker more find a place.
-    pub(crate) fn has_room(&self) -> bool {
-        u64::from(self.members.count() + 1) * u64::from(self.virtual_nodes) <= MOST_POINTS
+    /// The most workers whose points find a place.
+    pub(crate) fn most_workers(&self) -> u64 {
+        MAX_WORKERS.min(MOST_POINTS / u64::from(self.virtual_nodes))
     }
 
     /// A worker comes, with the lowest free number.
@@ -337,8 +337,8 @@ mod tests {
 
     #[test]
     fn room_is_for_so_many_points() {
-        assert!(!ring(1 << 10, 1 << 16).has_room());
-        assert!(ring((1 << 10) - 1, 1 << 16).has_room());
+        assert_eq!(ring(1000, 1 << 16).most_workers(), 1 << 10);
+        assert_eq!(ring(1000, 100).most_workers(), 1 << 16);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::groupings::{Grouping, find};
 use crate::members::Members;
-use crate::params::{MAX_WORKERS, Params, Value};
+use crate::params::{Params, Value};
 
 /// The state of one source. It never reads a clock, the environment or a shared random generator.
 pub struct Router {
@@ -23,6 +23,9 @@ struct About {
     source: u32,
     now: Option<f64>,
 }
+
+/// Seconds, either way: so large times are in another unit, and adding a millisecond would be lost.
+const LATEST: f64 = 1e12;
 
 const MAGIC: &[u8] = b"keysplit router 1\n";
 
@@ -56,10 +59,9 @@ impl Router {
     /// Moves the caller's clock on.
     pub fn tell_time(&mut self, now: Option<f64>) -> Result<()> {
         let Some(time) = now else { return Ok(()) };
-        let last = self.about.now.unwrap_or(f64::NEG_INFINITY);
-        if !time.is_finite() || time < last {
-            let allowed = self.about.now.map_or("finite".to_owned(), |last| format!("finite and at least {last:?}"));
-            return Err(Error::Value(format!("now must be {allowed}, got {}", Value::Number(time))));
+        let least = self.about.now.unwrap_or(-LATEST);
+        if !(least..=LATEST).contains(&time) {
+            return Err(Error::Value(format!("now must be in {least:?}..={LATEST:?}, got {}", Value::Number(time))));
         }
         self.about.now = now;
         Ok(())
@@ -76,8 +78,9 @@ impl Router {
     /// Adds a worker and returns its number, the lowest that no present worker has.
     pub fn add_worker(&mut self) -> Result<u32> {
         let members = self.elastic()?;
-        if u64::from(members.count()) == MAX_WORKERS || !self.grouping.has_room() {
-            return Err(Error::Value(format!("workers must not be more than the {} there are", members.count())));
+        let (more, most) = (u64::from(members.count()) + 1, self.grouping.most_workers());
+        if more > most {
+            return Err(Error::Value(format!("workers must be in 1..={most}, got {more}")));
         }
         let worker = members.lowest_free();
         self.grouping.add_worker(worker);

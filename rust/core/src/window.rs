@@ -1,4 +1,6 @@
 //! What each worker has been sent by the last messages: a sliding window over them.
+//!
+//! Sums that grow and fall lose what is small beside what was large, so they are added up anew from time to time.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,8 @@ pub(crate) struct Window {
     next: usize,
     loads: Vec<f64>,
     all: f64,
+    /// Messages since the sums were added up from nothing.
+    since: usize,
 }
 
 /// What [`Window::restore`] needs.
@@ -24,13 +28,19 @@ pub(crate) struct SavedWindow {
     next: usize,
     loads: Vec<f64>,
     all: f64,
+    since: usize,
 }
 
 impl Window {
     /// An empty window of `size` messages; memory is taken as they arrive.
     pub(crate) fn new(size: usize, workers: u32) -> Self {
         let loads = vec![0.0; workers as usize];
-        Self { size, workers: Vec::new(), weights: Vec::new(), next: 0, loads, all: 0.0 }
+        Self { size, workers: Vec::new(), weights: Vec::new(), next: 0, loads, all: 0.0, since: 0 }
+    }
+
+    /// After so many messages the sums are added up anew: a multiple of the window, and worth the work.
+    fn period(&self) -> usize {
+        self.size * self.loads.len().div_ceil(self.size)
     }
 
     /// A message enters and the oldest one leaves; the sums of its worker and of all workers after that.
@@ -48,7 +58,22 @@ impl Window {
             lower(&mut self.all, less);
         }
         self.next = if self.next + 1 == self.size { 0 } else { self.next + 1 };
+        self.since += 1;
+        if self.since >= self.size && self.since == self.period() {
+            self.add_up();
+        }
         (self.loads[worker as usize], self.all)
+    }
+
+    /// The sums of the full window, whose oldest message stands at 0.
+    #[cold]
+    fn add_up(&mut self) {
+        (self.since, self.all) = (0, 0.0);
+        self.loads.fill(0.0);
+        for (&worker, &weight) in self.workers.iter().zip(&self.weights) {
+            self.loads[worker as usize] += weight;
+            self.all += weight;
+        }
     }
 
     pub(crate) fn save(&self) -> SavedWindow {
@@ -58,16 +83,19 @@ impl Window {
             next: self.next,
             loads: self.loads.clone(),
             all: self.all,
+            since: self.since,
         }
     }
 
     pub(crate) fn restore(&mut self, saved: SavedWindow) -> Result<()> {
-        let SavedWindow { workers, weights, next, loads, all } = saved;
+        let SavedWindow { workers, weights, next, loads, all, since } = saved;
         let messages = workers.len();
         let sums = |values: &[f64]| values.iter().all(|&value| value >= 0.0);
         if weights.len() != messages
             || messages > self.size
             || next >= self.size
+            || since >= self.period()
+            || since % self.size != next
             || (messages < self.size && next != messages)
             || loads.len() != self.loads.len()
             || workers.iter().any(|&worker| worker as usize >= loads.len())
@@ -75,7 +103,7 @@ impl Window {
         {
             return Err(Error::value("snapshot is damaged: its window does not fit its parameters"));
         }
-        *self = Self { size: self.size, workers, weights, next, loads, all };
+        *self = Self { size: self.size, workers, weights, next, loads, all, since };
         Ok(())
     }
 }
@@ -110,9 +138,25 @@ mod tests {
 
     #[test]
     fn sums_do_not_fall_below_zero() {
-        let mut window = Window::new(1, 1);
+        let mut window = Window::new(1, 3);
         window.push(0, 0.1);
+        assert_eq!(window.push(0, 1e17), (1e17, 1e17));
+        window.push(1, 0.3); // the third message
         window.push(0, 1e17);
         assert_eq!(window.push(0, 0.3), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_a_large_weight_hid_comes_back() {
+        let mut window = Window::new(3, 2);
+        let sums = [1e20, 1.0, 2.0, 4.0, 8.0, 16.0].map(|weight| window.push(1, weight));
+        assert_eq!(sums[3], (0.0, 0.0), "7 in truth");
+        assert_eq!(sums[5], (28.0, 28.0));
+        let mut wide = Window::new(3, 5);
+        let sums = [1e20, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|weight| wide.push(1, weight));
+        assert_eq!(sums[3..], [(0.0, 0.0), (7.0, 7.0), (28.0, 28.0), (56.0, 56.0)]);
+        let mut again = Window::new(3, 5);
+        again.restore(wide.save()).unwrap();
+        assert_eq!(again.push(1, 1.0), wide.push(1, 1.0));
     }
 }

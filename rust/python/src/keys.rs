@@ -207,6 +207,16 @@ pub(crate) enum Numbers {
     Whole,
 }
 
+/// Reads a number, infinite if it is too large; `None` if the object is none.
+pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    match object.extract::<f64>() {
+        Ok(number) => Ok(Some(number)),
+        Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => Ok(Some(f64::INFINITY)),
+        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads a column of numbers: an Arrow array or stream, a NumPy array or any sequence.
 pub(crate) fn numbers(name: &str, object: &Bound<'_, PyAny>, which: Numbers) -> PyResult<Vec<f64>> {
     let (whole, what) = (which == Numbers::Whole, if which == Numbers::Whole { "integers" } else { "numbers" });
@@ -231,10 +241,8 @@ pub(crate) fn numbers(name: &str, object: &Bound<'_, PyAny>, which: Numbers) -> 
         .map(|item| {
             let item = item?;
             let fits = !whole || (!item.is_instance_of::<PyBool>() && item.hasattr("__index__")?);
-            match item.extract::<f64>() {
-                Ok(number) if fits => Ok(number),
-                Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => Ok(f64::INFINITY),
-                Err(error) if !error.is_instance_of::<PyTypeError>(item.py()) => Err(error),
+            match number(&item)? {
+                Some(number) if fits => Ok(number),
                 _ => Err(refused(&item.get_type().name()?.to_string_lossy())),
             }
         })

@@ -9,15 +9,15 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::keys::{Key, Keys, Numbers, numbers, weights_of, workers_of};
-use crate::params::{integer, params, raised};
+use crate::keys::{Key, Keys, Numbers, number, numbers, weights_of, workers_of};
+use crate::params::{integer, params, raised, shown};
 
 /// One source's local view of one grouping: it decides, message by message, which worker each goes to.
 ///
 /// Made by the ``router`` method of a grouping's parameters. Routing a batch equals routing its messages one at a
-/// time, wherever the stream is cut. A router depends on its parameters, its source number and what it was given,
-/// never on a clock or a global random generator. Threads may share one: a call is atomic, and the interpreter is
-/// free while it runs.
+/// time, wherever the stream is cut (for ``flexd``: if it is cut at ends of segments). A router depends on its
+/// parameters, its source number and what it was given, never on a clock or a global random generator. Threads may
+/// share one: a call is atomic, and the interpreter is free while it runs.
 ///
 /// Args:
 ///     name: Registry name of the grouping.
@@ -104,10 +104,10 @@ impl Router {
     ///         a tuple of integers from -2**63 to 2**64 - 1, strings, bytes, booleans, dates, timestamps, decimals
     ///         or None. A null is a key like any other.
     ///     weights: What each message adds to the load of its worker, finite and at least 0; 1 each if None.
-    ///     now: Seconds on the caller's clock, finite, never going back; for groupings that use time.
+    ///     now: Seconds on the caller's clock, in -1e12..=1e12, never going back; for groupings that use time.
     ///
     /// Returns:
-    ///     uint32 array of shape ``(len(keys),)``, of workers in ``0..workers``.
+    ///     uint32 array of shape ``(len(keys),)``: numbers of present workers.
     ///
     /// Raises:
     ///     TypeError: ``keys`` is not a column of keys, or of floats; ``weights`` or ``now`` are not numbers.
@@ -126,16 +126,18 @@ impl Router {
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
         weights: Option<&Bound<'py, PyAny>>,
-        now: Option<f64>,
+        now: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let now = now_of(now)?;
         let keys = Keys::read(keys, &self.hasher)?;
         let weights = weights.map(|given| weights_of(given, keys.len())).transpose()?;
         let workers = self.with(py, |router| route(router, &keys, weights.as_deref(), now))?;
         Ok(workers.into_pyarray(py))
     }
 
-    /// float64 array of shape ``(workers,)``: the sum of weights that this source has sent to each worker. Where workers
-    /// come and go there is one for each number that a worker ever had.
+    /// float64 array of shape ``(workers,)``: the sum of weights that this source has sent to each worker. Where
+    /// workers have come and gone there is one for each number that a worker ever had; ``loads[worker_numbers]`` are
+    /// those of the present ones.
     #[getter]
     fn loads<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         self.with(py, |router| router.loads()).into_pyarray(py)
@@ -165,7 +167,7 @@ impl Router {
         self.source
     }
 
-    /// Tell where a key's next message may go.
+    /// Tell where a key's next message may go. Most groupings look ahead on a copy of their state.
     ///
     /// Args:
     ///     key: One key, of any type that a list of keys may hold.
@@ -225,11 +227,11 @@ impl Router {
     /// Tell how the workers fare; groupings that need no feedback only check it.
     ///
     /// Args:
-    ///     now: Seconds on the caller's clock, finite, never going back.
+    ///     now: Seconds on the caller's clock, in -1e12..=1e12, never going back.
     ///     busy: Workers that have more to do than they can, in the order of their signals.
     ///     idle: Workers that have less to do than they can, in the order of their signals.
-    ///     service_time_s: Seconds that a message of weight 1 takes, finite and above 0: one number, or one a worker
-    ///         number, ``len(loads)`` in all.
+    ///     service_time_s: Seconds that a message of weight 1 takes, in 1e-12..=1e12: one number, or one a worker
+    ///         number, ``len(router.loads)`` in all; those of absent workers are not used.
     ///     loads: What all other sources together have sent, finite and at least 0, one a worker number.
     ///
     /// Raises:
@@ -239,27 +241,29 @@ impl Router {
     fn observe(
         &self,
         py: Python<'_>,
-        now: Option<f64>,
+        now: Option<&Bound<'_, PyAny>>,
         busy: Option<&Bound<'_, PyAny>>,
         idle: Option<&Bound<'_, PyAny>>,
         service_time_s: Option<&Bound<'_, PyAny>>,
         loads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        let now = now_of(now)?;
         let end = self.with(py, |router| router.numbers());
         let workers = |name, given: Option<&Bound<'_, PyAny>>| {
             given.map(|given| workers_of(name, given, end as u64)).transpose().map(Option::unwrap_or_default)
         };
         let (busy, idle) = (workers("busy", busy)?, workers("idle", idle)?);
-        let service_time_s = service_time_s.map(|given| one_or_each("service_time_s", given, end)).transpose()?;
+        let service_time_s = service_time_s.map(|given| one_or_each("service_time_s", given)).transpose()?;
         let loads = loads.map(|given| numbers("loads", given, Numbers::Any)).transpose()?;
-        let feedback = Feedback {
-            now,
-            busy: &busy,
-            idle: &idle,
-            service_time_s: service_time_s.as_deref(),
-            loads: loads.as_deref(),
-        };
-        self.with(py, |router| router.observe(&feedback)).map_err(raised)
+        self.with(py, |router| {
+            let service_time_s = service_time_s.map(|given| match given {
+                OneOrEach::One(number) => vec![number; router.numbers()],
+                OneOrEach::Each(numbers) => numbers,
+            });
+            let (service_time_s, loads) = (service_time_s.as_deref(), loads.as_deref());
+            router.observe(&Feedback { now, busy: &busy, idle: &idle, service_time_s, loads })
+        })
+        .map_err(raised)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -279,11 +283,24 @@ impl Router {
 }
 
 /// One number for all workers, or one each.
-fn one_or_each(name: &str, given: &Bound<'_, PyAny>, workers: usize) -> PyResult<Vec<f64>> {
-    match given.extract::<f64>() {
-        Ok(number) => Ok(vec![number; workers]),
-        Err(error) if !error.is_instance_of::<PyTypeError>(given.py()) => Err(error),
-        Err(_) => numbers(name, given, Numbers::Any),
+enum OneOrEach {
+    One(f64),
+    Each(Vec<f64>),
+}
+
+fn one_or_each(name: &str, given: &Bound<'_, PyAny>) -> PyResult<OneOrEach> {
+    match number(given)? {
+        Some(number) => Ok(OneOrEach::One(number)),
+        None => numbers(name, given, Numbers::Any).map(OneOrEach::Each),
+    }
+}
+
+/// Reads a time.
+fn now_of(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
+    let Some(given) = given else { return Ok(None) };
+    match number(given)? {
+        None => Err(PyTypeError::new_err(format!("now must be a number, got {}", shown(given)?))),
+        now => Ok(now),
     }
 }
 

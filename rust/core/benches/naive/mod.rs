@@ -1,4 +1,5 @@
-//! What one would write at first: hash maps, ordered sets, modulo, a scan over all workers. The measure of the fast versions.
+//! What one would write at first: hash maps, ordered sets, modulo, a scan over all workers. The measure of the fast
+//! versions.
 
 mod capacity;
 mod choices;

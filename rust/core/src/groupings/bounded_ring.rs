@@ -5,8 +5,8 @@
 //! counts for that is forgotten when a worker comes or goes, since no message or state ever moves.
 
 use super::capacity::Capacity;
-use super::probing::Memo;
-use super::{Grouping, decode, encode};
+use super::memo::Memo;
+use super::{Grouping, decode, encode, next_worker};
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
@@ -96,9 +96,8 @@ impl Grouping for BoundedRing {
     }
 
     fn candidates(&self, hash: u64) -> Vec<u32> {
-        let mut worker = [0];
-        self.clone().route(&Batch::unit(&[hash]), &mut worker);
-        worker.to_vec()
+        self.ring.circle(); // made once, for the copies, too
+        next_worker(self, hash)
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -136,8 +135,8 @@ impl Grouping for BoundedRing {
         self.bounded.restart(self.ring.members());
     }
 
-    fn has_room(&self) -> bool {
-        self.ring.has_room()
+    fn most_workers(&self) -> u64 {
+        self.ring.most_workers()
     }
 }
 

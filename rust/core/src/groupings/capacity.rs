@@ -15,11 +15,10 @@ pub(super) struct Capacity {
     bins: f64,
     /// The sum of the weights of all messages.
     sent: f64,
-    /// The capacity for every sum between these two, as an amount of the scale.
+    /// The capacity for every sum up to `until`, as an amount of the scale.
     level: u64,
-    scale: Scale,
-    from: f64,
     until: f64,
+    scale: Scale,
 }
 
 impl Capacity {
@@ -30,7 +29,7 @@ impl Capacity {
     }
 
     fn of(slack: f64, bins: u32) -> Self {
-        Self { slack, bins: bins.into(), sent: 0.0, level: 0, scale: Scale::Whole, from: 0.0, until: -1.0 }
+        Self { slack, bins: bins.into(), sent: 0.0, level: 0, until: -1.0, scale: Scale::Whole }
     }
 
     /// Starts afresh with another number of bins.
@@ -49,7 +48,7 @@ impl Capacity {
     #[inline(always)]
     pub(super) fn next(&mut self, scale: Scale, weight: u64) -> u64 {
         self.sent += scale.number(weight);
-        if !(self.from <= self.sent && self.sent <= self.until) {
+        if self.sent > self.until {
             self.change(scale);
         }
         self.level
@@ -61,7 +60,7 @@ impl Capacity {
         // A larger sum has no smaller capacity: between two sums of the same capacity all have it.
         let last = level * self.bins / self.slack;
         let until = if self.solve(last) == level { last } else { self.sent };
-        (self.level, self.from, self.until) = (scale.amount(level), self.sent, until.max(self.sent));
+        (self.level, self.until) = (scale.amount(level), until.max(self.sent));
     }
 
     fn solve(&self, sum: f64) -> f64 {

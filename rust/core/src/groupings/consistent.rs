@@ -7,7 +7,7 @@
 use super::capacity::Capacity;
 use super::pairing::{Pairing, Signal};
 use super::probing::Prober;
-use super::{Grouping, decode, encode};
+use super::{Grouping, decode, encode, next_worker};
 use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -68,9 +68,7 @@ impl Grouping for Consistent {
     }
 
     fn candidates(&self, hash: u64) -> Vec<u32> {
-        let mut worker = [0];
-        self.clone().route(&Batch::unit(&[hash]), &mut worker);
-        worker.to_vec()
+        next_worker(self, hash)
     }
 
     fn loads(&self) -> Vec<f64> {

@@ -1,7 +1,7 @@
 //! Dalton: a bandit learns for each hot key which of its workers is the best, and tries others now and then.
 //!
-//! Zapridou, Mytilinis, Ailamaki: Dalton: Learned Partitioning for Distributed Data Streams (PVLDB 16(3), 2022). A key is
-//! hot when an interval has more of it than a worker's fair share of the interval before. The reward is high where a
+//! Zapridou, Mytilinis, Ailamaki: Dalton: Learned Partitioning for Distributed Data Streams (PVLDB 16(3), 2022). A key
+//! is hot when an interval has more of it than a worker's fair share of the interval before. The reward is high where a
 //! worker has had little of the last messages and where a key has few workers. Deviations: a source learns alone,
 //! without what the others have learnt; how many workers a key may have binds exploration only, as in the authors'
 //! program.

@@ -64,11 +64,12 @@ pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> 
     params.only(&["learning_messages", "threshold", "buckets"])?;
     let workers = params.workers()?;
     let learning_messages = params.integer("learning_messages", 1..=1 << 53)?;
-    let inverse = params.inverse_threshold(5.0 * f64::from(workers))?;
-    if 2.0 * inverse > SpaceSaving::MAX_CAPACITY as f64 {
+    let inverse = if params.is_none("threshold")? {
+        5.0 * f64::from(workers)
+    } else {
         let least = 2.0 / SpaceSaving::MAX_CAPACITY as f64;
-        return Err(Error::Value(format!("threshold must be in {least:?}..=1, got {:?}", 1.0 / inverse)));
-    }
+        1.0 / params.number("threshold", &format!("in {least:?}..=1"), |theta| (least..=1.0).contains(&theta))?
+    };
     let buckets = if params.is_none("buckets")? { 2 * workers } else { params.integer("buckets", 1..=1 << 26)? as u32 };
     Ok(Box::new(DistributionAware {
         workers,

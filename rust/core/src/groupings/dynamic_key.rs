@@ -1,10 +1,9 @@
 //! Dynamic Key Grouping: the keys that stay frequent get more workers one by one, and lose them again.
 //!
-//! DKG paper, section 4: keys grow up in three spaces (section 4.1, Algorithms 1 to 3), those in the old one may scale
-//! out and any may scale down (section 4.4, Algorithms 4 to 6); Table 1 has the most workers of a key. A key has two
-//! workers, three for as long as the load of the least loaded one is above a threshold, and so on. Deviations: loads
-//! are compared in shares that are not cut to whole per cents; the cycles run on the router's clock, before messages, not
-//! in a thread; equal counts are ordered by time and hash.
+//! DKG paper, section 4: keys grow up in three spaces (section 4.1, Algorithms 1 to 3). A key has two workers. An old
+//! key whose least loaded worker is too busy gets the next one if that is less loaded, up to the maximum of Table 1;
+//! any key gives its last one up when two of its workers are not busy (section 4.4, Algorithms 4 to 6). Deviations: the
+//! cycles run on the router's clock, before messages, not in a thread; `docs/groupings/dynamic_key.md` has the others.
 
 use std::cmp::Ordering;
 
@@ -316,12 +315,9 @@ impl Spaces {
         kept.select_nth_unstable_by(size, |&one, &other| self.order(one, other));
         kept.truncate(size);
         kept.extend([Space::Teenage, Space::Old].into_iter().flat_map(|space| self.slots(space)));
-        self.index.clear(&self.hashes);
         self.hashes = kept.iter().map(|&slot| self.hashes[slot as usize]).collect();
         self.items = kept.iter().map(|&slot| self.items[slot as usize]).collect();
-        for (slot, &hash) in self.hashes.iter().enumerate() {
-            self.index.insert(hash, slot, &self.hashes);
-        }
+        self.index = Index::new(&self.hashes);
     }
 
     /// Algorithm 3. What has changed places once never moves again, so the best of one space meet the worst of the

@@ -18,21 +18,9 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn new(params: &Params) -> Result<Self> {
-        let inverse = params.inverse_threshold(5.0 * f64::from(params.workers()?))?;
-        let capacity = if params.is_none("sketch_capacity")? {
-            let capacity = (10.0 * inverse).ceil().max(1000.0);
-            if capacity > SpaceSaving::MAX_CAPACITY as f64 {
-                let least = 10.0 / SpaceSaving::MAX_CAPACITY as f64;
-                return Err(Error::Value(format!(
-                    "threshold must be in {least:?}..=1 when sketch_capacity is None, got {:?}",
-                    1.0 / inverse
-                )));
-            }
-            capacity as u64
-        } else {
-            params.integer("sketch_capacity", 1..=SpaceSaving::MAX_CAPACITY)?
-        };
-        Ok(Self { sketch: SpaceSaving::new(capacity)?, inverse })
+        let workers = f64::from(params.workers()?);
+        let inverse = params.threshold()?.map_or(5.0 * workers, f64::recip);
+        Ok(Self { sketch: new_sketch(params, 10.0 * inverse)?, inverse })
     }
 
     /// Counts a message; the counter it touched, and whether its key is in the head now.
@@ -63,4 +51,20 @@ impl Head {
         counts.sort_unstable_by(|a, b| b.total_cmp(a));
         counts
     }
+}
+
+/// A sketch of `sketch_capacity` counters; where that is not given, of as many as the threshold needs.
+pub(super) fn new_sketch(params: &Params, needed: f64) -> Result<SpaceSaving> {
+    const MOST: u64 = SpaceSaving::MAX_CAPACITY;
+    if !params.is_none("sketch_capacity")? {
+        return SpaceSaving::new(params.integer("sketch_capacity", 1..=MOST)?);
+    }
+    let capacity = needed.ceil().max(1000.0);
+    if capacity > MOST as f64 {
+        let (least, threshold) = (10.0 / MOST as f64, params.threshold()?.unwrap_or_default());
+        return Err(Error::Value(format!(
+            "threshold must be in {least:?}..=1 when sketch_capacity is None, got {threshold:?}"
+        )));
+    }
+    SpaceSaving::new(capacity as u64)
 }

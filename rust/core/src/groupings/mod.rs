@@ -13,6 +13,7 @@ mod fish;
 mod flexd;
 mod head;
 mod key;
+mod memo;
 mod pairing;
 mod partial_key;
 mod power_of_random;
@@ -33,7 +34,7 @@ use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::members::Members;
-use crate::params::Params;
+use crate::params::{MAX_WORKERS, Params};
 
 /// One source's state under one grouping.
 pub trait Grouping: Send {
@@ -76,9 +77,9 @@ pub trait Grouping: Send {
     /// A present worker that is not the last one goes. Called only if there are [`Grouping::members`].
     fn remove_worker(&mut self, _worker: u32) {}
 
-    /// Whether its parameters leave room for one worker more.
-    fn has_room(&self) -> bool {
-        true
+    /// The most workers that its parameters have room for.
+    fn most_workers(&self) -> u64 {
+        MAX_WORKERS
     }
 }
 
@@ -116,6 +117,13 @@ pub(crate) fn find(name: &str) -> Result<&'static Entry> {
         let names: Vec<&str> = REGISTRY.iter().map(|entry| entry.name).collect();
         Error::value(format!("grouping must be one of {}, got {name:?}", names.join(", ")))
     })
+}
+
+/// Where a copy of the grouping sends a message of weight 1.
+fn next_worker(grouping: &(impl Grouping + Clone), hash: u64) -> Vec<u32> {
+    let mut worker = [0];
+    grouping.clone().route(&Batch::unit(&[hash]), &mut worker);
+    worker.to_vec()
 }
 
 fn encode(state: &impl Serialize) -> Vec<u8> {

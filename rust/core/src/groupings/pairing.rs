@@ -24,8 +24,10 @@ pub(super) struct Pairing {
     owners: Vec<u16>,
     /// By worker: its bins, the one that it acquired last on top.
     stacks: Vec<Vec<u32>>,
-    /// Busy and idle workers, in the order of their signals, nobody twice or in both.
+    /// Busy and idle workers, in the order of their signals, nobody twice or, but for `moved`, in both.
     queues: [VecDeque<u32>; 2],
+    /// Whether one who stands in a queue may still be in the other one, too.
+    moved: bool,
     /// By worker: the queue where it stands.
     standing: Vec<Option<Signal>>,
     /// By worker: the time slot of its last accepted signal.
@@ -49,6 +51,7 @@ impl Pairing {
             owners: (0..bins).map(|bin| (bin % workers) as u16).collect(), // workers are below 65,536
             stacks: (0..workers).map(|worker| (worker..bins).step_by(count).collect()).collect(),
             queues: Default::default(),
+            moved: false,
             standing: vec![None; count],
             slots: vec![None; count],
         }
@@ -60,20 +63,23 @@ impl Pairing {
         self.owners[bin as usize].into()
     }
 
-    /// Hears a worker in a time slot, once in each.
+    /// Hears a worker in a time slot, once in each. [`Pairing::pair`] follows when all have been heard.
     pub(super) fn hear(&mut self, worker: u32, signal: Signal, slot: f64) {
         let index = worker as usize;
         if self.slots[index].replace(slot) == Some(slot) || self.standing[index] == Some(signal) {
             return;
         }
-        if let Some(other) = self.standing[index].replace(signal) {
-            self.queues[other as usize].retain(|&waiting| waiting != worker);
-        }
+        self.moved |= self.standing[index].replace(signal).is_some();
         self.queues[signal as usize].push_back(worker);
     }
 
     /// Moves a bin for each busy worker that finds an idle one.
     pub(super) fn pair(&mut self) {
+        if std::mem::take(&mut self.moved) {
+            for (signal, queue) in [Signal::Busy, Signal::Idle].into_iter().zip(&mut self.queues) {
+                queue.retain(|&worker| self.standing[worker as usize] == Some(signal));
+            }
+        }
         let [busy, idle] = &mut self.queues;
         while let (Some(&from), Some(&to)) = (busy.front(), idle.front()) {
             busy.pop_front();
@@ -192,8 +198,8 @@ mod tests {
         pairing.hear(1, Busy, 0.0);
         assert_eq!(queues(&pairing), [vec![], vec![1]]);
         pairing.hear(0, Idle, 0.0);
+        pairing.pair();
         pairing.hear(1, Busy, 1.0);
-        assert_eq!(queues(&pairing), [vec![1], vec![0]]);
         pairing.pair();
         assert_eq!(queues(&pairing), [vec![], vec![0]]);
         assert_eq!(pairing.stacks, [[0], [1], [2]]);

@@ -6,7 +6,7 @@
 
 use super::capacity::Capacity;
 use super::probing::Prober;
-use super::{Grouping, decode, encode};
+use super::{Grouping, decode, encode, next_worker};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::load::Loads;
@@ -48,9 +48,7 @@ impl Grouping for PowerOfRandom {
     }
 
     fn candidates(&self, hash: u64) -> Vec<u32> {
-        let mut worker = [0];
-        self.clone().route(&Batch::unit(&[hash]), &mut worker);
-        worker.to_vec()
+        next_worker(self, hash)
     }
 
     fn loads(&self) -> Vec<f64> {

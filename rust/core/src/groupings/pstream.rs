@@ -1,10 +1,10 @@
 //! PStream: keys that coins show to be hot go to the workers in turn, the others to one worker.
 //!
-//! Chen, Zhang, Jin: PStream: A Popularity-Aware Differentiated Distributed Stream Processing System (IEEE Transactions on
-//! Computers, 2021).
-//! One message in 2^coins enters a synopsis and sets one bit of its key's bitmap, every further bit half as likely; a key
-//! with two bits is hot and stands in a counting Bloom filter. Bitmaps shift as entries go by, so that keys cool down.
-//! Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are the router's random draws.
+//! Chen, Zhang, Jin: PStream: A Popularity-Aware Differentiated Distributed Stream Processing System (IEEE Transactions
+//! on Computers, 2021). One message in 2^coins enters a synopsis and sets one bit of its key's bitmap, every further
+//! bit half as likely; a key with two bits is hot and stands in a counting Bloom filter. Bitmaps shift as entries go
+//! by, so that keys cool down. Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are
+//! the router's random draws.
 
 use hashbrown::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
     let (workers, seed) = (params.workers()?, params.seed()?);
     let coins = params.integer("coins", 0..=32)?;
     let most_coins = params.integer("most_coins", coins..=60)?;
-    let decay = params.number("decay", "in 1e-9..=1", |decay| (1e-9..=1.0).contains(&decay))?;
+    let decay = params.number("decay", "in 1e-6..=1", |decay| (1e-6..=1.0).contains(&decay))?;
     let counters = params.integer("filter_counters", 1..=1 << 28)?;
     let predictor = Predictor {
         coins: coins as u32,
@@ -73,6 +73,14 @@ impl Predictor {
         self.position += 1;
         if heads >= self.coins {
             self.enter(hash, heads.min(self.most_coins) - self.coins);
+        }
+        self.recorded.contains(hash)
+    }
+
+    /// Whether the key of the next message is hot if it is this one.
+    fn would_be_hot(&self, hash: u64) -> bool {
+        if self.draws.bits(self.position).trailing_zeros() >= self.coins {
+            return self.clone().is_hot(hash);
         }
         self.recorded.contains(hash)
     }
@@ -133,7 +141,7 @@ impl Grouping for PStream {
     }
 
     fn candidates(&self, hash: u64) -> Vec<u32> {
-        let hot = self.predictor.clone().is_hot(hash);
+        let hot = self.predictor.would_be_hot(hash);
         vec![if hot { self.turn.next() } else { first_candidate(hash, self.workers) }]
     }
 

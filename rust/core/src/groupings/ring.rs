@@ -73,7 +73,7 @@ impl Grouping for OnRing {
         self.ring.remove(worker);
     }
 
-    fn has_room(&self) -> bool {
-        self.ring.has_room()
+    fn most_workers(&self) -> u64 {
+        self.ring.most_workers()
     }
 }

@@ -6,7 +6,7 @@
 //! Space-optimal Heavy Hitters with Strong Error Bounds, TODS 2010; Agarwal et al.: Mergeable Summaries, TODS 2013).
 //!
 //! The paper leaves open which of several smallest counters a new key takes: here it is the one in the
-//! lowest slot. Counters are not kept in order: counts only grow, so a [`Minimum`] finds the smallest.
+//! lowest slot. Counters are not kept in order: between decays counts only grow, so a [`Minimum`] finds the smallest.
 
 use serde::{Deserialize, Serialize};
 
@@ -189,15 +189,17 @@ impl SpaceSaving {
         &self.counts
     }
 
-    /// Multiplies the total by a factor of at most 1, and replaces each count and error by what `lower` makes of it.
-    pub(crate) fn decay(&mut self, factor: f64, lower: impl Fn(f64) -> f64) {
+    /// Multiplies all by a factor in 0..=1, counts and errors then rounded by `round`, which keeps their order.
+    pub(crate) fn decay(&mut self, factor: f64, round: impl Fn(f64) -> f64) {
+        // Even of an infinite sum nothing is left at 0.
+        let lower = |amount: u64| if factor == 0.0 { 0.0 } else { f64::from_bits(amount) * factor };
         self.become_fractional();
-        self.total = Scale::Fractional.amount(f64::from_bits(self.total) * factor);
+        self.total = Scale::Fractional.amount(lower(self.total));
         vectorised(
             #[inline(always)]
             || {
                 for amounts in [&mut self.counts, &mut self.errors] {
-                    amounts.iter_mut().for_each(|amount| *amount = lower(f64::from_bits(*amount)).to_bits());
+                    amounts.iter_mut().for_each(|amount| *amount = round(lower(*amount)).to_bits());
                 }
             },
         );

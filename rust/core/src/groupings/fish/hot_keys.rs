@@ -66,7 +66,7 @@ impl HotKeys {
         Ok(Self {
             epoch_messages: params.integer("epoch_messages", 1..=1 << 32)?,
             decay: params.number("decay", "in 0..=1", |decay| (0.0..=1.0).contains(&decay))?,
-            inverse: if params.is_none("threshold")? { None } else { Some(params.inverse_threshold(0.0)?) },
+            inverse: params.threshold()?.map(f64::recip),
             sketch,
             state: State::default(),
         })
@@ -77,7 +77,7 @@ impl HotKeys {
         self.sketch.expect(messages, weights);
     }
 
-    /// The head is looked at anew with the next message, because the workers have changed.
+    /// The head is looked at anew with the next message, because the workers or all counts have changed.
     pub(super) fn look_again(&mut self) {
         self.state.next = 0;
     }
@@ -124,16 +124,16 @@ impl HotKeys {
         let bearable = BEARABLE.recip() < mean && mean < BEARABLE;
         // The power of two at or below the mean is what is left of it without its fraction.
         let grain = f64::from_bits(mean.to_bits() >> 52 << 52) / 16.0;
-        let (decay, grains_of_one) = (self.decay, if bearable { 1.0 / grain } else { f64::INFINITY });
+        let grains_of_one = if bearable { 1.0 / grain } else { f64::INFINITY };
         self.sketch.decay(
-            decay,
+            self.decay,
             #[inline(always)]
-            |count| {
-                let decayed = count * decay;
+            |decayed| {
                 let grains = decayed * grains_of_one;
                 if grains < BEYOND_FRACTIONS { grains.floor() * grain } else { decayed }
             },
         );
+        self.look_again();
     }
 
     /// Looks at the head: how hot the hottest key is, and how many workers the hot keys need on average.

@@ -1,9 +1,10 @@
 //! FISH: keys that are hot at present to as many workers as their frequency asks for, each message to the candidate
 //! where it is expected to wait the shortest.
 //!
-//! FISH paper (arXiv 1806.00760), sections 4 and 5. Deviations, because the formulas of the paper are lost to us: workers of a hot key
-//! halve with its frequency; the head is looked at on a schedule (`docs/routing.md`); counts are rounded at each decay;
-//! what a key was given is forgotten with its counter; a new worker joins with the shortest waiting time of the others.
+//! FISH paper (arXiv 1806.00760), sections 4 and 5. Deviations, because the formulas of the paper are lost to us:
+//! workers of a hot key halve with its frequency; the head is looked at on a schedule (`docs/routing.md`); counts are
+//! rounded at each decay; what a key was given is forgotten with its counter; a new worker joins with the shortest
+//! waiting time of the others.
 
 mod hot_keys;
 mod waiting;
@@ -69,7 +70,7 @@ impl Searches {
     #[inline(always)]
     fn forget(&mut self, slot: usize) {
         if let Some(search) = self.0.get_mut(slot) {
-            search.candidates.clear();
+            *search = Search::NEW;
         }
     }
 
@@ -155,8 +156,8 @@ impl Grouping for Fish {
         Some(self.ring.members())
     }
 
-    fn has_room(&self) -> bool {
-        self.ring.has_room()
+    fn most_workers(&self) -> u64 {
+        self.ring.most_workers()
     }
 
     fn add_worker(&mut self, worker: u32) {

@@ -113,7 +113,8 @@ impl Waiting {
         self.estimate(members);
     }
 
-    /// A worker has come. It starts with the shortest waiting time of the others and works as fast as they do on average.
+    /// A worker has come. It starts with the shortest waiting time of the others and works as fast as they do on
+    /// average.
     pub(super) fn join(&mut self, worker: u32, members: &Members) {
         let others = || members.iter().filter(|&other| other != worker);
         let mut sum = 0.0;

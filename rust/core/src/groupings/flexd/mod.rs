@@ -73,7 +73,15 @@ impl Grouping for FlexD {
         let mut after = self.clone();
         let mut worker = [0];
         after.route(&Batch::unit(&[hash]), &mut worker);
-        after.scheduler.latest_list(hash).unwrap_or_else(|| worker.to_vec())
+        match after.scheduler.list(hash) {
+            None => worker.to_vec(),
+            Some((list, true)) => list,
+            // One message does not make it hot again, a whole segment may.
+            Some((list, false)) => {
+                let others = list.into_iter().filter(|&other| other != worker[0]);
+                worker.into_iter().chain(others).collect()
+            }
+        }
     }
 
     fn loads(&self) -> Vec<f64> {

@@ -10,6 +10,7 @@ use super::joint_loads::{JointLoads, SavedJointLoads};
 use super::tables::{SavedTables, Tables};
 use super::{RoutingTable, Segment};
 use crate::error::{Error, Result};
+use crate::groupings::head::new_sketch;
 use crate::hash::first_candidate;
 use crate::params::Params;
 use crate::sketch::SpaceSaving;
@@ -91,11 +92,7 @@ pub(super) struct SavedScheduler {
 impl Scheduler {
     pub(super) fn new(params: &Params, segment_messages: u64) -> Result<Self> {
         let workers = params.workers()?;
-        let threshold = if params.is_none("threshold")? {
-            1.0 / (5.0 * f64::from(workers))
-        } else {
-            params.number("threshold", "above 0 and at most 1", |theta| theta > 0.0 && theta <= 1.0)?
-        };
+        let threshold = params.threshold()?.unwrap_or(1.0 / (5.0 * f64::from(workers)));
         let growth = params.number("growth", "above 1 and at most 1e6", |delta| delta > 1.0 && delta <= 1e6)?;
         let most_keys = params.integer("table_keys", 1..=1 << 28)? as usize;
         Ok(Self {
@@ -106,7 +103,7 @@ impl Scheduler {
             segments: 0,
             tables: Tables::new(workers, threshold, growth, most_keys),
             loads: JointLoads::new(workers),
-            sketch: SpaceSaving::new(capacity(params, threshold)?)?,
+            sketch: new_sketch(params, 10.0 / threshold)?,
             slots: Vec::new(),
             routes: Vec::new(),
             absent_frequency: 0.0,
@@ -134,9 +131,10 @@ impl Scheduler {
         self.loads.own()
     }
 
-    /// The workers of a key, if it was hot in the latest segment.
-    pub(super) fn latest_list(&self, hash: u64) -> Option<Vec<u32>> {
-        self.tables.list(hash, self.segments.checked_sub(1)?)
+    /// The workers of a key that was hot once, and whether it was in the latest segment.
+    pub(super) fn list(&self, hash: u64) -> Option<(Vec<u32>, bool)> {
+        let (list, last_hot) = self.tables.list(hash)?;
+        Some((list, last_hot + 1 == self.segments))
     }
 
     pub(super) fn save(&self) -> SavedScheduler {
@@ -192,7 +190,7 @@ impl Scheduler {
             let count = self.sketch.count(slot);
             least = least.min(count);
             let frequency = frequency(count);
-            // Not the same as `frequency >= threshold`: infinite sums have no frequency.
+            // Not the same as `frequency >= threshold`: a key of infinite count has no frequency, and is hot.
             let cold = frequency < threshold;
             self.routes.push(if cold { COLD } else { self.tables.heat(hash, frequency, self.segments) });
         }
@@ -230,22 +228,6 @@ impl Scheduler {
             },
         );
     }
-}
-
-/// The counters of the sketch.
-fn capacity(params: &Params, threshold: f64) -> Result<u64> {
-    const MOST: u64 = SpaceSaving::MAX_CAPACITY;
-    if !params.is_none("sketch_capacity")? {
-        return params.integer("sketch_capacity", 1..=MOST);
-    }
-    let capacity = (10.0 / threshold).ceil().max(1000.0);
-    if capacity > MOST as f64 {
-        let least = 10.0 / MOST as f64;
-        return Err(Error::Value(format!(
-            "threshold must be in {least:?}..=1 when sketch_capacity is None, got {threshold:?}"
-        )));
-    }
-    Ok(capacity as u64)
 }
 
 #[cfg(test)]
@@ -288,7 +270,7 @@ mod tests {
         // The thresholds of 1/4, 3/8, 9/16 and 27/32 are all below 1.
         assert_eq!(table, [0, 1, 2, 3, 0, 1, 2, 3]);
         assert_eq!(scheduler.loads(), [2.0; 4]);
-        assert_eq!(scheduler.latest_list(HOT), Some(vec![0, 1, 2, 3]));
+        assert_eq!(scheduler.list(HOT), Some((vec![0, 1, 2, 3], true)));
     }
 
     #[test]
@@ -297,18 +279,18 @@ mod tests {
         assert_eq!(run(&mut scheduler, &RARE, 0.0), [0; 7]);
         let table = run(&mut scheduler, &[HOT, 10, 11, 12, 13, 14, 15, HOT], 0.0);
         assert_eq!(table, [1, 0, 0, 0, 0, 0, 0, 2], "the least loaded ones; the others by hash");
-        assert_eq!(scheduler.latest_list(HOT), Some(vec![1, 2]));
+        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], true)));
         run(&mut scheduler, &RARE, 0.0);
-        assert_eq!(scheduler.latest_list(HOT), None);
+        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], false)));
     }
 
     #[test]
     fn frequency_in_a_short_segment_is_relative_to_a_whole_one() {
         let mut scheduler = scheduler(100);
         assert_eq!(run(&mut scheduler, &[HOT], 0.0), [0]);
-        assert_eq!(scheduler.latest_list(HOT), None, "1 of 8");
+        assert_eq!(scheduler.list(HOT), None, "1 of 8");
         assert_eq!(run(&mut scheduler, &[HOT, HOT], 0.0), [1, 2]);
-        assert_eq!(scheduler.latest_list(HOT), Some(vec![1, 2]), "2 of 8");
+        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], true)), "2 of 8");
     }
 
     #[test]
@@ -322,9 +304,9 @@ mod tests {
         let mut scheduler = Scheduler::new(&params, 8).unwrap();
         // The one counter stands at 3 of 3 in the end: all three keys count as 3 of 8.
         assert_eq!(run(&mut scheduler, &[1, 2, 3], 0.0), [0, 1, 2]);
-        assert_eq!(scheduler.latest_list(1), Some(vec![0]));
+        assert_eq!(scheduler.list(1), Some((vec![0], true)));
         assert_eq!(run(&mut scheduler, &[1, 1, 2], 0.0), [3, 1, 0]);
-        assert_eq!(scheduler.latest_list(1), Some(vec![0, 3, 1]));
+        assert_eq!(scheduler.list(1), Some((vec![0, 3, 1], true)));
     }
 
     #[test]
@@ -346,10 +328,10 @@ mod tests {
         run(&mut scheduler, &[1, 1], 0.0);
         assert_eq!(scheduler.clean, Some(10.0));
         run(&mut scheduler, &[2, 2], 9.9);
-        assert_eq!(scheduler.tables.list(1, 0), Some(vec![0, 1]), "two keys are twice one, but only when looked at");
+        assert_eq!(scheduler.tables.list(1), Some((vec![0, 1], 0)), "two keys are twice one, but only when looked at");
         run(&mut scheduler, &RARE, 9.9);
-        assert_eq!((scheduler.tables.list(1, 0), scheduler.clean), (None, Some(19.9)), "key 2 was hot later");
-        assert_eq!(scheduler.tables.list(2, 1), Some(vec![2, 3]));
+        assert_eq!((scheduler.tables.list(1), scheduler.clean), (None, Some(19.9)), "key 2 was hot later");
+        assert_eq!(scheduler.tables.list(2), Some((vec![2, 3], 1)));
         let mut scheduler = self::scheduler(1);
         run(&mut scheduler, &[1, 1], 10.0);
         assert_eq!(scheduler.clean, Some(20.0), "it was time");

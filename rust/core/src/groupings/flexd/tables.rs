@@ -66,17 +66,14 @@ impl Tables {
         }
     }
 
-    /// The workers of a key, if it was last hot in the segment.
-    pub(super) fn list(&self, hash: u64, segment: u64) -> Option<Vec<u32>> {
+    /// The workers of a key, and the segment in which it was last hot.
+    pub(super) fn list(&self, hash: u64) -> Option<(Vec<u32>, u64)> {
         let entry = &self.entries[*self.numbers.get(&hash)? as usize];
-        if entry.last_hot != segment {
-            return None;
-        }
         let mut list: Vec<u32> = entry.list.iter().map(|&worker| worker.into()).collect();
         if list.len() == self.workers as usize {
             list.sort_unstable();
         }
-        Some(list)
+        Some((list, entry.last_hot))
     }
 
     /// Whether they hold so many keys that they should be cleaned.
@@ -193,8 +190,8 @@ mod tests {
         // Loads are 3, 1, 1 and 5 after the first one.
         assert_eq!(chosen[..4], [1, 2, 0, 3]);
         assert_eq!(chosen[4..], [1, 1], "although worker 2 is as loaded the second time: 4, 2, 2, 6");
-        assert_eq!(tables.list(77, 0), Some(vec![0, 1, 2, 3]));
-        assert_eq!((tables.list(77, 1), tables.list(78, 0)), (None, None));
+        assert_eq!(tables.list(77), Some((vec![0, 1, 2, 3], 0)));
+        assert_eq!(tables.list(78), None);
     }
 
     #[test]
