@@ -58,7 +58,7 @@ PARAMETERS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "threshold": THRESHOLDS,
         "growth": st.sampled_from([1.0001, 1.1, 1.5, 1e6]),
         "sketch_capacity": CAPACITIES,
-        "table_keys": st.one_of(st.integers(1, 4), st.just(50_000)),
+        "table_keys": st.one_of(st.integers(1, 8), st.just(50_000)),
         "clean_interval_s": INTERVALS,
         "messages_per_s": MESSAGES_PER_S,
     },
@@ -69,7 +69,7 @@ PARAMETERS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "pstream": {
         "coins": st.integers(0, 3),
         "most_coins": st.sampled_from([3, 4, 8, 16, 60]),
-        "decay": st.sampled_from([0.01, 0.1, 0.3, 1.0]),
+        "decay": st.sampled_from([0.01, 0.1, 0.3, 0.6, 1.0]),
         "filter_counters": st.one_of(st.integers(1, 20), st.just(16_384)),
     },
     "ring": {"virtual_nodes": VIRTUAL_NODES},

@@ -16,6 +16,8 @@ import keysplit as ks
 from keysplit.streams import zipf
 from parameters import parameters
 from reference import MODELS
+from reference.circle import circle
+from reference.hashing import MASK, domain, hash_key
 
 SOURCES = st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1))
 QUARTERS = st.integers(0, 40).map(lambda quarters: quarters / 4)
@@ -79,7 +81,11 @@ def streams(draw: st.DrawFn) -> list[Any]:
     exponent = draw(st.sampled_from([0.0, 0.7, 1.0, 1.4, 2.0, 3.0]))
     shares = [1 / rank**exponent for rank in range(1, len(universe) + 1)]
     rng = random.Random(draw(st.integers(0, 2**32)))
-    return rng.choices(universe, shares, k=draw(st.integers(0, 400)))
+    keys = rng.choices(universe, shares, k=draw(st.integers(0, 400)))
+    if draw(st.booleans()):
+        # What was frequent becomes rare.
+        keys += rng.choices(universe[::-1], shares, k=draw(st.integers(0, 200)))
+    return keys
 
 
 @st.composite
@@ -272,6 +278,54 @@ LONG = {
     "little learning": {"workers": 20, "seed": 14, "learning_messages": 500},
     "few coins": {"workers": 20, "seed": 15, "coins": 1, "filter_counters": 512},
     "short intervals": {"workers": 20, "seed": 16, "interval_messages": 300},
+    # Sums of whole weights at which the capacity is rounded.
+    "capacity of rounded sums": {"workers": 10, "seed": 18, "epsilon": 0.1},
+    "often cleaned": {
+        "workers": 20,
+        "seed": 19,
+        "segment_messages": 250,
+        "table_keys": 20,
+        "clean_interval_s": 0.5,
+    },
+    "cleaned between segments": {
+        "workers": 20,
+        "seed": 20,
+        "segment_messages": 250,
+        "table_keys": 20,
+        "clean_interval_s": 0.6,
+    },
+    # A limit of 30 per cent of all, which loads meet exactly.
+    "whole limit": {
+        "workers": 4,
+        "seed": 21,
+        "warm_up_s": 0.1,
+        "teenage_interval_s": 0.05,
+        "old_interval_s": 0.1,
+        "check_interval_s": 0.01,
+    },
+    "seldom checked": {
+        "workers": 20,
+        "seed": 22,
+        "warm_up_s": 0.5,
+        "teenage_interval_s": 0.3,
+        "old_interval_s": 0.7,
+        "check_interval_s": 0.25,
+    },
+    "learning in a drift": {
+        "workers": 3,
+        "seed": 23,
+        "learning_messages": 20_000,
+        "threshold": 0.15,
+        "buckets": 5000,
+    },
+    "shortest epochs": {"workers": 20, "seed": 29, "epoch_messages": 3, "decay": 0.9},
+    "many hot keys": {
+        "workers": 300,
+        "seed": 24,
+        "interval_messages": 300,
+        "exploration": 0.5,
+        "max_split": 30,
+    },
 }
 
 
@@ -314,29 +368,49 @@ def test_longest_distance_of_solves(drift: int) -> None:
     np.testing.assert_array_equal(router.route(keys), expected)
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_long_weighted_stream(name: str) -> None:
-    """Weighted and unweighted calls mixed, integer and fractional weights, over a long stream."""
-    keys = zipf(1.2, 500, 12_000, seed=5)
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [(name, {"workers": 24, "seed": 9}) for name in sorted(MODELS)]
+    + [
+        ("dalton", {"workers": 24, "interval_messages": 20, "exploration": 0.5, "learning_rate": 1.0}),
+        ("fish", LONG["short epochs"]),
+        ("flexd", LONG["short segments"]),
+    ],
+)
+def test_long_weighted_stream(name: str, params: dict[str, Any]) -> None:
+    """Weighted and unweighted calls mixed, weights of all sizes, over a long stream."""
+    keys = zipf(1.2, 500, 15_000, seed=5)
     rng = np.random.default_rng(6)
-    params = {"workers": 24, "seed": 9}
     model = MODELS[name](**params)
     router = ks.grouping(name, **params).router()
     for begin in range(0, len(keys), 3000):
         part = keys[begin : begin + 3000]
-        weights = [None, rng.integers(0, 5, 3000).astype(float), rng.random(3000)][begin // 3000 % 3]
+        weights = [
+            None,
+            rng.integers(0, 5, 3000).astype(float),
+            rng.random(3000),
+            rng.choice([1.0, 3.0, 2.0**55], 3000, p=[0.5, 0.48, 0.02]),
+        ][begin // 3000 % 4]
         expected = model.route_batch(part.tolist(), None if weights is None else weights.tolist())
         np.testing.assert_array_equal(router.route(part, weights=weights), expected)
         np.testing.assert_array_equal(router.loads, model.loads)
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_long_stream_in_time(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [(name, {}) for name in sorted(MODELS)]
+    + [
+        ("consistent", {"virtual_workers": 2, "slot_s": 3.0}),
+        # The warm-up ends at the time of a batch.
+        ("dynamic_key", {"warm_up_s": 20.0, "teenage_interval_s": 3.0, "old_interval_s": 7.0}),
+    ],
+)
+def test_long_stream_in_time(name: str, setting: dict[str, Any]) -> None:
     """Two minutes of batches, with a time and without, and feedback: every interval ends more than once."""
     keys = zipf(1.4, 500, 12_000, seed=5)
     keys[6000:] = 499 - keys[6000:]
     rng = np.random.default_rng(6)
-    params = {"workers": 24, "seed": 17}
+    params = {"workers": 24, "seed": 17, **setting}
     model = MODELS[name](**params)
     router = ks.grouping(name, **params).router()
     for turn, part in enumerate(np.split(keys, 60)):
@@ -394,6 +468,53 @@ def test_when_nobody_is_free(name: str, workers: int) -> None:
     for weights in ([1.0] * 120, [0.0] * 7, [1.0] * 120, [0.0, 0.5, 0.0]):
         keys = list(range(len(weights)))
         assert router.route(keys, weights=weights).tolist() == model.route_batch(keys, weights)
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(MODELS) if has(name, {"virtual_nodes": 1})])
+def test_keys_at_the_points_of_the_ring(name: str) -> None:
+    """A key whose hash is that of a point belongs to it, one further on to the next."""
+    for workers, virtual_nodes in [(1, 1), (7, 3), (20, 100)]:
+        params = {"workers": workers, "virtual_nodes": virtual_nodes, "seed": 25}
+        points, _ = circle(25, tuple(range(workers)), virtual_nodes)
+        hashes = [int(p) + step & MASK for p in points[:200] for step in (-1, 0, 1)] + [0, MASK]
+        keys = [whole_key(h, seed=25) for h in hashes]
+        assert [hash_key(key, 25) for key in keys] == hashes
+        model = MODELS[name](**params)
+        assert ks.grouping(name, **params).router().route(keys).tolist() == model.route_batch(keys)
+
+
+def whole_key(h: int, seed: int) -> int:
+    """The whole number of 64 bits with a sign that has this hash: `mix` undone."""
+    h ^= h >> 31 ^ h >> 62
+    h = h * pow(0x94D049BB133111EB, -1, 2**64) & MASK
+    h ^= h >> 27 ^ h >> 54
+    h = h * pow(0xBF58476D1CE4E5B9, -1, 2**64) & MASK
+    h ^= h >> 30 ^ h >> 60
+    h ^= domain(seed, 1)
+    return h - 2**64 if h >= 2**63 else h
+
+
+def test_dalton_with_more_keys_than_it_counts_exactly() -> None:
+    """Dalton's counts of an interval with more than 10,000 keys: others share counters with them."""
+    params = {"workers": 1000, "interval_messages": 30_000, "exploration": 0.5, "seed": 26}
+    rng = np.random.default_rng(27)
+    hot = np.concatenate([np.arange(9_970, 10_030), np.arange(20_000, 20_060)])
+    model = MODELS["dalton"](**params)
+    router = ks.grouping("dalton", **params).router()
+    for _ in range(2):
+        keys = np.concatenate([np.arange(25_000), rng.choice(hot, 5000)])
+        assert router.route(keys).tolist() == model.route_batch(keys.tolist())
+        router = ks.grouping("dalton", **params).router(snapshot=router.snapshot())
+
+
+def test_fish_with_a_key_at_its_threshold() -> None:
+    """A quarter of all is not above a quarter: when the head is looked at, one key is hot, not two."""
+    params = {"workers": 20, "threshold": 0.25, "seed": 34}
+    model = MODELS["fish"](**params)
+    router = ks.grouping("fish", **params).router()
+    keys = [0] * 15 + [1] * 6
+    assert router.route(keys).tolist() == model.route_batch(keys)
+    assert router.candidates(1).tolist() == model.candidates(1)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
