@@ -52,7 +52,6 @@ bench: $(BUILT) ## benchmarks: criterion in Rust, through Python, and their rati
 	cargo bench --package keysplit-core
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
-	$(RUN) python benches/ratios.py
 
 docs: $(BUILT) $(VENV)/.docs ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict

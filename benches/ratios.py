@@ -42,7 +42,7 @@ SPARED = 3
 """How many times its target a grouping may cost before it counts as too slow."""
 WIDER = 1.3
 """How many times as much power of random choices may cost on 10,000 workers as on 1,000."""
-CALL_NS = 2
+CALL_NS = 1
 """What the call from Python may add to key grouping of 1e6 int64 keys, in nanoseconds a key."""
 
 
