@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// The workers and weights of the last messages, and their sums.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Window {
     size: usize,
     /// A ring once it is full: the oldest message stands at `next`.
@@ -17,17 +17,6 @@ pub(crate) struct Window {
     loads: Vec<f64>,
     all: f64,
     /// Messages since the sums were added up from nothing.
-    since: usize,
-}
-
-/// What [`Window::restore`] needs.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SavedWindow {
-    workers: Vec<u32>,
-    weights: Vec<f64>,
-    next: usize,
-    loads: Vec<f64>,
-    all: f64,
     since: usize,
 }
 
@@ -76,34 +65,25 @@ impl Window {
         }
     }
 
-    pub(crate) fn save(&self) -> SavedWindow {
-        SavedWindow {
-            workers: self.workers.clone(),
-            weights: self.weights.clone(),
-            next: self.next,
-            loads: self.loads.clone(),
-            all: self.all,
-            since: self.since,
-        }
-    }
-
-    pub(crate) fn restore(&mut self, saved: SavedWindow) -> Result<()> {
-        let SavedWindow { workers, weights, next, loads, all, since } = saved;
+    /// Continues with a window of the same size and as many workers that was read from a snapshot.
+    pub(crate) fn restore(&mut self, saved: Self) -> Result<()> {
+        let Self { size, workers, weights, next, loads, all, since } = &saved;
         let messages = workers.len();
         let sums = |values: &[f64]| values.iter().all(|&value| value >= 0.0);
-        if weights.len() != messages
-            || messages > self.size
-            || next >= self.size
-            || since >= self.period()
-            || since % self.size != next
-            || (messages < self.size && next != messages)
+        if *size != self.size
+            || weights.len() != messages
+            || messages > *size
+            || next >= size
+            || *since >= self.period()
+            || since % size != *next
+            || (messages < *size && *next != messages)
             || loads.len() != self.loads.len()
             || workers.iter().any(|&worker| worker as usize >= loads.len())
-            || !(sums(&weights) && sums(&loads) && sums(&[all]))
+            || !(sums(weights) && sums(loads) && sums(&[*all]))
         {
             return Err(Error::value("snapshot is damaged: its window does not fit its parameters"));
         }
-        *self = Self { size: self.size, workers, weights, next, loads, all, since };
+        *self = saved;
         Ok(())
     }
 }
@@ -130,10 +110,10 @@ mod tests {
         assert_eq!(sums, [(1.0, 1.0), (2.0, 3.0), (5.0, 7.0), (10.0, 14.0), (24.0, 28.0)]);
 
         let mut again = Window::new(3, 2);
-        again.restore(window.save()).unwrap();
+        again.restore(window.clone()).unwrap();
         assert_eq!(again.push(0, 0.5), window.push(0, 0.5));
-        assert!(Window::new(2, 2).restore(window.save()).is_err());
-        assert!(Window::new(3, 1).restore(window.save()).is_err());
+        assert!(Window::new(2, 2).restore(window.clone()).is_err());
+        assert!(Window::new(3, 1).restore(window.clone()).is_err());
     }
 
     #[test]
@@ -156,7 +136,7 @@ mod tests {
         let sums = [1e20, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|weight| wide.push(1, weight));
         assert_eq!(sums[3..], [(0.0, 0.0), (7.0, 7.0), (28.0, 28.0), (56.0, 56.0)]);
         let mut again = Window::new(3, 5);
-        again.restore(wide.save()).unwrap();
+        again.restore(wide.clone()).unwrap();
         assert_eq!(again.push(1, 1.0), wide.push(1, 1.0));
     }
 }

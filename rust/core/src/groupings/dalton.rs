@@ -15,7 +15,7 @@ use crate::hash::{Draws, first_candidate, high, low, onto};
 use crate::load::Loads;
 use crate::params::Params;
 use crate::sketch::{Index, IntervalCounts, SavedCounts};
-use crate::window::{SavedWindow, Window};
+use crate::window::Window;
 
 /// The value of a worker that has not been tried.
 const UNTRIED: f64 = -2.0;
@@ -270,11 +270,11 @@ impl Grouping for Dalton {
 
     fn save(&self) -> Vec<u8> {
         let Bandit { state, counts, hashes, keys, .. } = &self.bandit;
-        encode(&(state, counts.save(), hashes, keys, self.window.save(), self.loads.save()))
+        encode(&(state, counts.save(), hashes, keys, &self.window, self.loads.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (state, counts, hashes, keys, window, loads): (_, _, _, _, SavedWindow, _) = decode(state)?;
+        let (state, counts, hashes, keys, window, loads): (_, _, _, _, Window, _) = decode(state)?;
         self.bandit.restore(state, counts, hashes, keys)?;
         self.window.restore(window)?;
         self.loads.restore(loads)
