@@ -4,9 +4,8 @@
 //! about c_w times its first number of virtual workers, here *bins*. Only later messages are affected: no message or
 //! state moves. Deviations: bins are probed 64 times a bin at most (see `power_of_random`); the clock is the caller's.
 
-use super::capacity::Capacity;
+use super::bins::Bins;
 use super::pairing::{Pairing, Signal};
-use super::probing::Prober;
 use super::{Grouping, decode, encode, next_worker};
 use crate::batch::Batch;
 use crate::clock::Clock;
@@ -22,10 +21,7 @@ const MOST_BINS: u64 = 1 << 26;
 struct Consistent {
     slot_s: f64,
     clock: Clock,
-    capacity: Capacity,
-    prober: Prober,
-    /// What was sent to each bin.
-    bins: Loads,
+    bins: Bins,
     pairing: Pairing,
     loads: Loads,
 }
@@ -35,13 +31,10 @@ pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> 
     params.seed()?;
     let workers = params.workers()?;
     let each = params.integer("virtual_workers", 1..=MOST_BINS / u64::from(workers))? as u32;
-    let bins = workers * each;
     Ok(Box::new(Consistent {
-        capacity: Capacity::new(params, bins)?,
         slot_s: params.seconds("slot_s")?,
         clock: Clock::new(params)?,
-        prober: Prober::new(bins),
-        bins: Loads::new(bins),
+        bins: Bins::new(params, workers * each)?,
         pairing: Pairing::new(workers, each),
         loads: Loads::new(workers),
     }))
@@ -50,18 +43,14 @@ pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> 
 impl Grouping for Consistent {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let pace = self.clock.expect(batch.now);
-        let scale = self.bins.expect(batch.hashes.len(), batch.weights);
-        self.capacity.expect(scale);
+        let scale = self.bins.expect(batch);
         batch.each(
             scale,
             workers,
             #[inline(always)]
             |scale, hash, weight| {
                 self.clock.message(pace);
-                let capacity = self.capacity.next(scale, weight);
-                let bin = self.prober.find(hash, capacity, &mut self.bins);
-                self.bins.add(scale, bin, weight);
-                self.pairing.owner(bin)
+                self.pairing.owner(self.bins.throw(scale, hash, weight))
             },
         );
         batch.sent(&mut self.loads, workers);
@@ -76,15 +65,12 @@ impl Grouping for Consistent {
     }
 
     fn save(&self) -> Vec<u8> {
-        let bins = (self.capacity.save(), self.bins.save());
-        encode(&(self.clock.save(), bins, self.pairing.save(), self.loads.save()))
+        encode(&(self.clock.save(), self.bins.save(), self.pairing.save(), self.loads.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (clock, (sent, bins), pairing, loads) = decode(state)?;
+        let (clock, bins, pairing, loads) = decode(state)?;
         self.clock.restore(clock)?;
-        self.capacity.restore(sent)?;
-        self.prober.forget();
         self.bins.restore(bins)?;
         self.pairing.restore(pairing)?;
         self.loads.restore(loads)

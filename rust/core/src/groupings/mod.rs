@@ -1,5 +1,6 @@
 //! The groupings: a file each, one trait, one registry.
 
+mod bins;
 mod bounded_ring;
 mod capacity;
 mod choices;

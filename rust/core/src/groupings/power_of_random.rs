@@ -4,46 +4,30 @@
 //! rounded up; only frequent keys try many. Deviation: after 64 tries a worker the least loaded of all takes the
 //! message, where the paper tries for ever.
 
-use super::capacity::Capacity;
-use super::probing::Prober;
+use super::bins::Bins;
 use super::{Grouping, decode, encode, next_worker};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::Loads;
 use crate::params::Params;
 
+/// The workers are the bins.
 #[derive(Clone)]
-struct PowerOfRandom {
-    capacity: Capacity,
-    prober: Prober,
-    loads: Loads,
-}
+struct PowerOfRandom(Bins);
 
 pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
     params.only(&["epsilon"])?;
     params.seed()?;
-    let workers = params.workers()?;
-    Ok(Box::new(PowerOfRandom {
-        capacity: Capacity::new(params, workers)?,
-        prober: Prober::new(workers),
-        loads: Loads::new(workers),
-    }))
+    Ok(Box::new(PowerOfRandom(Bins::new(params, params.workers()?)?)))
 }
 
 impl Grouping for PowerOfRandom {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
-        self.capacity.expect(scale);
+        let scale = self.0.expect(batch);
         batch.each(
             scale,
             workers,
             #[inline(always)]
-            |scale, hash, weight| {
-                let capacity = self.capacity.next(scale, weight);
-                let worker = self.prober.find(hash, capacity, &mut self.loads);
-                self.loads.add(scale, worker, weight);
-                worker
-            },
+            |scale, hash, weight| self.0.throw(scale, hash, weight),
         );
     }
 
@@ -52,17 +36,14 @@ impl Grouping for PowerOfRandom {
     }
 
     fn loads(&self) -> Vec<f64> {
-        self.loads.numbers()
+        self.0.numbers()
     }
 
     fn save(&self) -> Vec<u8> {
-        encode(&(self.capacity.save(), self.loads.save()))
+        encode(&self.0.save())
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (sent, loads) = decode(state)?;
-        self.capacity.restore(sent)?;
-        self.prober.forget();
-        self.loads.restore(loads)
+        self.0.restore(decode(state)?)
     }
 }

@@ -1,0 +1,60 @@
+//! Equal bins of bounded capacity that are filled by the power of random choices.
+//!
+//! CG paper (arXiv 1705.09073), section 5.1: workers themselves, or virtual workers.
+
+use super::capacity::Capacity;
+use super::probing::Prober;
+use crate::amount::Scale;
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::load::{Loads, SavedLoads};
+use crate::params::Params;
+
+#[derive(Clone)]
+pub(super) struct Bins {
+    capacity: Capacity,
+    prober: Prober,
+    loads: Loads,
+}
+
+/// What [`Bins::restore`] needs: the sum of all messages, and of each bin.
+pub(super) type SavedBins = (f64, SavedLoads);
+
+impl Bins {
+    /// Empty bins of the capacity that `epsilon` says.
+    pub(super) fn new(params: &Params, bins: u32) -> Result<Self> {
+        Ok(Self { capacity: Capacity::new(params, bins)?, prober: Prober::new(bins), loads: Loads::new(bins) })
+    }
+
+    /// Prepares for a batch, whose weights are amounts of the scale that it returns.
+    pub(super) fn expect(&mut self, batch: &Batch) -> Scale {
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        self.capacity.expect(scale);
+        scale
+    }
+
+    /// Puts a message into a bin, and returns which.
+    #[inline(always)]
+    pub(super) fn throw(&mut self, scale: Scale, hash: u64, weight: u64) -> u32 {
+        let capacity = self.capacity.next(scale, weight);
+        let bin = self.prober.find(hash, capacity, &mut self.loads);
+        self.loads.add(scale, bin, weight);
+        bin
+    }
+
+    /// What is in each bin.
+    pub(super) fn numbers(&self) -> Vec<f64> {
+        self.loads.numbers()
+    }
+
+    pub(super) fn save(&self) -> SavedBins {
+        (self.capacity.save(), self.loads.save())
+    }
+
+    /// Continues from what [`Bins::save`] gave.
+    pub(super) fn restore(&mut self, (sent, loads): SavedBins) -> Result<()> {
+        self.capacity.restore(sent)?;
+        self.prober.forget();
+        self.loads.restore(loads)
+    }
+}
