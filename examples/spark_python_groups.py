@@ -1,7 +1,7 @@
-"""Python code over whole groups of a skewed table: a part a worker and key, then one merge a key.
+"""Python code over whole groups of a skewed table: in parts on the workers, then merged for each key.
 
 Spark gives `applyInPandas` all rows of a key at once, in one task. Where the work can be done in parts,
-spread the rows with kss.repartition, work on each (worker, key), and merge the small results by key.
+kss.apply spreads a hot key's rows, works on each part, and merges the small results.
 
 Run it with `python examples/spark_python_groups.py`. It needs `pip install 'keysplit[spark]'` and Java 17.
 """
@@ -32,15 +32,21 @@ def visitors(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def merge(parts: pd.DataFrame) -> pd.DataFrame:
-    """Merge the visitors of one page from all its workers."""
+    """Count the visitors of one page from all its workers."""
     return pd.DataFrame({"page": parts["page"].iloc[:1], "visitors": [len(set().union(*parts["visitors"]))]})
 
 
 def main(spark: SparkSession) -> None:
     df = visits(spark)
-    placed = kss.repartition(df, "page", workers=WORKERS, grouping="d_choices", mode="online")
-    parts = placed.groupBy("worker", "page").applyInPandas(visitors, "page string, visitors array<long>")
-    merged = parts.groupBy("page").applyInPandas(merge, "page string, visitors long")
+    merged = kss.apply(
+        df,
+        "page",
+        visitors,
+        merge,
+        "page string, visitors long",
+        partial_schema="page string, visitors array<long>",
+        workers=WORKERS,
+    )
     merged.orderBy(F.desc("visitors"), "page").show(5)
     plain = df.groupBy("page").agg(F.countDistinct("visitor"))
     print("equal to count(distinct visitor):", sorted(merged.collect()) == sorted(plain.collect()))

@@ -442,7 +442,9 @@ def test_results_own_their_memory() -> None:
     assert router.loads.sum() == 6
 
 
-@pytest.mark.parametrize("member", [_core.hash_keys, _core.solve_choices, _core.Router, _core.SpaceSaving])
+@pytest.mark.parametrize(
+    "member", [_core.hash_keys, _core.solve_choices, _core.PlanTable, _core.Router, _core.SpaceSaving]
+)
 def test_examples_of_the_extension(member: Any) -> None:
     tests = doctest.DocTestFinder(exclude_empty=True).find(member, member.__name__, globs={})
     assert tests

@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -14,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import keysplit as ks
+from keysplit import planning
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
@@ -41,6 +43,11 @@ def groupings() -> ModuleType:
 @pytest.fixture(scope="module")
 def memory() -> ModuleType:
     return load("memory")
+
+
+@pytest.fixture(scope="module")
+def plans() -> ModuleType:
+    return load("plans")
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +146,7 @@ def test_balance_prints(balance: ModuleType, capsys: pytest.CaptureFixture[str])
     [
         ("balance", ["--slow"], "--slow"),
         ("groupings", ["--seed", "1"], "--seed"),
+        ("plans", ["--seed", "1"], "--seed"),
         ("memory", ["--groupings", "key,best"], "must be among shuffle, key, "),
         ("memory", ["--messages", "1000"], "must be a power of ten, at least 10000, got 1000"),
         ("memory", ["--messages", "20000"], "must be a power of ten, at least 10000, got 20000"),
@@ -368,3 +376,73 @@ def test_memory_prints(memory: ModuleType, capfd: pytest.CaptureFixture[str]) ->
         router.route(chunk)
     assert int(rows[1][1].replace(",", "")) == len(router.snapshot())
     assert keys.startswith("Different keys: ")
+
+
+def test_plans_summarise_and_share_out_as_a_loop_would(plans: ModuleType) -> None:
+    keys = np.unique(ks.streams.zipf(1.4, 200, 5000), return_inverse=True)[1]
+    of, params = plans.hashed(keys, 3), planning.CutToFit(workers=7)
+    assert len(set(of.hashes.tolist())) == keys.max() + 1
+    assert len(set(of.rows.tolist())) == len(keys)
+    seen = plans.summary(of, 1000, 12)
+    counts = np.bincount(keys).tolist()
+    expected = sorted((-count, int(of.hashes[key]), 0.0) for key, count in enumerate(counts))
+    assert list(zip(-seen.counts, seen.hashes, seen.errors, strict=True)) == expected
+    assert (seen.total, seen.buckets.sum()) == (5000, 5000)
+    for key, count in enumerate(counts):
+        assert seen.buckets[int(of.hashes[key]) % 2**64 >> 52] >= count
+
+    placement = planning.place(seen, params)
+    head = seen.hashes[placement.head].tolist()
+    chosen = []
+    for key, row in zip(keys.tolist(), of.rows.tolist(), strict=True):
+        hash_of_key = int(of.hashes[key])
+        if hash_of_key not in head:
+            chosen.append(placement.tail[hash_of_key % 2**64 >> 52])
+            continue
+        entry = head.index(hash_of_key)
+        cuts, first, second = planning.alias_cells(placement.workers[entry], placement.shares[entry])
+        cell = (row >> 32) * len(cuts) >> 32
+        chosen.append(first[cell] if row % 2**32 < cuts[cell] else second[cell])
+    shared_out = plans.share_out(of, np.array(head), placement, 12)
+    assert shared_out.tolist() == [int(worker) for worker in chosen]
+    assert max(map(len, placement.workers)) > 1
+
+    pairs = len(set(zip(keys.tolist(), shared_out.tolist(), strict=True)))
+    measured = plans.planned(of, params)
+    assert (measured.replication, measured.copies) == (pairs / len(counts), pairs - len(counts))
+    loads = np.bincount(shared_out, minlength=7)
+    assert measured.imbalance == pytest.approx((loads.max() - 5000 / 7) / 5000)
+    assert abs(measured.imbalance - measured.expected) < 4 * measured.chance
+
+
+def test_plans_judge(plans: ModuleType) -> None:
+    """Every seed counts; what equals the limit is not below it."""
+    equal = plans.Figures(1e-3, 2.0, 10)
+    better, theirs = equal._replace(imbalance=9e-4, replication=1.9), equal
+    balance, copies = plans.claims("a stream", 7, [better, equal, better], theirs)
+    assert [balance.holds, copies.holds] == [2, 2]
+    assert [balance.claim, balance.stream, balance.workers] == ["imbalance", "a stream", 7]
+
+
+def test_plans_print(
+    plans: ModuleType, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plans, "ROWS", 30_000)
+    monkeypatch.setenv("KEYSPLIT_DATA", str(data))
+    plans.main(["--quick"])
+    tables = [
+        [row.strip("| ").split(" | ") for row in part.strip().splitlines()]
+        for part in capsys.readouterr().out.split("\n\n")
+    ]
+    streams = ["zipf 1.0", "zipf 1.4", "zipf 2.0", "highskew_retail_country", "reviews_movietweetings"]
+    for table, (n, what) in zip(tables, product(plans.WORKERS, ["imbalance", "replication"]), strict=False):
+        assert table[0] == [f"{what}, n = {n}", *planning.PLANS, plans.ONLINE]
+        assert [row[0] for row in table[2:]] == streams
+    ours, judged = tables[6:]
+    assert [row[:2] for row in ours[2:]] == [[stream, str(n)] for stream in streams for n in plans.WORKERS]
+    assert all(float(row[6]) < float(row[7]) for row in ours[2:])
+    assert len(judged) == 2 + 2 * len(streams) * len(plans.WORKERS)
+    assert {row[3] for row in judged[2:] if row[0] == "replication"} == {"2 of 2 seeds"}
+
+    monkeypatch.delenv("KEYSPLIT_DATA")
+    assert [stream.name for stream in plans.streams(plans.data_folder(), quick=True)] == streams[:3]

@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "PlanTable",
     "Router",
     "SpaceSaving",
     "__version__",
@@ -43,6 +44,22 @@ def relative_imbalance(loads: _Numbers) -> float: ...
 def load_stddev(loads: _Numbers) -> float: ...
 def replication(keys: _Keys, workers: _Workers) -> float: ...
 def memory(keys: _Keys, workers: _Workers) -> int: ...
+
+@final
+class PlanTable:
+    def __new__(
+        cls,
+        tail: NDArray[np.uint32],
+        hashes: NDArray[np.int64],
+        starts: NDArray[np.uint32],
+        lengths: NDArray[np.uint32],
+        cuts: NDArray[np.int64],
+        first: NDArray[np.uint32],
+        second: NDArray[np.uint32],
+    ) -> PlanTable: ...
+    def route(
+        self, hashes: NDArray[np.int64], rows: NDArray[np.int64] | None = None
+    ) -> NDArray[np.uint32]: ...
 
 @final
 class Router:

@@ -28,10 +28,58 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, agg
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"mode": "planned"}, ValueError, "^mode 'planned' .* not available yet: pass mode=\"online\"$"),
         ({"mode": "fast"}, ValueError, "^mode must be 'planned' or 'online', got 'fast'$"),
-        ({"plan": object()}, ValueError, "^plan belongs to mode 'planned', which is not available yet"),
-        ({"row_id": "v"}, ValueError, "^row_id belongs to mode 'planned', which is not available yet"),
+        ({"plan": object()}, TypeError, "^plan must be a Plan that kss.plan made, got object$"),
+        ({"row_id": "v"}, ValueError, "^row_id belongs to mode 'planned': leave row_id out$"),
+        ({"capacities": [1] * 4}, ValueError, "^capacities belongs to mode 'planned': leave capacities out$"),
+        ({"engine": "gpu"}, ValueError, "^engine must be 'columns' or 'rust', got 'gpu'$"),
+        ({"speed": 9}, TypeError, "speed"),
+        (
+            {"mode": "planned", "grouping": "fish"},
+            ValueError,
+            "^grouping must be one of cut_to_fit, .* in mode 'planned', got 'fish': pass mode='online'$",
+        ),
+        (
+            {"mode": "planned", "grouping": ks.Fish(workers=4)},
+            ValueError,
+            "^grouping must be one of .* in mode 'planned', got 'fish': pass mode='online'$",
+        ),
+        (
+            {"grouping": "cut_to_fit"},
+            ValueError,
+            "^grouping must be one of .* in mode 'online', got 'cut_to_fit': pass mode='planned'$",
+        ),
+        ({"mode": "planned", "row_id": 3}, TypeError, "^row_id must be a column name or a list .*, got 3$"),
+        (
+            {"mode": "planned", "row_id": []},
+            ValueError,
+            "^row_id must name at least one column, got an empty",
+        ),
+        (
+            {"mode": "planned", "row_id": "m"},
+            TypeError,
+            "^row_id must be of types that Spark hashes, got 'm'",
+        ),
+        (
+            {"mode": "planned", "row_id": "no"},
+            ValueError,
+            "^row_id must name one column of the DataFrame, got",
+        ),
+        (
+            {"mode": "planned", "capacities": ["x"] * 4},
+            TypeError,
+            "^capacities must be numbers, got \\['x', ",
+        ),
+        (
+            {"mode": "planned", "capacities": [1]},
+            ValueError,
+            r"^capacities must be 4 numbers, one a worker, got shape \(1,\)$",
+        ),
+        (
+            {"mode": "planned", "capacities": [1, 0, 1, 1]},
+            ValueError,
+            r"^capacities must be in 1e-09\.\.=1\S+, got 0\.0$",
+        ),
         (
             {"key": "nokey"},
             ValueError,
@@ -81,18 +129,16 @@ def test_wrong_arguments(df, function, arguments, error, message):
 
 
 @functions
-def test_the_default_mode_says_that_it_is_not_there(df, function):
-    with pytest.raises(ValueError, match=r"mode 'planned' .* pass mode=\"online\""):
-        function(df, "key", workers=4)
-
-
-@functions
 def test_streams_are_refused(spark, function):
     stream = spark.readStream.format("rate").load().withColumnRenamed("value", "v")
     with pytest.raises(
         ValueError, match=r"^df must be a batch DataFrame in online mode, got a streaming one$"
     ):
         function(stream, "v", workers=4, mode="online")
+    with pytest.raises(ValueError, match=r"^plan must be given for a streaming DataFrame"):
+        function(stream, "v", workers=4)
+    with pytest.raises(ValueError, match=r"^df must be a batch DataFrame, got a streaming one"):
+        kss.plan(stream, "v", 4)
 
 
 def test_column_names_differ_in_case_where_spark_says_so(conf, df):

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark import routing
+from keysplit.spark import online
 
 
 @pytest.fixture(params=["arrow", "pandas"])
@@ -20,7 +20,7 @@ def hop(request, monkeypatch):
     if request.param == "arrow" and not hasattr(F, "arrow_udf"):
         pytest.skip("this Spark has no Arrow UDF")
     if request.param == "pandas":
-        monkeypatch.setattr(routing, "_arrow_worker", routing._pandas_worker)
+        monkeypatch.setattr(online, "_arrow_worker", online._pandas_worker)
     return request.param
 
 

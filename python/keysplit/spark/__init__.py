@@ -10,8 +10,30 @@ for _module in ("pyspark", "pyarrow", "pandas"):
         raise ImportError(f"keysplit.spark needs {_module}: pip install 'keysplit[spark]'") from error
 del _module
 
+from keysplit.planning import CutToFit  # noqa: E402
+from keysplit.spark import streaming  # noqa: E402
 from keysplit.spark.aggregate import aggregate  # noqa: E402
+from keysplit.spark.apply import apply  # noqa: E402
+from keysplit.spark.join import join  # noqa: E402
 from keysplit.spark.placement import repartition  # noqa: E402
+from keysplit.spark.planner import plan  # noqa: E402
+from keysplit.spark.plans import Plan  # noqa: E402
+from keysplit.spark.profile import profile  # noqa: E402
 from keysplit.spark.routing import route  # noqa: E402
+from keysplit.spark.rows import row_bytes  # noqa: E402
+from keysplit.spark.write import write  # noqa: E402
 
-__all__ = ["aggregate", "repartition", "route"]
+__all__ = [
+    "CutToFit",
+    "Plan",
+    "aggregate",
+    "apply",
+    "join",
+    "plan",
+    "profile",
+    "repartition",
+    "route",
+    "row_bytes",
+    "streaming",
+    "write",
+]

@@ -1,117 +1,181 @@
-"""The arguments that route, repartition and aggregate share, checked before any Spark job."""
+"""The arguments that all operations share, checked before any Spark job."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
-from pyspark.sql import DataFrame
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NumericType
-from pyspark.sql.utils import AnalysisException
 
 import keysplit as ks
-from keysplit.spark.keys import refuse_unhashable
+from keysplit.planning import PLANS, speeds_of
+from keysplit.spark.keys import key_kinds, refuse_unhashable
+from keysplit.spark.plans import Plan
+from keysplit.spark.rows import identity_columns, row_bytes
+
+
+class Options(TypedDict, total=False):
+    """How rows are routed: the keyword arguments of `keysplit.spark.route`, which says what each means."""
+
+    workers: int | None
+    grouping: Any
+    plan: Plan | None
+    mode: str
+    worker_column: str | None
+    row_id: str | Sequence[str] | None
+    weight: str | Column | None
+    seed: int | None
+    capacities: Sequence[float] | None
+    engine: str | None
+    allow_inexact: bool
+
+
+_DEFAULTS = Options(
+    workers=None,
+    grouping="d_choices",
+    plan=None,
+    mode="planned",
+    worker_column=None,
+    row_id=None,
+    weight=None,
+    seed=None,
+    capacities=None,
+    engine=None,
+    allow_inexact=False,
+)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller asked for: which rows, by which key, with which grouping."""
+    """What a caller asked for: which rows, by which key, how."""
 
     df: DataFrame
     keys: list[str]
     key_types: list[DataType]
     params: Any
+    plan: Plan | None
+    mode: str
     worker_column: str
-    weight: str | None
+    row_id: list[str] | None
+    weight: Column | None
+    capacities: tuple[float, ...] | None
+    engine: str | None
     allow_inexact: bool
 
+    @property
+    def workers(self) -> int:
+        """The number of workers."""
+        return int(self.params.workers)
 
-def check(
-    df: DataFrame,
-    key: str | Sequence[str],
-    *,
-    workers: int | None,
-    grouping: Any,
-    plan: Any,
-    mode: str,
-    worker_column: str | None,
-    row_id: Any,
-    weight: str | None,
-    seed: int | None,
-    allow_inexact: bool,
-) -> Request:
+
+def check(df: DataFrame, key: str | Sequence[str], options: Mapping[str, Any]) -> Request:
     """Check the arguments and say in one line what is wrong with the first bad one.
 
-    Args: as `keysplit.spark.route`; `worker_column=None` picks a name that no column of `df` has.
+    Args:
+        df: as `keysplit.spark.route`.
+        key: as `keysplit.spark.route`.
+        options: the other arguments of `keysplit.spark.route`; `worker_column=None` or none at all picks a
+            name that no column of `df` has.
 
     Returns:
         The request.
 
     Raises:
-        TypeError: if an argument has the wrong type.
+        TypeError: if an argument has the wrong type, or is unknown.
         ValueError: if an argument has a wrong value.
     """
-    if type(df).__module__.startswith("pyspark.sql.connect"):
-        raise TypeError("df must be a classic Spark DataFrame in online mode, got one of Spark Connect")
-    if not isinstance(df, DataFrame):
+    unknown = sorted(set(options) - set(_DEFAULTS))
+    if unknown:
+        raise TypeError(f"{unknown[0]} is no argument of this function; there are {sorted(_DEFAULTS)}")
+    given: dict[str, Any] = {**_DEFAULTS, **options}
+    if not is_data_frame(df):
         raise TypeError(f"df must be a Spark DataFrame, got {type(df).__name__}")
+    mode, engine, plan = given["mode"], given["engine"], given["plan"]
     if mode not in ("planned", "online"):
         raise ValueError(f"mode must be 'planned' or 'online', got {mode!r}")
-    if mode == "planned":
-        raise ValueError("mode 'planned' (the default) is not available yet: pass mode=\"online\"")
-    for name, value in (("plan", plan), ("row_id", row_id)):
-        if value is not None:
-            raise ValueError(
-                f"{name} belongs to mode 'planned', which is not available yet: leave {name} out"
-            )
-    params = _params(grouping, workers, seed)
-    keys = [key] if isinstance(key, str) else key
-    if not isinstance(keys, Sequence) or not all(isinstance(name, str) for name in keys):
-        raise TypeError(f"key must be a column name or a list of column names, got {key!r}")
-    if not keys:
-        raise ValueError("key must name at least one column, got an empty list")
-    key_types = [_column_type(df, "key", name) for name in keys]
+    if engine not in (None, "columns", "rust"):
+        raise ValueError(f"engine must be 'columns' or 'rust', got {engine!r}")
+    if plan is not None and not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type(plan).__name__}")
+    if mode == "online":
+        if is_connect(df):
+            raise TypeError("df must be a classic Spark DataFrame in online mode, got one of Spark Connect")
+        for name in ("plan", "row_id", "capacities"):
+            if given[name] is not None:
+                raise ValueError(f"{name} belongs to mode 'planned': leave {name} out")
+    params = _planned_params(plan, given) if plan is not None else _params(given)
+    keys = key_names(key)
+    key_types = [column_type(df, "key", name) for name in keys]
     refuse_unhashable(keys, key_types)
-    if weight is not None:
-        weight_type = _column_type(df, "weight", weight)
-        if not isinstance(weight_type, NumericType):
-            raise TypeError(
-                f"weight must name a numeric column, got {weight!r} of type {weight_type.simpleString()}"
-            )
+    kinds = tuple(key_kinds(key_types))
+    if plan is not None and kinds != plan.key_types:
+        raise ValueError(f"key must have the types that the plan is for, {plan.key_types}, got {kinds}")
     if df.isStreaming:
-        raise ValueError("df must be a batch DataFrame in online mode, got a streaming one")
+        if mode == "online":
+            raise ValueError("df must be a batch DataFrame in online mode, got a streaming one")
+        if plan is None:
+            raise ValueError(
+                "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows"
+            )
     return Request(
-        df, list(keys), key_types, params, _worker_column(df, worker_column), weight, bool(allow_inexact)
+        df=df,
+        keys=keys,
+        key_types=key_types,
+        params=params,
+        plan=plan,
+        mode=mode,
+        worker_column=_worker_column(df, given["worker_column"]),
+        row_id=identity_columns(df, given["row_id"], column_type),
+        weight=_weight(df, given["weight"]),
+        capacities=_capacities(plan, given["capacities"], params.workers),
+        engine=engine,
+        allow_inexact=bool(given["allow_inexact"]),
     )
 
 
+def is_data_frame(value: Any) -> bool:
+    """Say whether it is a DataFrame, classic or of Spark Connect."""
+    # before Spark 4 the one of Connect is a class of its own
+    return isinstance(value, DataFrame) or (is_connect(value) and hasattr(value, "sparkSession"))
+
+
+def is_column(value: Any) -> bool:
+    """Say whether it is a Column, classic or of Spark Connect."""
+    # before Spark 4 the one of Connect is a class of its own
+    return type(value).__name__ == "Column"
+
+
+def is_connect(df: Any) -> bool:
+    """Say whether a DataFrame belongs to Spark Connect, where there is no JVM to look into."""
+    return type(df).__module__.startswith("pyspark.sql.connect")
+
+
 def quoted(name: str) -> str:
-    """Return a column name in backticks, so that Spark reads dots and spaces in it as they are."""
-    return "`" + name.replace("`", "``") + "`"
+    """Return a column name so that Spark reads dots and backticks in it as they are."""
+    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
-def _params(grouping: Any, workers: int | None, seed: int | None) -> Any:
-    if isinstance(grouping, str):
-        if grouping not in ks.GROUPINGS:
-            return ks.grouping(grouping, workers=1)  # raises, and lists the right names
-        if workers is None:
-            raise ValueError(f"workers must be given with grouping={grouping!r}: a number in 1..=65536")
-        return ks.grouping(grouping, workers=workers, seed=0 if seed is None else seed)
-    if not isinstance(grouping, tuple(ks.GROUPINGS.values())):
-        raise TypeError(f"grouping must be a registered name or a grouping, got {type(grouping).__name__}")
-    for name, value in (("workers", workers), ("seed", seed)):
-        if value is not None and value != getattr(grouping, name):
-            raise ValueError(
-                f"{name} must be left out or equal that of the grouping, {grouping!r}, got {value!r}"
-            )
-    return grouping
+def key_names(key: Any, argument: str = "key") -> list[str]:
+    """Return the names of the key columns as a list."""
+    keys = [key] if isinstance(key, str) else key
+    if not isinstance(keys, Sequence) or not all(isinstance(name, str) for name in keys):
+        raise TypeError(f"{argument} must be a column name or a list of column names, got {key!r}")
+    if not keys:
+        raise ValueError(f"{argument} must name at least one column, got an empty list")
+    return list(keys)
 
 
-def _column_type(df: DataFrame, argument: str, name: str) -> DataType:
+def column_type(df: DataFrame, argument: str, name: Any) -> DataType:
+    """Return the type of the one column that a name stands for."""
     if not isinstance(name, str):
         raise TypeError(f"{argument} must be a column name, got {type(name).__name__}")
     fields = []
     # Spark writes to its log when it does not know a name: one that no column begins is not shown to it.
-    if any(name.replace("`", "").lower().startswith(column.lower()) for column in df.columns):
+    if any(
+        name.replace("`", "").lower().startswith(column.replace("`", "").lower()) for column in df.columns
+    ):
         try:
             fields = df.select(name).schema.fields
         except AnalysisException:
@@ -123,17 +187,104 @@ def _column_type(df: DataFrame, argument: str, name: str) -> DataType:
     return fields[0].dataType
 
 
-def _worker_column(df: DataFrame, name: str | None) -> str:
-    fold = str if df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
-    taken = {fold(column) for column in df.columns}
+def free_name(df: DataFrame, name: str) -> str:
+    """Return the name, with underscores behind it as long as a column of the DataFrame has it."""
+    taken = _taken(df)
+    while fold(df)(name) in taken:
+        name += "_"
+    return name
+
+
+def _planned_params(plan: Plan, given: Mapping[str, Any]) -> Any:
+    for name in ("weight", "capacities"):
+        if given[name] is not None:
+            raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
+    for name, value in (("workers", plan.workers), ("seed", plan.grouping.seed)):
+        if given[name] is not None and given[name] != value:
+            raise ValueError(
+                f"{name} must be left out or equal that of the plan, {value!r}, got {given[name]!r}"
+            )
+    grouping = given["grouping"]
+    if grouping not in (_DEFAULTS["grouping"], plan.grouping.name, plan.grouping):
+        raise ValueError(
+            f"grouping must be left out or equal that of the plan, {plan.grouping!r}, got {grouping!r}"
+        )
+    return plan.grouping
+
+
+def _params(given: Mapping[str, Any]) -> Any:
+    grouping, workers, seed = given["grouping"], given["workers"], given["seed"]
+    known: Mapping[str, Any] = PLANS if given["mode"] == "planned" else ks.GROUPINGS
+    if isinstance(grouping, str):
+        if grouping not in known:
+            raise ValueError(_unknown_grouping(given["mode"], grouping))
+        if workers is None:
+            raise ValueError(f"workers must be given with grouping={grouping!r}: a number in 1..=65536")
+        return known[grouping](workers=workers, seed=0 if seed is None else seed)
+    names = {type_: name for name, type_ in [*ks.GROUPINGS.items(), *PLANS.items()]}
+    if type(grouping) not in names:
+        raise TypeError(f"grouping must be a registered name or a grouping, got {type(grouping).__name__}")
+    if names[type(grouping)] not in known:
+        raise ValueError(_unknown_grouping(given["mode"], names[type(grouping)]))
+    for name, value in (("workers", workers), ("seed", seed)):
+        if value is not None and value != getattr(grouping, name):
+            raise ValueError(
+                f"{name} must be left out or equal that of the grouping, {grouping!r}, got {value!r}"
+            )
+    return grouping
+
+
+def _unknown_grouping(mode: str, name: str) -> str:
+    known: Mapping[str, Any] = PLANS if mode == "planned" else ks.GROUPINGS
+    other: Mapping[str, Any] = ks.GROUPINGS if mode == "planned" else PLANS
+    remedy = f": pass mode={'online' if mode == 'planned' else 'planned'!r}" if name in other else ""
+    return f"grouping must be one of {', '.join(sorted(known))} in mode {mode!r}, got {name!r}{remedy}"
+
+
+def _weight(df: DataFrame, weight: Any) -> Column | None:
+    if weight is None:
+        return None
+    if isinstance(weight, str) and weight == "bytes" and fold(df)(weight) not in _taken(df):
+        return row_bytes(df)
+    if is_column(weight):
+        described, columns = "an expression", df.select(weight).schema.fields
+        weight_type, column = columns[0].dataType, weight
+    else:
+        weight_type = column_type(df, "weight", weight)
+        described, column = repr(weight), F.col(weight)
+    if not isinstance(weight_type, NumericType):
+        raise TypeError(
+            f"weight must name a numeric column, got {described} of type {weight_type.simpleString()}"
+        )
+    return column.cast("double")
+
+
+def _capacities(plan: Plan | None, capacities: Any, workers: int) -> tuple[float, ...] | None:
+    if plan is not None or capacities is None:
+        return None if plan is None else plan.capacities
+    return tuple(speeds_of(capacities, workers).tolist())
+
+
+def _worker_column(df: DataFrame, name: Any) -> str:
     if name is None:
-        name = "worker"
-        while fold(name) in taken:
-            name += "_"
+        return free_name(df, "worker")
     if not isinstance(name, str):
         raise TypeError(f"worker_column must be a column name, got {type(name).__name__}")
-    if not name or fold(name) in taken:
+    if not name or fold(df)(name) in _taken(df):
         raise ValueError(
             f"worker_column must be a name that no column has yet, got {name!r}; there are {df.columns}"
         )
     return name
+
+
+def _taken(df: DataFrame) -> set[str]:
+    return {fold(df)(column) for column in df.columns}
+
+
+def fold(df: DataFrame) -> Any:
+    """Return the function that makes column names equal which the session takes for one."""
+    try:
+        sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive").lower() == "true"
+    except PySparkException:
+        sensitive = False  # Spark's default: a serverless service may let nobody read its settings
+    return str if sensitive else str.lower

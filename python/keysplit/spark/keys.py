@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -87,6 +86,43 @@ def key_column(names: Sequence[str], types: Sequence[DataType]) -> tuple[Column,
     return F.xxhash64(*(part for column in columns for part in (column, column.isNull()))), LongType()
 
 
+def key_kinds(types: Sequence[DataType]) -> list[str]:
+    """Return a name for each type of a key column; types with one name hash equal values equally."""
+    return ["bigint" if isinstance(type_, _WHOLE) else type_.simpleString() for type_ in types]
+
+
+def seeded_hash(seed: int, columns: Sequence[Column]) -> Column:
+    """Return one BIGINT hash of some columns: Spark's `xxhash64`, begun with a seed in 0..=2^64 - 1."""
+    signed = seed - 2**64 if seed >> 63 else seed
+    return F.xxhash64(F.lit(signed).cast("bigint"), *columns)
+
+
+def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Column:
+    """Return the BIGINT hash of a key from which a plan starts.
+
+    Keys that `groupBy` finds equal have equal hashes, whole numbers of any width too.
+
+    Args:
+        names: the key columns.
+        types: their Spark types.
+        seed: in 0..=2^64 - 1.
+
+    Returns:
+        The column.
+    """
+    columns = [_comparable(name, type_) for name, type_ in zip(names, types, strict=True)]
+    if len(columns) > 1:
+        # xxhash64 skips nulls: without the isNull columns (1, null) and (null, 1) would be one key.
+        columns = [part for column in columns for part in (column, column.isNull())]
+    return seeded_hash(seed, columns)
+
+
+def _comparable(name: str, type_: DataType) -> Column:
+    if isinstance(type_, _WHOLE):
+        return F.col(name).cast("bigint")
+    return _collation_key(F.col(name)) if _is_collated(type_) else F.col(name)
+
+
 def pandas_columns(key: Column, type_: DataType) -> list[Column]:
     """Split a key column into columns that survive pandas, which turns whole numbers with nulls into floats.
 
@@ -148,6 +184,10 @@ def _is_collated(type_: DataType) -> bool:
 def _collation_key(column: Column) -> Column:
     # Spark's hashes see the bytes of a collated string; this expression, which has no SQL name, sees its
     # equality.
+    if not hasattr(column, "_jc"):
+        raise TypeError("key must not be a collated string on Spark Connect: cast it to another column first")
+    from pyspark import SparkContext  # which a client of Spark Connect alone has not
+
     jvm = SparkContext._active_spark_context._jvm
     expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
     key = jvm.org.apache.spark.sql.catalyst.expressions.CollationKey(expressions.expression(column._jc))

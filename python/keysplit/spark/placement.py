@@ -2,30 +2,17 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Unpack
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.arguments import check, quoted
+from keysplit.spark.arguments import Options, check, quoted
 from keysplit.spark.routing import routed
 
 
-def repartition(
-    df: DataFrame,
-    key: str | Sequence[str],
-    *,
-    workers: int | None = None,
-    grouping: Any = "d_choices",
-    plan: Any = None,
-    mode: str = "planned",
-    worker_column: str = "worker",
-    row_id: Any = None,
-    weight: str | None = None,
-    seed: int | None = None,
-    allow_inexact: bool = False,
-) -> DataFrame:
+def repartition(df: DataFrame, key: str | Sequence[str], **options: Unpack[Options]) -> DataFrame:
     """Route the rows and move each into the partition that has its worker's number.
 
     Every row has `spark_partition_id() == worker`, with adaptive execution on or off. What groups or windows
@@ -35,15 +22,7 @@ def repartition(
     Args:
         df: as `route`.
         key: as `route`.
-        workers: as `route`; also the number of partitions.
-        grouping: as `route`.
-        plan: as `route`.
-        mode: as `route`.
-        worker_column: as `route`.
-        row_id: as `route`.
-        weight: as `route`.
-        seed: as `route`.
-        allow_inexact: as `route`.
+        options: all other arguments of `route`; `workers` is also the number of partitions.
 
     Returns:
         The rows of `df` with the worker column, in `workers` partitions.
@@ -59,34 +38,36 @@ def repartition(
         As `route`.
 
     Example:
-        >>> placed = kss.repartition(df, "word", workers=8, mode="online")  # doctest: +SKIP
+        >>> placed = kss.repartition(df, "word", workers=8)  # doctest: +SKIP
         >>> counts = placed.groupBy("worker", "word").count()  # doctest: +SKIP
     """
-    request = check(
-        df,
-        key,
-        workers=workers,
-        grouping=grouping,
-        plan=plan,
-        mode=mode,
-        worker_column=worker_column,
-        row_id=row_id,
-        weight=weight,
-        seed=seed,
-        allow_inexact=allow_inexact,
-    )
-    return placed(routed(request), request.worker_column, request.params.workers)
+    request = check(df, key, {"worker_column": "worker", **options})
+    return placed(routed(request), request.worker_column, request.workers)
 
 
 def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
     """Move each row of a routed DataFrame into the partition that has its worker's number."""
-    worker = F.col(quoted(worker_column))
-    if hasattr(DataFrame, "repartitionById"):  # Spark 4.1 and later
-        return df.repartitionById(workers, worker)
-    # Before, `repartition` always hashes: give it numbers whose hashes are the partitions wanted. Spark
-    # folds this into one array literal, which takes one call where a column a number would take 65,536.
+    if hasattr(df, "repartitionById"):  # Spark 4.1 and later
+        return df.repartitionById(workers, F.col(quoted(worker_column)))
+    return df.repartition(workers, _preimage(worker_column, workers))
+
+
+def placed_for_groups(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
+    """Do the same, but leave a column that Spark takes for the reason: a group by it needs no shuffle.
+
+    Before Spark 4.1 the numbers in the worker column are others then, one for each worker.
+    """
+    if hasattr(df, "repartitionById"):
+        return placed(df, worker_column, workers)
+    df = df.withColumn(worker_column, _preimage(worker_column, workers))
+    return df.repartition(workers, quoted(worker_column))
+
+
+def _preimage(worker_column: str, workers: int) -> Column:
+    # Before Spark 4.1 `repartition` always hashes: give it numbers whose hashes are the partitions wanted.
+    # Spark folds this into one array literal, which takes one call where a column a number would take 65,536.
     numbers = F.split(F.lit(",".join(map(str, preimages(workers)))), ",").cast("array<int>")
-    return df.repartition(workers, numbers[worker])
+    return numbers[F.col(quoted(worker_column))]
 
 
 @lru_cache(maxsize=16)

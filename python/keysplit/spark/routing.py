@@ -1,18 +1,16 @@
 """`route`: a worker for each row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, IntegerType
 
-from keysplit.spark import guard, keys
+from keysplit.spark import columns, native, online
 from keysplit.spark.arguments import Request, check
+from keysplit.spark.hashes import plan_hash, row_hash
+from keysplit.spark.planner import make
+from keysplit.spark.plans import Plan
 
 
 def route(
@@ -21,105 +19,84 @@ def route(
     *,
     workers: int | None = None,
     grouping: Any = "d_choices",
-    plan: Any = None,
+    plan: Plan | None = None,
     mode: str = "planned",
     worker_column: str = "worker",
-    row_id: Any = None,
-    weight: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
     seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: str | None = None,
     allow_inexact: bool = False,
 ) -> DataFrame:
     """Add a column that says which worker each row goes to.
 
-    Each task is a source: it routes its rows in their order with a router of its own, whose `source` is the
-    number of the partition. A task that runs again gives each row the same worker as before, which holds
-    only where the rows come again in the same order; a shuffle below does not keep it and is refused.
+    In mode "planned" the worker is a function of the row's key, its identity and the plan. It is exact when
+    tasks run again, above shuffles too, on every version of Spark. In mode "online" each task is a source: it
+    routes its rows in their order with a router of its own, as in the papers. That is exact only where the
+    rows come again in the same order; where a shuffle below prevents it, it is refused.
 
     Args:
-        df: a batch DataFrame of a classic Spark session. Its sources must give a task that runs again the
-            same rows in the same order, as files do.
+        df: a DataFrame of a classic session or of Spark Connect. Online mode takes batches of classic
+            sessions only; for a streaming DataFrame `plan` must be given.
         key: a column, or a list of columns; keys are equal where `groupBy` says so, and null is a key.
-        workers: how many workers there are, 1..=65536. With a grouping object, leave it out.
-        grouping: a name in `keysplit.GROUPINGS`, or a grouping such as `DChoices(workers=50)`.
-        plan: for mode "planned", which is not available yet.
-        mode: "online", the only mode so far.
+        workers: how many workers there are, 1..=65536. With a plan or a grouping object, leave it out.
+        grouping: a name, or a grouping such as `DChoices(workers=50)`. In mode "planned" key, partial_key,
+            d_choices, w_choices, round_robin, flexd, distribution_aware or cut_to_fit; in mode "online" any
+            in `keysplit.GROUPINGS`.
+        plan: a plan made before; without one, `df` is passed over once to make one, at the call.
+        mode: "planned" or "online".
         worker_column: the name of the new column.
-        row_id: for mode "planned", which is not available yet.
-        weight: a numeric column with the load of each row; 1 a row if left out. It goes to the router as a
-            double.
-        seed: the seed of the grouping's hash, 0 if left out. With a grouping object, leave it out.
-        allow_inexact: True to route above a shuffle all the same: rows may be lost or doubled, without an
-            error, when Spark runs a task again.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. All columns if left
+            out, but for maps, and above a shuffle but for floats and arrays. Rows that are equal in them go
+            to one worker.
+        weight: the load of a row: the name of a numeric column, an expression, or "bytes" (see `row_bytes`);
+            1 a row if left out.
+        seed: the seed of the hashes, 0 if left out. With a plan or a grouping object, leave it out.
+        capacities: for mode "planned", the relative speed of each worker, above 0; equal if left out.
+        engine: for mode "planned": "rust" runs the Rust core over Arrow, "columns" runs plain Column
+            expressions, with no Python and nothing of keysplit on the executors. Rows get the same worker
+            from both. Left out, keys are counted by "rust" and rows routed by "columns".
+        allow_inexact: True to route online above a shuffle all the same: rows may be lost or doubled, without
+            an error, when Spark runs a task again.
 
     Returns:
         The rows of `df` with one more column, INT, from 0 to workers - 1.
 
     Raises:
         TypeError: if an argument has a wrong type, or the key holds maps.
-        ValueError: if an argument has a wrong value, or there is a shuffle below.
+        ValueError: if an argument has a wrong value; if rows that would be split have no steady identity; in
+            mode "online", if there is a shuffle below.
 
     Source:
-        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-B: each source balances on its own
-        what it sends itself.
+        Planned: docs/plans.md. Online: "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-B:
+        each source balances on its own what it sends itself.
 
     Deviations:
-        A source is a partition of one job, and forgets its loads when the job ends.
+        Planned: as `plan`. Online: a source is a partition of one job, and forgets its loads when it ends.
 
     Example:
-        >>> routed = kss.route(df, "word", workers=8, mode="online")  # doctest: +SKIP
+        >>> routed = kss.route(df, "word", workers=8)  # doctest: +SKIP
     """
-    request = check(
-        df,
-        key,
-        workers=workers,
-        grouping=grouping,
-        plan=plan,
-        mode=mode,
-        worker_column=worker_column,
-        row_id=row_id,
-        weight=weight,
-        seed=seed,
-        allow_inexact=allow_inexact,
-    )
+    options = dict(locals())
+    request = check(options.pop("df"), options.pop("key"), options)
     return routed(request)
 
 
 def routed(request: Request) -> DataFrame:
     """Add the worker column to the DataFrame of a checked request; `route` says what is guaranteed."""
-    key, type_ = keys.key_column(request.keys, request.key_types)
-    weights = [] if request.weight is None else [F.col(request.weight).cast("double")]
-    worker = _arrow_worker if hasattr(F, "arrow_udf") else _pandas_worker
-    df = request.df.withColumn(request.worker_column, worker(request.params, key, type_, weights))
-    if not request.allow_inexact:
-        guard.refuse_shuffle(df)
-    return df
+    if request.mode == "online":
+        return online.with_worker(request)
+    request = planned(request)
+    plan = request.plan
+    assert plan is not None
+    engine = native if request.engine == "rust" else columns
+    row = row_hash(request) if plan.splits else None
+    return engine.with_worker(request.df, plan, plan_hash(request), row, request.worker_column)
 
 
-# Both UDFs keep one router for all batches of a task, inside the iterator: a Python worker serves other tasks
-# later. Both are nondeterministic to Spark, so that it runs them once a row and moves no filter below them.
-
-
-def _arrow_worker(params: Any, key: Column, type_: DataType, weights: list[Column]) -> Column:
-    def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        router = params.router(source=TaskContext.get().partitionId())
-        for batch in batches:
-            batch_keys, *batch_weights = batch if isinstance(batch, tuple) else (batch,)
-            load = batch_weights[0].to_numpy(zero_copy_only=False) if batch_weights else None
-            yield pa.array(router.route(batch_keys, weights=load).view(np.int32))
-
-    return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights)
-
-
-def _pandas_worker(params: Any, key: Column, type_: DataType, weights: list[Column]) -> Column:
-    columns = keys.pandas_columns(key, type_)
-    width, weighted = len(columns), bool(weights)
-
-    def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
-        router = params.router(source=TaskContext.get().partitionId())
-        for batch in batches:
-            series = batch if isinstance(batch, tuple) else (batch,)
-            load = series[width].to_numpy() if weighted else None
-            workers = router.route(keys.from_pandas(series[:width], type_), weights=load)
-            yield pd.Series(workers.view(np.int32))
-
-    return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights)
+def planned(request: Request) -> Request:
+    """Return the request with a plan, made in one pass over its rows if it has none."""
+    if request.plan is not None:
+        return request
+    return replace(request, plan=make(request))

@@ -17,7 +17,7 @@ use pyo3::types::{PyBool, PyBytes, PyList, PySequence, PyString, PyTuple};
 
 use crate::params::raised;
 
-pub(crate) use numpy::scalar_kind;
+pub(crate) use numpy::{column_of, scalar_kind};
 pub(crate) use scalar::Key;
 
 /// Keys that are hashed at a time: enough to make a call worth it, few enough to stay in the cache.

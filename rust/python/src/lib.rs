@@ -5,6 +5,7 @@
 mod keys;
 mod metrics;
 mod params;
+mod plan;
 mod router;
 mod sketch;
 
@@ -23,6 +24,8 @@ mod _core {
     use super::metrics::{imbalance, load_stddev, memory, relative_imbalance, replication};
     #[pymodule_export]
     use super::params::{check, groupings, max_workers_per_key, solve_choices};
+    #[pymodule_export]
+    use super::plan::PlanTable;
     #[pymodule_export]
     use super::router::Router;
     #[pymodule_export]

@@ -85,6 +85,19 @@ pub(super) fn numbers(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult
     Ok(array.cast::<PyArray1<f64>>()?.to_vec()?)
 }
 
+/// A copy of an array that must have elements of exactly this type.
+pub(crate) fn column_of<T: Element + Copy>(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
+    let dtype = T::get_dtype(object.py());
+    let refused = |got: String| PyTypeError::new_err(format!("{name} must be a NumPy array of {dtype}, got {got}"));
+    let Ok(array) = object.cast::<PyUntypedArray>() else {
+        return Err(refused(object.get_type().name()?.to_string()));
+    };
+    if !array.dtype().is_equiv_to(&dtype) {
+        return Err(refused(format!("one of {}", array.dtype())));
+    }
+    Ok(plain(array, name)?.cast::<PyArray1<T>>()?.to_vec()?)
+}
+
 /// Letter of a NumPy scalar's type; `None` for other objects.
 pub(crate) fn scalar_kind(object: &Bound<'_, PyAny>) -> PyResult<Option<char>> {
     static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();

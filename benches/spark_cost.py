@@ -1,0 +1,122 @@
+"""What routing and placing rows costs in Spark: CPU time, over that of a native `repartition(32, key)`.
+
+Three frames of so many rows: an int64 key, the same key as a string, and the int64 key with 100 bytes
+beside it. Each is read from Parquet files, routed under a plan by Column expressions and by Rust over
+Arrow, placed, and thrown away; and once shuffled by Spark's own hash. The CPU time is that of the JVM and
+of its Python workers, all threads. The runs take turns, and a figure is the median of the ratios of runs
+that were neighbours.
+
+usage: scripts/with-env python benches/spark_cost.py [--rows 2e7] [--repeats 5] [--grouping d_choices]
+                                                    [--only bytes]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import keysplit as ks
+from keysplit import spark as kss
+
+WORKERS, FILES = 32, 32
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=lambda text: int(float(text)), default=20_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--grouping", default="d_choices")
+    parser.add_argument("--only", default="", help="frames with this in their names")
+    arguments = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.memory", "4g")
+            .config("spark.local.dir", folder)
+            .getOrCreate()
+        )
+        spark.sparkContext.setLogLevel("ERROR")
+        print("| frame | native | Column expressions | Rust over Arrow |\n|---|---|---|---|")
+        for name, df in frames(spark, arguments.rows, Path(folder)).items():
+            if arguments.only not in name:
+                continue
+            plan = kss.plan(df, "key", WORKERS, arguments.grouping, row_id="id")
+            found = ratios(spark, df, plan, arguments.repeats)
+            print(f"| {name} | 1.00 | {found['columns']:.2f} | {found['rust']:.2f} |", flush=True)
+        spark.stop()
+
+
+def frames(spark: SparkSession, rows: int, folder: Path) -> dict[str, DataFrame]:
+    keys = ks.streams.zipf(1.4, keys=10_000, messages=rows, seed=1)
+    for name, more in (("plain", False), ("wide", True)):
+        (folder / name).mkdir()
+        for number, part in enumerate(np.array_split(np.arange(rows), FILES)):
+            columns = {"key": pa.array(keys[part]), "id": pa.array(part)}
+            if more:
+                columns["payload"] = pa.array([f"{row:0100d}" for row in part.tolist()])
+            pq.write_table(pa.table(columns), folder / name / f"{number}.parquet")
+    plain, wide = (spark.read.parquet(str(folder / name)) for name in ("plain", "wide"))
+    return {
+        "int64 key": plain,
+        "string key": plain.withColumn("key", F.concat(F.lit("key number "), F.col("key").cast("string"))),
+        "int64 key, 100 bytes beside it": wide,
+    }
+
+
+def ratios(spark: SparkSession, df: DataFrame, plan: kss.Plan, repeats: int) -> dict[str, float]:
+    def routed(engine: str) -> DataFrame:
+        return kss.repartition(df, "key", plan=plan, engine=engine, row_id="id")
+
+    runs: dict[str, Callable[[], DataFrame]] = {
+        "native": lambda: df.repartition(WORKERS, "key"),
+        "columns": lambda: routed("columns"),
+        "rust": lambda: routed("rust"),
+    }
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for repeat in range(repeats + 1):
+        used = {}
+        for name, make in runs.items():
+            before = cpu_s(jvm)
+            make().write.format("noop").mode("overwrite").save()
+            used[name] = cpu_s(jvm) - before
+        if repeat:  # the first one warms up
+            for name, seconds in used.items():
+                found[name].append(seconds / used["native"])
+    return {name: median(values) for name, values in found.items()}
+
+
+def cpu_s(root: int) -> float:
+    """CPU time of a process and all that it has started, in seconds."""
+    processes = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:  # it has just ended
+                continue
+            processes[int(path.name)] = (int(fields[1]), int(fields[11]) + int(fields[12]))
+    family, grown = {root}, True
+    while grown:
+        more = {pid for pid, (parent, _) in processes.items() if parent in family} - family
+        family |= more
+        grown = bool(more)
+    return sum(processes[pid][1] for pid in family if pid in processes) / TICKS
+
+
+if __name__ == "__main__":
+    main()

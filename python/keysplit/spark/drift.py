@@ -1,0 +1,121 @@
+"""How far the keys of today have drifted from those that a plan was made from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame
+
+from keysplit.metrics import imbalance, relative_imbalance
+from keysplit.planning import Summary, bucket_of, head_threshold
+from keysplit.spark.arguments import check, is_data_frame
+from keysplit.spark.planner import plan_of
+from keysplit.spark.plans import FrequentKey, Plan
+from keysplit.spark.summary import summarise
+
+# A new plan moves keys to other workers. It is worth it where the busiest worker of the old plan has more
+# than so many times what that of a new one has.
+_WORTH_A_NEW_PLAN = 1.1
+# A key is looked for down to this part of the threshold of the plan, so that one that has become a little
+# rarer is still known by itself.
+_FINER = 0.1
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How the rows of today differ from those that a plan was made from, and what that does to the loads.
+
+    Attributes:
+        moved: the part of the weight, 0 to 1, that lies elsewhere among the keys: the total variation
+            distance between the two distributions over the keys that are frequent on both days and the
+            buckets of all others.
+        loads: the weight of today that each worker is expected to get by the old plan, float64.
+        imbalance: the imbalance of `loads`, each relative to the capacity of its worker.
+        fresh_imbalance: the same for a plan that is made today with the same grouping.
+        new_keys: the keys that a plan made today places by themselves and the old one does not, as text, with
+            their share of today's weight; the most frequent first.
+        gone_keys: the keys that the old plan places by themselves and one made today would not, with their
+            share of the weight that the old plan was made from; the most frequent first.
+        verdict: in words, whether the plan still fits.
+    """
+
+    moved: float
+    loads: np.ndarray = field(repr=False)
+    imbalance: float
+    fresh_imbalance: float
+    new_keys: dict[str, float]
+    gone_keys: dict[str, float]
+    verdict: str
+
+    def __str__(self) -> str:
+        lines = [
+            self.verdict,
+            f"  {self.moved:.1%} of the weight lies elsewhere; "
+            f"imbalance {self.imbalance:.2e}, by a new plan {self.fresh_imbalance:.2e}",
+        ]
+        for title, keys in (
+            ("frequent today, not in the plan", self.new_keys),
+            ("frequent in the plan, not today", self.gone_keys),
+        ):
+            if keys:
+                names = ", ".join(f"{key} ({share:.2%})" for key, share in list(keys.items())[:5])
+                lines.append(f"  {title}: {names}{', ...' if len(keys) > 5 else ''}")
+        return "\n".join(lines)
+
+
+def measure(
+    plan: Plan, df: DataFrame, key: str | Sequence[str], weight: Any, engine: str | None = None
+) -> Drift:
+    """Measure in one pass over the keys how far they have drifted; `Plan.drift` explains the arguments."""
+    if is_data_frame(df) and df.isStreaming:
+        raise ValueError("df must be a batch DataFrame, got a streaming one: compare a batch of its rows")
+    check(df, key, {"plan": plan})
+    options = {"grouping": plan.grouping, "weight": weight, "capacities": plan.capacities, "engine": engine}
+    request = check(df, key, options)
+    counted = summarise(request, threshold=_FINER * head_threshold(plan.grouping))
+    today, fresh = counted.summary, plan_of(request, counted)
+    loads = plan.loads_for(today)
+    speeds = np.ones(plan.workers) if plan.capacities is None else np.array(plan.capacities)
+    old, new = loads / speeds, fresh.loads / speeds
+    return Drift(
+        moved=_moved(plan, today),
+        loads=loads,
+        imbalance=imbalance(old),
+        fresh_imbalance=imbalance(new),
+        new_keys=_only(fresh, plan),
+        gone_keys=_only(plan, fresh),
+        verdict=_verdict(today.total, 1 + relative_imbalance(old), 1 + relative_imbalance(new)),
+    )
+
+
+def _moved(plan: Plan, today: Summary) -> float:
+    if today.total == 0:
+        return 0.0
+    if plan.total == 0:
+        return 1.0
+    then = {each.hash: _share(each, plan) for each in plan.head}
+    shares = (today.counts - today.errors) / today.total
+    both = [at for at, hash_ in enumerate(today.hashes.tolist()) if hash_ in then]
+    # Shares of today less those of then: of each key that both days know, and of what else its bucket holds.
+    of_keys = shares[both] - np.array([then[hash_] for hash_ in today.hashes[both].tolist()])
+    of_buckets = today.buckets / today.total - plan.buckets / plan.total
+    buckets = bucket_of(today.hashes[both], len(of_buckets).bit_length() - 1)
+    of_buckets -= np.bincount(buckets, of_keys, minlength=len(of_buckets))
+    return float(np.abs(of_keys).sum() + np.abs(of_buckets).sum()) / 2
+
+
+def _only(plan: Plan, other: Plan) -> dict[str, float]:
+    known = {each.hash for each in other.head}
+    return {each.text: _share(each, plan) for each in plan.head if each.hash not in known}
+
+
+def _share(key: FrequentKey, plan: Plan) -> float:
+    return (key.count - key.error) / plan.total
+
+
+def _verdict(total: float, old: float, new: float) -> str:
+    if total == 0:
+        return "the plan still fits: there are no rows today"
+    loads = f"the busiest worker has {old:.2f} times the mean today, {new:.2f} times by a new plan"
+    return f"make a new plan: {loads}" if old > _WORTH_A_NEW_PLAN * new else f"the plan still fits: {loads}"

@@ -1,0 +1,52 @@
+"""A plan in Rust over Arrow: only two hashes a row leave the JVM."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType
+
+from keysplit import _core
+from keysplit.spark.plans import Plan, Tables
+
+
+def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, worker_column: str) -> DataFrame:
+    """Add the worker of each row; arguments and result are those of `columns.with_worker`."""
+    worker = _arrow_worker if hasattr(F, "arrow_udf") else _pandas_worker
+    return df.withColumn(worker_column, worker(plan.tables, [key] if row is None else [key, row]))
+
+
+def table(tables: Tables) -> "_core.PlanTable":
+    """Return the tables of a plan in Rust."""
+    return _core.PlanTable(
+        tables.tail, tables.hashes, tables.starts, tables.lengths, tables.cuts, tables.first, tables.second
+    )
+
+
+# The tables are built once a task, inside the iterator. The worker is a function of its arguments, so Spark
+# may evaluate it as often as it likes.
+
+
+def _arrow_worker(tables: Tables, hashes: list[Column]) -> Column:
+    def route(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        plan = table(tables)
+        for batch in batches:
+            columns = batch if isinstance(batch, tuple) else (batch,)
+            workers = plan.route(*(column.to_numpy() for column in columns))
+            yield pa.array(workers.view(np.int32))
+
+    return F.arrow_udf(route, IntegerType())(*hashes)
+
+
+def _pandas_worker(tables: Tables, hashes: list[Column]) -> Column:
+    def route(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        plan = table(tables)
+        for batch in batches:
+            columns = batch if isinstance(batch, tuple) else (batch,)
+            workers = plan.route(*(column.to_numpy() for column in columns))
+            yield pd.Series(workers.view(np.int32))
+
+    return F.pandas_udf(route, IntegerType())(*hashes)

@@ -1,0 +1,333 @@
+"""Planned mode on Structured Streaming: what differs from batch.
+
+A plan is a pure function of a row, so `route` and `repartition` take a streaming DataFrame as it is.
+Aggregation needs two stateful steps, and this file has them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
+
+from keysplit.spark.arguments import check, free_name, is_column, is_connect, quoted
+from keysplit.spark.placement import repartition
+from keysplit.spark.plans import Plan
+from keysplit.spark.routing import route, routed
+
+__all__ = ["aggregate", "repartition", "route"]
+
+# Spark's class for each aggregate that can be computed in two steps, and the function's name.
+_SUPPORTED = {
+    "Average": "avg",
+    "BitAndAgg": "bit_and",
+    "BitOrAgg": "bit_or",
+    "BitXorAgg": "bit_xor",
+    "BoolAnd": "bool_and",
+    "BoolOr": "bool_or",
+    "CollectList": "collect_list",
+    "CollectSet": "collect_set",
+    "Count": "count",
+    "CountIf": "count_if",
+    "Max": "max",
+    "Min": "min",
+    "Sum": "sum",
+}
+_SYNONYMS = {"any": "bool_or", "every": "bool_and", "mean": "avg", "some": "bool_or"}
+
+_MASK = (1 << 32) - 1
+
+
+def aggregate(
+    df: DataFrame,
+    key: str | Sequence[str],
+    *columns: Column,
+    window: Column,
+    plan: Plan,
+    **options: Any,
+) -> DataFrame:
+    """Compute `df.groupBy(window, key).agg(*columns)` of a stream, the rows of a key spread over its workers.
+
+    Rows are aggregated by (window, key, worker) first, and these partial results by (window, key): two
+    stateful steps, which Spark allows in append mode. The state of a worker lies in the state partition of
+    its number, modulo the state partitions: a hot key fills as many of them as it has workers.
+
+    Rows, column names and types equal those of the plain `groupBy` over the rows that are not later than the
+    watermark, after failures and restarts, too: bit for bit for whole numbers, decimals, strings, dates and
+    booleans. Sums and averages of floats are added in another order, and lists are collected in another.
+
+    Args:
+        df: a streaming DataFrame with a watermark on the time of the window; or a batch, to try a job out.
+        key: as `route`.
+        columns: aggregates, each by itself: sum, count, min, max, avg, count_if, bool_and, bool_or, bit_and,
+            bit_or, bit_xor, collect_list or collect_set, with FILTER or without. On Spark Connect they are
+            made by functions such as `F.sum("x")`, not by `F.expr`, and avg is not of decimals.
+        window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself.
+        plan: a plan that was made from a batch of such rows. A query that starts again from its checkpoint
+            may have another one: partial results are merged by key in any case.
+        options: `row_id` and `engine` as `route`.
+
+    Returns:
+        A row for each window and key when the watermark has passed the window: the window, the key columns,
+        then `columns`. Write it in append mode.
+
+    Raises:
+        TypeError: as `route`, or if `window` or one of `columns` is no Column.
+        ValueError: as `route`; if there is no watermark; if an aggregate is not supported, or stands inside
+            an expression.
+
+    Source:
+        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results of each worker,
+        merged by key.
+
+    Deviations:
+        As `plan`.
+
+    Example:
+        >>> counts = kss.streaming.aggregate(  # doctest: +SKIP
+        ...     events.withWatermark("at", "10 minutes"),
+        ...     "word",
+        ...     F.count("*").alias("n"),
+        ...     window=F.window("at", "5 minutes"),
+        ...     plan=plan,
+        ... )
+    """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type(plan).__name__}")
+    request = check(df, key, {**options, "plan": plan})
+    if not columns:
+        raise ValueError("columns must hold at least one aggregate, got none")
+    for column in columns:
+        if not is_column(column):
+            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type(column).__name__}")
+    if not is_column(window):
+        raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
+    plain = df.groupBy(window, *request.keys).agg(*columns)
+    fields = plain.schema.fields
+    groups, results = fields[: -len(columns)], fields[-len(columns) :]
+    _refuse_window(df, groups[0])
+    calls = _connect_calls(columns, results) if is_connect(df) else _classic_calls(plain, len(columns))
+    names = [f"result{at}" for at in range(len(columns))]
+    keys = [f"key{at}" for at in range(len(request.keys))]
+
+    rows = routed(request)
+    span = free_name(rows, "keysplit_window")
+    # `withColumn` of Spark Connect would drop what says that there is a watermark
+    rows = rows.select("*", window.alias(span))
+    by = [
+        F.col(span).alias("window"),
+        *(F.col(key).alias(name) for key, name in zip(request.keys, keys, strict=True)),
+    ]
+    slot = _slot(F.hash(span, *request.keys), F.col(quoted(request.worker_column)), request.workers)
+    partial = rows.groupBy(*by, slot.alias("slot")).agg(
+        *(
+            part
+            for call, name, field in zip(calls, names, results, strict=True)
+            for part in _parts(call, name, field)
+        )
+    )
+    types = {field.name: field.dataType for field in partial.schema}
+    merged = partial.groupBy("window", *keys).agg(
+        *(each for call, name in zip(calls, names, strict=True) for each in _merged(call, name, types)),
+        F.count("slot").alias("slots"),
+    )
+    # Spark 4.3 makes one step of a sum of counts and of what it counts, unless the second asks for the slots.
+    merged = merged.filter("slots > 0")
+    finished = [
+        *(F.col(name) for name in ("window", *keys)),
+        *(_finished(call, name, types) for call, name in zip(calls, names, strict=True)),
+    ]
+    return merged.select(
+        *(
+            column.alias(field.name, metadata=field.metadata)
+            for column, field in zip(finished, fields, strict=True)
+        )
+    )
+
+
+class _Call(NamedTuple):
+    """An aggregate: its function, itself without an alias, what it aggregates, and how avg divides."""
+
+    function: str
+    whole: Column
+    argument: Column
+    division: Any = None
+
+
+def _refuse_window(df: DataFrame, window: StructField) -> None:
+    if "spark.sessionWindow" in window.metadata:
+        raise ValueError(
+            "window must be F.window(...) or the column of the time, got a session window: the rows of one "
+            "worker do not tell where a session ends"
+        )
+    if df.isStreaming and "spark.watermarkDelayMs" not in window.metadata:
+        raise ValueError(
+            "df must have a watermark on the time of the window, got none: call df.withWatermark before"
+        )
+
+
+def _classic_calls(plain: DataFrame, count: int) -> list[_Call]:
+    """Read the aggregates off the plan that Spark has analysed: names are resolved there, and so is `*`."""
+    expressions = plain._jdf.queryExecution().analyzed().aggregateExpressions()
+    calls = []
+    for at in range(expressions.size() - count, expressions.size()):
+        call = expressions.apply(at).child()
+        if call.getClass().getSimpleName() != "AggregateExpression":
+            raise ValueError(_inside(call.sql()))
+        function = call.aggregateFunction()
+        name = _SUPPORTED.get(function.getClass().getSimpleName())
+        # try_sum and try_avg are of the classes of sum and avg.
+        if name is None or call.isDistinct() or function.prettyName().startswith("try_"):
+            raise ValueError(_unsupported(call.sql()))
+        argument = _column(function.children().apply(0))
+        if call.filter().isDefined():
+            argument = F.when(_column(call.filter().get()), argument)
+        division = function.evaluateExpression() if name == "avg" else None
+        calls.append(_Call(name, _column(call), argument, division))
+    return calls
+
+
+def _connect_calls(columns: Sequence[Column], fields: Sequence[StructField]) -> list[_Call]:
+    """Read the aggregates off the columns themselves: there is no plan to look into."""
+    calls = []
+    for column, field in zip(columns, fields, strict=True):
+        call = column._expr
+        while type(call).__name__ == "ColumnAlias":
+            call = getattr(call, "_child", None) or call._parent
+        if type(call).__name__ == "SQLExpression":
+            raise ValueError(
+                f"columns must be made by functions such as F.sum('x') on Spark Connect, got {field.name}"
+            )
+        if type(call).__name__ != "UnresolvedFunction":
+            raise ValueError(_inside(field.name))
+        name = _SYNONYMS.get(call._name, call._name)
+        if name not in _SUPPORTED.values() or call._is_distinct:
+            # An operator is a function, too: its arguments are the aggregates.
+            inside = any(type(each).__name__ == "UnresolvedFunction" for each in call._args)
+            raise ValueError(_inside(field.name) if inside else _unsupported(field.name))
+        if name == "avg" and isinstance(field.dataType, DecimalType):
+            raise ValueError(
+                f"columns must not hold the avg of a decimal on Spark Connect, got {field.name}: take sum "
+                "and count, and divide them in a select after"
+            )
+        calls.append(_Call(name, type(column)(call), type(column)(call._args[0])))
+    return calls
+
+
+def _inside(text: str) -> str:
+    return f"columns must be aggregates, each by itself, got {text}: aggregate its parts, and select it after"
+
+
+def _unsupported(text: str) -> str:
+    return (
+        f"columns must use these aggregates, without DISTINCT: {', '.join(_SUPPORTED.values())}; got {text}"
+    )
+
+
+def _parts(call: _Call, name: str, field: StructField) -> list[Column]:
+    """Return what the first step aggregates."""
+    decimal, argument = isinstance(field.dataType, DecimalType), call.argument
+    if call.function != "avg" and not (call.function == "sum" and decimal):
+        return [call.whole.alias(name)]
+    if isinstance(field.dataType, DoubleType):
+        argument = argument.cast("double")  # as avg adds whole numbers
+    return [F.sum(argument).alias(f"{name}_sum"), F.count(argument).alias(f"{name}_count")]
+
+
+def _merged(call: _Call, name: str, types: dict[str, DataType]) -> list[Column]:
+    """Return what the second step makes of the parts."""
+    if name not in types:
+        return _merged_sum(f"{name}_sum", f"{name}_count", types)
+    if call.function in ("count", "count_if"):
+        merged = F.coalesce(F.sum(name), F.lit(0))
+    elif call.function == "collect_list":
+        merged = F.flatten(F.collect_list(name))
+    elif call.function == "collect_set":
+        merged = F.array_distinct(F.flatten(F.collect_list(name)))
+    else:
+        merged = getattr(F, call.function)(name)
+    return [merged.alias(name)]
+
+
+def _merged_sum(part: str, count: str, types: dict[str, DataType]) -> list[Column]:
+    total = F.sum(part)
+    if isinstance(types[part], DecimalType):
+        # A part that is null for all its numbers has overflowed, and so has the whole.
+        lost = F.max(F.col(part).isNull() & (F.col(count) > 0))
+        total = F.when(~lost, total).cast(types[part])
+    return [total.alias(part), F.sum(count).alias(count)]
+
+
+def _finished(call: _Call, name: str, types: dict[str, DataType]) -> Column:
+    """Return the result, made of what the second step has merged."""
+    if name in types:
+        return F.col(name)
+    total, count = F.col(f"{name}_sum"), F.col(f"{name}_count")
+    if call.function == "sum":
+        return total
+    if call.division is None or not isinstance(types[f"{name}_sum"], DecimalType):
+        return F.when(count > 0, total / count)
+    # Spark divides decimals for avg by an expression of its own, which rounds as no other does: take that.
+    sequence = _jvm().PythonUtils.toSeq([_expression(total), _expression(count.cast("decimal(20,0)"))])
+    return F.when(count > 0, _column(call.division.falseValue().withNewChildren(sequence)))
+
+
+def _slot(seed: Column, worker: Column, workers: int) -> Column:
+    """Return the INT that Spark's hash, begun with a seed, maps to the worker's number.
+
+    Spark's partition of (window, key, slot) is the hash of the slot, begun with the hash of window and key,
+    modulo the partitions: this way it is the worker, modulo the partitions.
+
+    Source:
+        The 32-bit MurmurHash3 of four bytes, run backwards: each of its steps is a bijection.
+    """
+    numbers = np.arange(workers, dtype=np.uint32)
+    with np.errstate(over="ignore"):
+        h = numbers ^ (numbers >> np.uint32(16))
+        h *= np.uint32(_inverse(0xC2B2AE35))
+        h ^= (h >> np.uint32(13)) ^ (h >> np.uint32(26))
+        h *= np.uint32(_inverse(0x85EBCA6B))
+        h ^= (h >> np.uint32(16)) ^ np.uint32(4)
+        h = (h - np.uint32(0xE6546B64)) * np.uint32(_inverse(5))
+        h = (h >> np.uint32(13)) | (h << np.uint32(19))
+    table = F.split(F.lit(",".join(map(str, h.view(np.int32).tolist()))), ",").cast("array<bigint>")
+    k = _times(table[worker].bitwiseXOR(seed.cast("bigint")), _inverse(0x1B873593))
+    turned = F.shiftleft(k.bitwiseAND(F.lit(_MASK)), 17)
+    k = turned.bitwiseOR(F.shiftright(turned, 32))
+    return _times(_signed(k), _inverse(0xCC9E2D51)).cast("int")
+
+
+def _times(number: Column, factor: int) -> Column:
+    """Return the product of two numbers of 32 bits with a sign, modulo 2^32 again: nothing overflows."""
+    return _signed(number * (factor - (factor >> 31 << 32)))
+
+
+def _signed(number: Column) -> Column:
+    """Return the low 32 bits of a BIGINT as a number with a sign."""
+    return F.shiftright(F.shiftleft(number, 32), 32)
+
+
+def _inverse(number: int) -> int:
+    return pow(number, -1, 1 << 32)
+
+
+def _column(expression: Any) -> Column:
+    kind, sql = type(F.lit(0)), _jvm().org.apache.spark.sql
+    if "classic" in kind.__module__:
+        return kind(sql.classic.ExpressionUtils.column(expression))
+    return kind(sql.Column(expression))  # before Spark 4
+
+
+def _expression(column: Column) -> Any:
+    sql = _jvm().org.apache.spark.sql
+    if "classic" in type(column).__module__:
+        return sql.classic.ExpressionUtils.expression(column._jc)
+    return column._jc.expr()  # before Spark 4
+
+
+def _jvm() -> Any:
+    from pyspark import SparkContext  # which a client of Spark Connect alone has not
+
+    return SparkContext._active_spark_context._jvm

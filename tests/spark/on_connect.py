@@ -1,0 +1,238 @@
+"""What keysplit does on Spark Connect; `test_on_connect.py` runs it, in a process of its own.
+
+pyspark makes columns for a classic session or for one of Spark Connect, and a process has to choose.
+"""
+
+import datetime as dt
+import os
+import sys
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from frames import KEYS, skewed
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from keysplit import spark as kss
+
+ENGINES = pytest.mark.parametrize("engine", [None, "columns", "rust"])
+WORKERS = 6
+
+
+def rows_of(spark):
+    """Make a frame: half of the rows have key "hot", some have null, all others one of 40 keys."""
+    at = F.col("id")
+    rare = F.when(at % 50 == 1, None).otherwise(F.concat(F.lit("k"), at % 40))
+    return spark.range(2000, numPartitions=3).select(
+        F.when(at % 2 == 0, "hot").otherwise(rare).alias("key"), "id", (at * 37 % 101).alias("v")
+    )
+
+
+def same_rows(left, right):
+    """Say whether two results have the same columns and types, whatever may be null, and the same rows."""
+    return left.dtypes == right.dtypes and sorted(map(repr, left.collect())) == sorted(
+        map(repr, right.collect())
+    )
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = SparkSession.builder.remote(os.environ["KEYSPLIT_CONNECT"]).getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    return rows_of(spark)
+
+
+@pytest.fixture(scope="module")
+def plan(rows):
+    return kss.plan(rows, "key", WORKERS, engine="columns")
+
+
+@pytest.fixture
+def no_python(conf):
+    """Take Python away from the executors."""
+    conf("spark.sql.execution.pyspark.python", "/there/is/no/python")
+
+
+@ENGINES
+def test_plan_finds_the_frequent_keys(rows, engine):
+    plan = kss.plan(rows, "key", WORKERS, engine=engine)
+    assert (plan.head[0].key, plan.head[0].count, plan.total) == (("hot",), 1000, 2000)
+    assert len(plan.head[0].workers) > 1
+
+
+def test_workers_are_those_of_a_classic_session(spark, rows):
+    folder = Path(os.environ["KEYSPLIT_CLASSIC"])
+    plan = kss.Plan.load(folder / "plan.json")
+    expected = spark.read.parquet(str(folder / "routed"))
+    for engine in ("columns", "rust"):
+        assert same_rows(kss.route(rows, "key", plan=plan, engine=engine), expected)
+
+
+@ENGINES
+def test_rows_are_placed(rows, engine):
+    placed = kss.repartition(rows, "key", workers=WORKERS, engine=engine)
+    assert placed.filter("worker <> spark_partition_id()").count() == 0
+    assert same_rows(placed.drop("worker"), rows)
+
+
+def test_keys_of_all_types(spark):
+    names = sorted(KEYS)
+    schema = T.StructType([T.StructField(name, KEYS[name][0]) for name in names])
+    columns = [skewed(KEYS[name][1], 60) for name in names]
+    df = spark.createDataFrame(list(zip(*columns, strict=True)), schema)
+    df = df.withColumn("id", F.monotonically_increasing_id())
+    routed = [kss.route(df, names, workers=4, row_id="id", engine=e) for e in ("columns", "rust")]
+    assert same_rows(*(each.select("id", "worker") for each in routed))
+    found = kss.aggregate(df, names, F.count("*"), workers=4, row_id="id")
+    assert same_rows(found, df.groupBy(*names).agg(F.count("*")))
+
+
+def test_aggregate(rows):
+    columns = [F.sum("v"), F.median("v"), F.count_distinct("id").alias("n"), F.sort_array(F.collect_set("v"))]
+    found = kss.aggregate(rows, "key", *columns, workers=WORKERS)
+    assert same_rows(found, rows.groupBy("key").agg(*columns))
+
+
+@pytest.mark.parametrize("format", ["pandas", "arrow"])
+def test_apply(rows, plan, format):
+    def part(rows):
+        if format == "arrow":
+            return rows.group_by([]).aggregate([("v", "sum")]).rename_columns(["total"])
+        return pd.DataFrame({"total": [rows["v"].sum()]})
+
+    def merge(key, parts):
+        if format == "arrow":
+            total = parts.group_by([]).aggregate([("total", "sum")]).rename_columns(["total"])
+            return total.add_column(0, "key", [pa.array([key[0].as_py()], pa.string())])
+        return pd.DataFrame({"key": [None if pd.isna(key[0]) else key[0]], "total": [parts["total"].sum()]})
+
+    found = kss.apply(
+        rows,
+        "key",
+        part,
+        merge,
+        "key string, total long",
+        partial_schema="total long",
+        plan=plan,
+        format=format,
+    )
+    assert same_rows(found, rows.groupBy("key").agg(F.sum("v").alias("total")))
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "anti"])
+def test_join(rows, plan, how):
+    names = rows.select("key").distinct().filter("key is null or key < 'k3'")
+    other = names.withColumn("name", F.upper("key"))
+    found = kss.join(rows, other, "key", how, plan=plan)
+    assert same_rows(found, rows.join(other, "key", how))
+
+
+def test_write(spark, rows, tmp_path):
+    kss.write(rows, "key", workers=WORKERS).parquet(str(tmp_path / "out"))
+    files = Counter(file.parent.name for file in (tmp_path / "out").rglob("*.parquet"))
+    assert files["key=hot"] > 1
+    assert sum(files.values()) <= len(files) + WORKERS - 1
+    assert same_rows(spark.read.parquet(str(tmp_path / "out")).select(*rows.columns), rows)
+
+
+def test_profile_and_drift(rows, plan):
+    profile = kss.profile(rows, "key", WORKERS)
+    assert (profile.top[0].key, profile.top[0].count, profile.total) == ("hot", 1000, 2000)
+    assert profile.recommended is not None
+    assert plan.drift(rows).moved == 0
+    assert plan.drift(rows.filter("key <> 'hot'")).moved > 0.4
+
+
+def test_streaming_aggregate(spark, rows, plan, tmp_path):
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    at = F.timestamp_seconds(F.lit(int(start.timestamp())) + F.col("id"))
+    late = spark.createDataFrame(
+        [(None, 0, 0, dt.datetime(2030, 1, 1))], "key string, id long, v long, at timestamp"
+    )
+    events = rows.withColumn("at", at).union(late)
+    events.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
+    columns, window = [F.sum("v"), F.count("*"), F.avg("v")], F.window("at", "10 minutes")
+    found = kss.streaming.aggregate(
+        stream.withWatermark("at", "1 minute"), "key", *columns, window=window, plan=plan
+    )
+    query = (
+        found.writeStream.format("memory")
+        .queryName("found")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    expected = events.filter("at < '2029-01-01'").groupBy(window, "key").agg(*columns)
+    assert sorted(map(repr, spark.table("found").collect())) == sorted(map(repr, expected.collect()))
+
+
+def test_engine_columns_needs_no_python_on_the_executors(spark, rows, no_python, tmp_path):
+    options = {"workers": WORKERS, "engine": "columns"}
+    plan = kss.plan(rows, "key", **options)
+    placed = kss.repartition(rows, "key", plan=plan)
+    assert placed.filter("worker <> spark_partition_id()").count() == 0
+    found = kss.aggregate(rows, "key", F.median("v"), **options)
+    assert same_rows(found, rows.groupBy("key").agg(F.median("v")))
+    other = rows.select("key").distinct()
+    assert kss.join(rows, other, "key", **options).count() == rows.filter("key is not null").count()
+    kss.write(rows, "key", **options).parquet(str(tmp_path / "out"))
+    assert spark.read.parquet(str(tmp_path / "out")).count() == rows.count()
+    assert kss.profile(rows, "key", **options).top[0].key == "hot"
+    assert plan.drift(rows, engine="columns").moved == 0
+    with pytest.raises(Exception, match="/there/is/no/python"):
+        kss.route(rows, "key", plan=plan, engine="rust").collect()
+
+
+def test_an_archive_brings_the_executors_their_python(spark, rows, plan, conf, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with tarfile.open(tmp_path / "environment.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
+    spark.addArtifact(f"{tmp_path}/environment.tar.gz#environment", archive=True)
+    conf("spark.sql.execution.pyspark.python", "environment/bin/python")
+    routed = [kss.route(rows, "key", plan=plan, engine=engine) for engine in ("columns", "rust")]
+    assert same_rows(*routed)
+
+
+def test_a_service_may_let_nobody_read_its_settings(monkeypatch, spark, rows, plan):
+    def refuse(*_):
+        raise AnalysisException("[CONFIG_NOT_AVAILABLE] Configuration is not available.")
+
+    monkeypatch.setattr(type(spark.conf), "get", refuse)
+    assert kss.route(rows, "key", plan=plan).columns == [*rows.columns, "worker"]
+
+
+def test_what_is_random_above_a_shuffle_needs_a_row_id(rows, plan):
+    wide = rows.repartition(2).select("*", *(F.lit(i).alias(f"c{i}") for i in range(40)))
+    kss.route(wide, "key", plan=plan)
+    with pytest.raises(ValueError, match=r"^row_id must be given"):
+        kss.route(wide.withColumn("drawn", F.rand()), "key", plan=plan)
+    routed = kss.route(wide.withColumn("drawn", F.rand()), "key", plan=plan, row_id="id")
+    assert same_rows(
+        routed.select("id", "worker"), kss.route(rows, "key", plan=plan, row_id="id").select("id", "worker")
+    )
+
+
+def test_online_is_refused(rows):
+    with pytest.raises(TypeError, match=r"^df must be a classic Spark DataFrame in online mode"):
+        kss.route(rows, "key", workers=WORKERS, mode="online")
+
+
+def test_a_collated_key_is_refused(rows):
+    collated = rows.withColumn("key", F.expr("key collate utf8_lcase"))
+    with pytest.raises(TypeError, match=r"^key must not be a collated string on Spark Connect"):
+        kss.route(collated, "key", workers=WORKERS)

@@ -1,0 +1,305 @@
+"""`join` equals left.join(right, on, how), spreads hot keys, and shuffles nothing itself."""
+
+import re
+
+import pytest
+from frames import KEYS, frame, same_rows, skewed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from keysplit import spark as kss
+
+# Each kind of join with each side that may be split.
+SPLITS = [
+    ("inner", "left"),
+    ("inner", "right"),
+    ("left", "left"),
+    ("left", "right"),
+    ("right", "left"),
+    ("right", "right"),
+    ("full", "left"),
+    ("full", "right"),
+    ("semi", "left"),
+    ("anti", "left"),
+]
+ENGINES = ["columns", "rust"]
+EVERY = pytest.mark.parametrize(("how", "split"), SPLITS)
+
+
+def other(spark, type_, keys):
+    """Make a frame of a key and two columns, `v` being in the frames of `frame` too."""
+    schema = T.StructType(
+        [T.StructField("key", type_), T.StructField("v", T.IntegerType()), T.StructField("t", T.StringType())]
+    )
+    rows = [(key, i, None if i % 3 == 1 else f"t{i}") for i, key in enumerate(keys)]
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), schema)
+
+
+def written(df):
+    """Return how many rows each shuffle of a DataFrame wrote."""
+    df.collect()
+    nodes, found = [df._jdf.queryExecution().executedPlan()], []
+    while nodes:
+        node = nodes.pop(0)
+        if node.getClass().getSimpleName() == "ShuffleExchangeExec":
+            found.append(node.metrics().apply("shuffleRecordsWritten").value())
+        nodes += [node.children().apply(i) for i in range(node.children().size())]
+    return found
+
+
+@pytest.fixture(scope="module")
+def hot(spark):
+    """Key 1 and null are hot, 9 is rare and on this side only."""
+    return frame(spark, T.LongType(), [*skewed([1, None, 2, 3, 4], 150), 9]).cache()
+
+
+@pytest.fixture(scope="module")
+def cold(spark):
+    return other(spark, T.IntegerType(), [1, 1, 2, 3, 3, None, None, 5, 5, 6]).cache()
+
+
+@pytest.fixture(scope="module")
+def plan(spark):
+    """A plan whose split keys are in `hot`, in `cold` (5, 6) or in neither (7)."""
+    df = frame(spark, T.LongType(), skewed([1, 5, None, 7, 2, 6], 200))
+    made = kss.plan(df, "key", workers=4)
+    assert {each.key for each in made.head if len(each.workers) > 1} >= {("1",), ("5",), (None,), ("7",)}
+    return made
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_it_equals_spark_s_join(spark, data):
+    type_, keys = KEYS[data.draw(st.sampled_from(sorted(KEYS)), label="type")]
+    drawn = st.one_of(
+        st.just([]),
+        st.lists(st.sampled_from(keys), max_size=20),
+        st.builds(lambda key, rows: [key] * rows, st.sampled_from(keys), st.integers(1, 30)),
+        st.integers(1, 40).map(lambda rows: skewed(keys, rows)),
+    )
+    left = frame(spark, type_, data.draw(drawn, label="left"), partitions=2)
+    right = other(spark, type_, data.draw(drawn, label="right"))
+    how, split = data.draw(st.sampled_from(SPLITS), label="how")
+    workers = data.draw(st.sampled_from([1, 2, 5]), label="workers")
+    grouping = data.draw(st.sampled_from(["d_choices", "cut_to_fit", "round_robin", "key"]), label="grouping")
+    engine = data.draw(st.sampled_from(ENGINES), label="engine")
+    joined = kss.join(left, right, "key", how, split=split, workers=workers, grouping=grouping, engine=engine)
+    assert same_rows(joined, left.join(right, "key", how))
+
+
+@EVERY
+def test_each_join_equals_spark_s_under_a_given_plan(hot, cold, plan, how, split):
+    joined = kss.join(hot, cold, "key", how, split=split, plan=plan)
+    assert same_rows(joined, hot.join(cold, "key", how))
+    swapped = kss.join(cold, hot, "key", how, split=split, plan=plan, engine="rust")
+    assert same_rows(swapped, cold.join(hot, "key", how))
+
+
+@pytest.mark.parametrize("name", sorted(KEYS))
+def test_each_type_of_key_joins(spark, name):
+    type_, keys = KEYS[name]
+    left = frame(spark, type_, [*skewed(keys, 40), *reversed(keys)], partitions=2)
+    right = other(spark, type_, keys)
+    joined = kss.join(left, right, "key", "full", workers=3, grouping="w_choices", split="left")
+    assert same_rows(joined, left.join(right, "key", "full"))
+
+
+@EVERY
+def test_empty_sides_join(hot, cold, plan, how, split):
+    nothing, none = hot.filter("false"), cold.filter("false")
+    for left, right in ((hot, none), (nothing, cold)):
+        joined = kss.join(left, right, "key", how, split=split, plan=plan)
+        assert same_rows(joined, left.join(right, "key", how))
+
+
+def test_a_plan_of_nothing_joins(hot, cold):
+    for left, right in ((hot.filter("false"), cold), (hot.filter("false"), cold.filter("false"))):
+        assert same_rows(kss.join(left, right, "key", "full", workers=3), left.join(right, "key", "full"))
+
+
+@pytest.fixture(scope="module")
+def pairs(spark):
+    """Two sides with two key columns of other widths, names in other cases, and a plan."""
+    rows = [(1, "a", i) for i in range(30)] + [(None, "a", 1), (1, None, 2), (None, None, 3), (2, "b", 4)]
+    left = spark.createDataFrame(rows, "a int, b string, x int")
+    rows = [("a", 1), ("a", 1), (None, 1), ("a", None), (None, None), ("c", 3)]
+    right = spark.createDataFrame(rows, "b string, A smallint").withColumn("y", F.lit(1.5))
+    return left, right, kss.plan(left, ["b", "a"], workers=3)
+
+
+@EVERY
+def test_several_key_columns_join(pairs, how, split):
+    left, right, plan = pairs
+    joined = kss.join(left, right, ["b", "a"], how, split=split, plan=plan)
+    assert same_rows(joined, left.join(right, ["b", "a"], how))
+
+
+@pytest.mark.parametrize(("how", "split"), [("inner", "right"), ("full", "left"), ("semi", "left")])
+def test_names_are_those_of_spark_s_join(spark, how, split):
+    rows = [(1, i, i, i, i) for i in range(20)] + [(2, 1, 1, 1, 1)]
+    left = spark.createDataFrame(rows, "`a.b` int, worker int, worker_there int, `c``d` int, X int")
+    right = spark.createDataFrame([(1, 1, 1, 1), (3, 1, 1, 1)], "x int, `a.b` int, worker int, worker_ int")
+    joined = kss.join(left, right, "a.b", how, split=split, workers=3)
+    assert same_rows(joined, left.join(right, "a.b", how))
+    joined = kss.join(left, right, "A.B", how, split=split, workers=3, worker_column="my.worker")
+    assert same_rows(joined, left.join(right, "A.B", how))
+
+
+@EVERY
+def test_a_frame_joins_itself(hot, plan, how, split):
+    less = hot.filter("v < 0")
+    joined = kss.join(hot, less, "key", how, split=split, plan=plan)
+    assert same_rows(joined, hot.join(less, "key", how))
+    assert kss.join(hot, hot, "key", how, split=split, plan=plan).count() == hot.join(hot, "key", how).count()
+
+
+def test_columns_of_each_side_are_known_after_it(hot, cold, plan):
+    for how in ("inner", "left", "right"):
+        joined = kss.join(hot, cold, "key", how, plan=plan).select("key", hot["v"], cold["v"])
+        assert same_rows(joined, hot.join(cold, "key", how).select("key", hot["v"], cold["v"]))
+
+
+@EVERY
+def test_columns_without_nulls_stay_so(spark, plan, how, split):
+    left = spark.range(9).selectExpr("id as key", "id as x")
+    right = spark.range(5).selectExpr("id as key", "'y' as y")
+    joined = kss.join(left, right, "key", how, split=split, plan=plan)
+    assert joined.schema == left.join(right, "key", how).schema
+
+
+@pytest.mark.skipif(not hasattr(T.StringType(), "collation"), reason="this Spark has no collations")
+@pytest.mark.parametrize(
+    ("how", "split"), [("inner", "left"), ("right", "left"), ("full", "left"), ("anti", "left")]
+)
+def test_collated_keys_join(spark, how, split):
+    rows = [(key, i) for i, key in enumerate(["a", "A", "b", None] * 8)]
+    left = spark.createDataFrame(rows, "k string, i int")
+    right = spark.createDataFrame([("A", 1), ("a", 2), ("B", 3), ("c", 4), (None, 5)], "k string, n int")
+    left, right = (df.withColumn("k", F.expr("k collate UTF8_LCASE")) for df in (left, right))
+    joined = kss.join(left, right, "k", how, split=split, workers=3, grouping="w_choices")
+    assert same_rows(joined, left.join(right, "k", how))
+
+
+@pytest.mark.parametrize(
+    "how", ["INNER", "outer", "full_outer", "fullOuter", "left_outer", "right_outer", "left_semi", "leftanti"]
+)
+def test_spark_s_spellings_are_known(hot, cold, plan, how):
+    assert same_rows(kss.join(hot, cold, "key", how, plan=plan), hot.join(cold, "key", how))
+
+
+@pytest.mark.parametrize("split", ["left", "right"])
+def test_a_hot_key_is_spread(spark, conf, split):
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    conf("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    facts = spark.range(4000, numPartitions=2).select(
+        F.when(F.col("id") % 4 > 0, 0).otherwise(F.col("id")).alias("key"), "id"
+    )
+    names = spark.range(4000, numPartitions=2).select(F.col("id").alias("key"), F.col("id").alias("name"))
+    sides = (facts, names) if split == "left" else (names, facts)
+    joined = kss.join(*sides, "key", workers=8, split=split, grouping="cut_to_fit")
+    assert joined.count() == 4000
+    tasks = joined.groupBy(F.spark_partition_id().alias("task")).count().collect()
+    if hasattr(DataFrame, "repartitionById"):
+        assert len(tasks) == 8
+        assert max(row["count"] for row in tasks) < 1.2 * 500
+    hot = joined.filter("key = 0").select(F.spark_partition_id()).distinct().count()
+    assert hot >= (6 if hasattr(DataFrame, "repartitionById") else 3)
+    plain = sides[0].join(sides[1], "key").filter("key = 0").select(F.spark_partition_id()).distinct().count()
+    assert plain == 1
+
+
+def test_rows_are_copied_for_split_keys_only(spark, conf, hot, plan):
+    conf("spark.sql.adaptive.enabled", "false")
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    rare = spark.range(100, 120, numPartitions=1).selectExpr("id as key")
+    names = rare.union(spark.sql("select explode(array(1L, null)) as key"))
+    copies = {each.key[0]: len(each.workers) for each in plan.head}
+    assert copies["1"] > 1
+    assert written(kss.join(hot, names, "key", plan=plan))[-1] == 20 + copies["1"]
+    # None of these is in `rare`: each meets nothing, and comes out once.
+    assert written(kss.join(rare, names, "key", "right", split="left", plan=plan))[-1] == 22
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_worker_is_computed_once(hot, cold, plan, engine):
+    joined = kss.join(hot, cold, "key", plan=plan, engine=engine)
+    optimized = joined._jdf.queryExecution().optimizedPlan().toString()
+    assert not re.search(r"Filter.*xxhash64|Filter.*route", optimized)
+    assert optimized.count("Eval") == (engine == "rust")
+
+
+@pytest.mark.skipif(
+    not hasattr(DataFrame, "repartitionById"), reason="only repartitionById tells Spark how rows are placed"
+)
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@EVERY
+def test_the_join_shuffles_nothing(conf, hot, cold, plan, how, split, adaptive):
+    conf("spark.sql.adaptive.enabled", adaptive)
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    joined = kss.join(hot, cold, "key", how, split=split, plan=plan)
+    if adaptive == "true":
+        joined.collect()
+    nodes = joined._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]
+    # Both sides, and the distinct keys of a side where rows must come out once or not at all.
+    keys = how not in ("inner", split)
+    assert len(re.findall(r"(?<!\w)Exchange ", nodes)) == 2 + keys
+    assert nodes.count("shufflepartitionidpassthrough") == 2
+
+
+def test_it_may_become_a_broadcast_join(hot, cold, plan):
+    joined = kss.join(hot, F.broadcast(cold), "key", "left", plan=plan)
+    assert same_rows(joined, hot.join(cold, "key", "left"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"how": "cross"}, ValueError, "how must be inner, left, right, full, semi or anti, got 'cross'"),
+        ({"how": None}, TypeError, "how must be a string, got NoneType"),
+        ({"split": "both"}, ValueError, "split must be 'left' or 'right', got 'both'"),
+        (
+            {"split": "right", "how": "left_anti"},
+            ValueError,
+            "split must be 'left' in semi and anti joins, got",
+        ),
+        ({"mode": "online"}, ValueError, "mode must be 'planned' in join, got 'online'"),
+        ({"on": "n"}, ValueError, "on must name one column of the DataFrame, got"),
+        ({"on": []}, ValueError, "on must name at least one column, got an empty list"),
+        ({"on": "t"}, TypeError, "on must have the same type on both sides, got bigint and string: cast one"),
+        ({"workers": 0}, ValueError, "workers must be in 1..=65536, got 0"),
+        ({"right": 7}, TypeError, "right must be a Spark DataFrame, got int"),
+        ({"rows": 7}, TypeError, "rows is no argument of this function"),
+    ],
+)
+def test_wrong_arguments_are_refused(hot, cold, arguments, error, message):
+    left = hot.withColumn("t", F.col("v"))
+    given = {"left": left, "right": cold, "on": "key", "workers": 3} | arguments
+    with pytest.raises(error, match=re.escape(message)):
+        kss.join(**given)
+
+
+def test_a_condition_is_refused(hot, cold):
+    with pytest.raises(TypeError, match="on must be a column name or a list of column names, got Column"):
+        kss.join(hot, cold, hot["key"] == cold["key"], workers=3)
+
+
+def test_streams_are_refused(spark, hot):
+    stream = spark.readStream.format("rate").load().withColumnRenamed("value", "key")
+    for left, right, side in ((stream, hot, "left"), (hot, stream, "right")):
+        with pytest.raises(ValueError, match=f"{side} must be a batch DataFrame in join"):
+            kss.join(left, right, "key", workers=3)
+
+
+def test_a_side_that_is_read_twice_must_be_the_same_twice(spark):
+    df = spark.range(0, 40, 1, 2).selectExpr("id % 4 as k", "id as v")
+    right = spark.range(6).selectExpr("id as k", "id as w")
+    plan = kss.plan(df, "k", 4, "w_choices")
+    for risky in (df.repartition(4).sample(0.5, seed=1), df.repartition(4).limit(20)):
+        with pytest.raises(
+            ValueError, match=r"^df must have the same rows each time that it is read, as a full"
+        ):
+            kss.join(risky, right, "k", "full", plan=plan, row_id="v")
+    assert kss.join(df, right, ("k",), "full", plan=plan).count() == 42

@@ -1,0 +1,355 @@
+"""In mode "planned" a row's worker is a function of its key, its identity and the plan, for both engines."""
+
+import math
+import warnings
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from frames import KEYS, frame, same_rows, skewed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import keysplit as ks
+from keysplit import spark as kss
+from keysplit.planning import PLANS
+from keysplit.spark import hashes, native
+from keysplit.spark.arguments import check
+from reference.plan_table import PlanTable
+
+ENGINES = ["columns", "rust"]
+
+
+@pytest.fixture(scope="module")
+def hot(spark):
+    """Half of the rows have key 1, a quarter have key 2, and so on."""
+    return frame(spark, T.LongType(), skewed([1, 2, 3, None, *range(10, 60)], 600)).withColumn(
+        "id", F.monotonically_increasing_id()
+    )
+
+
+def with_hashes(df, key, **options):
+    request = check(df, key, options)
+    return df.withColumn("h", hashes.plan_hash(request)).withColumn("r", hashes.row_hash(request))
+
+
+@settings(max_examples=8)
+@given(data=st.data())
+def test_both_engines_answer_as_the_tables_say(spark, data):
+    type_, keys = KEYS[data.draw(st.sampled_from(sorted(KEYS)), label="type")]
+    drawn = data.draw(
+        st.one_of(
+            st.just([]),
+            st.builds(lambda key, rows: [key] * rows, st.sampled_from(keys), st.integers(1, 60)),
+            st.integers(1, 120).map(lambda rows: skewed(keys, rows)),
+        ),
+        label="keys",
+    )
+    grouping = data.draw(st.sampled_from(sorted(PLANS)), label="grouping")
+    workers = data.draw(st.sampled_from([1, 2, 7, 300]), label="workers")
+    seed = data.draw(st.sampled_from([0, 5, 2**64 - 1]), label="seed")
+    df = frame(spark, type_, drawn, partitions=2)
+    plan = kss.plan(df, "key", workers, grouping, seed=seed, row_id=["v", "d", "s"])
+    tables = plan.tables
+    model = PlanTable(*(getattr(tables, name).tolist() for name in PlanTable._fields))
+    rows = with_hashes(df, "key", plan=plan, row_id=["v", "d", "s"])
+    for engine in ENGINES:
+        routed = kss.route(rows, "key", plan=plan, row_id=["v", "d", "s"], engine=engine)
+        found = routed.select("h", "r", "worker").collect()
+        assert [row.worker for row in found] == model.route([x.h for x in found], [x.r for x in found])
+        assert routed.schema["worker"].dataType == T.IntegerType()
+        assert routed.drop("worker").schema == rows.schema
+
+
+@pytest.mark.parametrize("grouping", sorted(PLANS))
+def test_rows_are_spread_as_the_plan_expects(spark, grouping):
+    keys = ks.streams.zipf(1.4, keys=1000, messages=40_000, seed=3)
+    rows = zip(keys.tolist(), range(len(keys)), strict=True)
+    df = spark.createDataFrame(rows, "key long, id long").repartition(4)
+    for engine in ENGINES:
+        plan = kss.plan(df, "key", 16, grouping, engine=engine)
+        counts = Counter(
+            {
+                row.worker: row["count"]
+                for row in kss.route(df, "key", plan=plan).groupBy("worker").count().collect()
+            }
+        )
+        loads = np.array([counts[worker] for worker in range(16)])
+        assert loads.sum() == len(keys) == pytest.approx(plan.loads.sum())
+        assert np.abs(loads - plan.loads).max() < 5 * math.sqrt(len(keys) / 16)
+
+
+def test_a_plan_by_sketch_finds_the_keys_of_a_plan_by_groupby(hot):
+    exact, sketched = (kss.plan(hot, "key", 4, engine=engine) for engine in ("columns", "rust"))
+    assert [each.key for each in sketched.head] == [each.key for each in exact.head]
+    assert exact.head[0].key == ("1",)
+    counts = {row.key: row["count"] for row in hot.groupBy("key").count().collect()}
+    for each, other in zip(sketched.head, exact.head, strict=True):
+        true = counts[None if each.key[0] is None else int(each.key[0])]
+        assert other.count == true
+        assert other.error == 0
+        assert each.count - each.error <= true <= each.count
+    assert np.array_equal(exact.buckets, sketched.buckets)
+
+
+def test_many_tasks_and_more_keys_than_counters_keep_every_frequent_key(spark):
+    keys = np.concatenate([np.arange(30_000), np.repeat([7, 8, 9], 4000)])
+    np.random.default_rng(0).shuffle(keys)
+    df = spark.createDataFrame([(int(key), i) for i, key in enumerate(keys)], "key long, id long")
+    plan = kss.plan(df.repartition(70), "key", 8, "cut_to_fit")
+    assert {each.key[0] for each in plan.head} >= {"7", "8", "9"}
+    assert plan.total == len(keys) == plan.buckets.sum()
+
+
+def test_two_plans_of_the_same_rows_are_equal(hot):
+    for engine in ENGINES:
+        assert kss.plan(hot, "key", 5, engine=engine) == kss.plan(hot, "key", 5, engine=engine)
+    assert kss.plan(hot, "key", 5, seed=1) != kss.plan(hot, "key", 5)
+
+
+def test_the_udf_of_older_sparks_answers_the_same(hot, monkeypatch):
+    plan = kss.plan(hot, "key", 5, "w_choices")
+    by_arrow = kss.route(hot, "key", plan=plan, engine="rust").collect()
+    monkeypatch.setattr(native, "_arrow_worker", native._pandas_worker)
+    assert kss.route(hot, "key", plan=plan, engine="rust").collect() == by_arrow
+
+
+def test_rows_are_placed(hot, conf):
+    for adaptive in ("true", "false"):
+        conf("spark.sql.adaptive.enabled", adaptive)
+        for engine in ENGINES:
+            placed = kss.repartition(hot, "key", workers=9, engine=engine)
+            assert placed.filter("worker <> spark_partition_id()").count() == 0
+            assert same_rows(placed.drop("worker"), hot)
+
+
+def test_a_hot_key_is_split_and_a_rare_one_is_not(hot):
+    routed = kss.route(hot, "key", workers=8, grouping="cut_to_fit", row_id="id")
+    workers = {
+        row.key: row.n for row in routed.groupBy("key").agg(F.countDistinct("worker").alias("n")).collect()
+    }
+    assert workers[1] > 1
+    assert {n for key, n in workers.items() if key is not None and key >= 10} == {1}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_weights_make_other_plans(spark, engine):
+    df = spark.createDataFrame(
+        [(i % 10, i, 100.0 if i % 10 == 3 else 1.0) for i in range(1000)], "key int, id int, w double"
+    )
+    plan = kss.plan(df, "key", 4, weight="w", engine=engine)
+    assert plan.total == 100 * 100 + 900
+    assert plan.head[0].key == ("3",)
+    assert plan == kss.plan(df, "key", 4, weight=F.col("w"), engine=engine)
+    assert kss.plan(df, "key", 4, weight="bytes", engine=engine).total == 1000 * (4 + 4 + 8)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("bad", [None, -1.0, float("nan"), float("inf")])
+def test_bad_weights_are_refused(spark, engine, bad):
+    df = spark.createDataFrame([(1, 1.0), (2, bad)], "key int, w double")
+    with pytest.raises(Exception, match="weight"):
+        kss.plan(df, "key", 4, weight="w", engine=engine)
+
+
+def test_row_bytes_counts_what_a_row_holds(spark):
+    df = spark.sql(
+        "select 1 as i, 'äb' as s, cast(null as string) as n, array('x', 'y') as a, true as b, "
+        "cast(1 as decimal(20, 2)) as d, cast('abc' as binary) as x, map('k', 1) as m"
+    )
+    found = df.select(kss.row_bytes(df)).first()[0]
+    assert found == 4 + 3 + 0 + len('["x","y"]') + 1 + 16 + 3 + len('{"k":1}')
+
+
+def test_unequal_workers_get_unequal_loads(spark):
+    df = spark.range(20_000).withColumn("key", F.col("id") % 500)
+    plan = kss.plan(df, "key", 4, "cut_to_fit", capacities=[1, 1, 2, 4])
+    assert plan.loads / plan.loads.sum() == pytest.approx([0.125, 0.125, 0.25, 0.5], abs=0.01)
+    assert kss.Plan.from_json(plan.to_json()).capacities == (1, 1, 2, 4)
+
+
+def test_plans_are_saved_and_loaded(spark, hot, tmp_path):
+    plan = kss.plan(hot, "key", 6, ks.WChoices(workers=6, seed=3, threshold=0.05))
+    plan.save(tmp_path / "plan.json")
+    again = kss.Plan.load(tmp_path / "plan.json")
+    assert again == plan
+    assert hash(again) == hash(plan)
+    assert again.grouping == ks.WChoices(workers=6, seed=3, threshold=0.05)
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+    assert same_rows(kss.route(hot, "key", plan=again), kss.route(hot, "key", plan=plan))
+    with pytest.raises(FileNotFoundError):
+        plan.save(tmp_path / "no folder" / "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "", "^text must be a plan as JSON"),
+        (lambda text: "[1]", "^text must be a plan that keysplit wrote"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "^version of the plan must be 1, got 2$"),
+        (lambda text: text.replace('"workers": 6', '"workers": 5', 1), "^plan is damaged"),
+        (lambda text: text.replace('"shares"', '"parts"'), "^plan is damaged: KeyError"),
+        (lambda text: text.replace('"tail": "', '"tail": "x'), "^plan is damaged"),
+    ],
+)
+def test_damaged_plans_are_refused(hot, change, message):
+    text = kss.plan(hot, "key", 6).to_json()
+    with pytest.raises(ValueError, match=message):
+        kss.Plan.from_json(change(text))
+
+
+def test_plans_are_printed_and_compared(hot):
+    plan, other = kss.plan(hot, "key", 6), kss.plan(hot.filter("key <> 1"), "key", 6, seed=4)
+    assert str(plan).splitlines()[0] == "Plan d_choices of key for 6 workers, seed 0"
+    assert "  1: 5" in str(plan)
+    assert "buckets" not in repr(plan)
+    assert plan.compare(plan) == "the plans are equal"
+    difference = plan.compare(other)
+    assert "grouping: DChoices(workers=6, seed=0" in difference
+    assert "frequent keys that only this plan has: " in difference
+    assert "weight of all rows: 600.0, the other has " in difference
+
+
+def test_a_plan_of_yesterday_routes_today(spark, hot):
+    plan = kss.plan(hot, "key", 6)
+    today = hot.select(F.coalesce("key", F.lit(77)).cast("int").alias("name"), "id")
+    routed = kss.route(today, "name", plan=plan)
+    before = {
+        (row.key, row.id): row.worker for row in kss.route(hot, "key", plan=plan, row_id="id").collect()
+    }
+    for row in kss.route(today, "name", plan=plan, row_id="id").collect():
+        if row.name != 77:
+            assert row.worker == before[row.name, row.id]
+    assert routed.filter("worker < 0 or worker >= 6").count() == 0
+
+
+def test_arguments_must_fit_the_plan(spark, hot):
+    plan = kss.plan(hot, "key", 6, seed=2)
+    for arguments, message in (
+        ({"workers": 5}, "^workers must be left out or equal that of the plan, 6, got 5$"),
+        ({"seed": 1}, "^seed must be left out or equal that of the plan, 2, got 1$"),
+        ({"grouping": "key"}, "^grouping must be left out or equal that of the plan, DChoices"),
+        ({"weight": "v"}, "^weight must be left out with a plan"),
+        ({"weight": F.col("v")}, "^weight must be left out with a plan"),
+        ({"capacities": np.ones(6)}, "^capacities must be left out with a plan"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kss.route(hot, "key", plan=plan, **arguments)
+    with pytest.raises(
+        ValueError, match=r"^key must have the types that the plan is for, \('bigint',\), got \('string',\)$"
+    ):
+        kss.route(hot, "s", plan=plan)
+    with pytest.raises(ValueError, match=r"^key must have the types .* got \('bigint', 'string'\)$"):
+        kss.route(hot, ["key", "s"], plan=plan)
+    assert kss.route(hot, "key", plan=plan, workers=6, seed=2, grouping="d_choices").count() == 600
+
+
+def test_rows_that_look_alike_are_warned_of(spark):
+    df = spark.createDataFrame(
+        [("hot", 1)] * 300 + [(f"rare {i}", i) for i in range(30)], "key string, v int"
+    )
+    with warnings.catch_warnings(record=True) as caught:  # older Sparks warn of themselves as well
+        warnings.simplefilter("always")
+        kss.plan(df, "key", 4)
+    texts = [str(each.message) for each in caught if each.category is UserWarning]
+    assert any(
+        text.startswith("rows of key ('hot',) look alike: 1 different ones in 300, too") for text in texts
+    )
+
+
+def test_random_values_above_a_shuffle_need_a_row_id(spark, hot):
+    risky = hot.repartition(3).withColumn("salt", F.rand())
+    with pytest.raises(
+        ValueError, match=r"^row_id must be given: df has a value that may be another one .*rand\("
+    ):
+        kss.route(risky, "key", workers=4)
+    assert kss.route(risky, "key", workers=4, row_id="id").count() == 600
+    assert kss.route(hot.withColumn("salt", F.rand(1)), "key", workers=4).count() == 600
+
+
+@pytest.mark.parametrize(
+    "unsteady",
+    ["sum(v / 3)", "avg(cast(v as float))", "concat_ws(',', collect_list(s))", "first(s)", "max_by(s, v)"],
+)
+def test_values_that_depend_on_the_order_above_a_shuffle_need_a_row_id(hot, unsteady):
+    plan = kss.plan(hot, "key", 4)
+    sums = hot.withColumn("x", F.col("id") % 7).groupBy("key", "x").agg(F.expr(unsteady).alias("y"))
+    for df in (sums, sums.withColumn("y", F.lit(1)).join(sums.hint("merge"), ["key", "x"])):
+        with pytest.raises(ValueError, match=r"^row_id must be given: df has a value that may be another"):
+            kss.route(df, "key", plan=plan)
+        assert kss.route(df, "key", plan=plan, row_id=["key", "x"]).count() == df.count()
+    ranked = hot.withColumn("n", F.expr("row_number() over (partition by key order by s)"))
+    with pytest.raises(ValueError, match=r"^row_id must be given: .*ROW_NUMBER|row_number"):
+        kss.route(ranked, "key", plan=plan)
+
+
+@pytest.mark.parametrize(
+    "unsteady",
+    [
+        lambda df: df.withColumn("n", F.expr("count(*) over (order by s rows unbounded preceding)")),
+        lambda df: df.withColumn("n", F.expr("sum(v / 3) over (partition by key)").cast("decimal(9,3)")),
+        lambda df: df.repartition(3).mapInPandas(lambda frames: frames, df.schema),
+        lambda df: df.groupBy("s").applyInPandas(lambda frame: frame, df.schema),
+        lambda df: df.sparkSession.createDataFrame(df.rdd.repartition(3), df.schema),
+        lambda df: df.withColumn("n", F.udf(lambda: 3, "int").asNondeterministic()()),
+    ],
+    ids=["running count", "sum of floats", "mapInPandas", "applyInPandas", "RDD", "UDF"],
+)
+def test_values_that_spark_cannot_vouch_for_need_a_row_id(hot, unsteady):
+    plan = kss.plan(hot, "key", 4)
+    with pytest.raises(ValueError, match=r"^row_id must be given: df has a value that may be another one"):
+        kss.route(unsteady(hot), "key", plan=plan)
+    assert kss.route(unsteady(hot), "key", plan=plan, row_id="id").count() == 600
+
+
+def test_steady_windows_are_an_identity(hot):
+    plan = kss.plan(hot, "key", 4)
+    for steady in (
+        "count(*) over (partition by key)",
+        "sum(v) over (order by s)",
+        "rank() over (order by v)",
+    ):
+        assert kss.route(hot.withColumn("n", F.expr(steady)), "key", plan=plan).count() == 600
+
+
+def test_an_unsteady_row_id_is_refused(hot):
+    plan = kss.plan(hot, "key", 4)
+    risky = hot.repartition(3).withColumn("n", F.monotonically_increasing_id())
+    with pytest.raises(
+        ValueError, match=r"^row_id must name values that come again .* got monotonically_inc"
+    ):
+        kss.route(risky, "key", plan=plan, row_id="n")
+    assert kss.route(risky, "key", plan=plan, row_id="id").count() == 600
+
+
+def test_floats_above_a_shuffle_are_no_identity(hot):
+    sums = hot.withColumn("x", F.col("id") % 7).groupBy("key", "x").agg(F.avg("v"), F.count("*"))
+    plan = kss.plan(hot, "key", 4)
+    steady = ["key", "x", "`count(1)`"]
+    assert same_rows(*(kss.route(sums, "key", plan=plan, row_id=given) for given in (None, steady)))
+    only = hot.groupBy("id").agg((F.avg("id") * 0).alias("key")).select("key")
+    with pytest.raises(ValueError, match=r"^row_id must be given: no column of df tells rows apart steadily"):
+        kss.route(only, "key", workers=2, grouping="w_choices")
+
+
+def test_maps_may_lie_in_the_row(spark, hot):
+    df = hot.withColumn("m", F.create_map(F.lit("a"), "v"))
+    assert kss.repartition(df, "key", workers=4).filter("worker <> spark_partition_id()").count() == 0
+
+
+def test_decimal_and_double_keys_are_equal_as_in_groupby(spark):
+    df = spark.createDataFrame(
+        [(Decimal("1.00"), 0.0), (Decimal("1"), -0.0)] * 20, "d decimal(5,2), x double"
+    )
+    for key in ("d", "x", ["d", "x"]):
+        assert kss.route(df, key, workers=500, grouping="key").select("worker").distinct().count() == 1
+
+
+def test_65536_workers(spark, hot):
+    plan = kss.plan(hot, "key", 65_536, "cut_to_fit")
+    routed = [kss.route(hot, "key", plan=plan, engine=engine).select("id", "worker") for engine in ENGINES]
+    assert same_rows(*routed)
+    assert routed[0].agg(F.max("worker")).first()[0] > 10_000
