@@ -3,7 +3,9 @@
 Streams: Zipf 1.4 (1e4 keys, --rows messages), and, from the folder that KEYSPLIT_DATA names, the sites
 that Reddit posts link to and a web shop's order lines by country; one that is not there is left out.
 
-Operations, each with 32 reducers at local[2], adaptive execution on with Spark's defaults:
+Operations, each with 32 reducers at local[2]. Adaptive execution is on, and set in its own favour for
+frames of this size: partitions count as skewed from 1 MB on, and are split into parts of 1 MB. It may not
+merge the 32 reducers into fewer, as it would not with more data.
 
 - apply: whole-group Python, a histogram of a group's values (applyInPandas).
 - list: collect_list of a column. percentile: an exact median.
@@ -19,11 +21,13 @@ Ways:
   side 8 times.
 - keysplit: the plan `cut_to_fit`. Making the plan is in the wall time.
 
-Figures: *slowest* is the time of the slowest task of the stage that works longest, over the mean of 32
-such; wall time over plain's; bytes shuffled over plain's; the largest execution memory of a task, over
-plain's (that of the JVM; Python's is not in it).
+Figures: *slowest* is the time of the slowest task of the stage with the longest task, over the mean of 32
+such; wall time over plain's, of one run; bytes shuffled over plain's; *memory*, the largest execution memory
+of a task over plain's, as far as Spark keeps account of it (not of Python's, nor of lists on the heap);
+*input*, the most bytes that one task read from a shuffle, over plain's.
 
-The last table is `apply` at local[32], with 1 ms of sleep a row: 32 cores emulated, 40,000 rows.
+The last table is at local[32], with 1 ms of sleep a row, so that 32 cores are emulated; 40,000 rows: `apply`,
+and a join followed by a function a row.
 
 usage: KEYSPLIT_DATA=FOLDER scripts/with-env python experiments/spark_skew.py [--rows 1e7]
 """
@@ -36,6 +40,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,9 +59,20 @@ Way = Callable[[DataFrame], DataFrame]
 @dataclass
 class Figures:
     wall_s: float
-    slowest: float
-    shuffled: int
-    memory: int
+    slowest: float = 0.0
+    shuffled: int = 0
+    memory: int = 0
+    input: int = 0
+
+    def over(self, base: "Figures") -> list[str]:
+        """All but the slowest task over those of another run, "-" where that has none."""
+        pairs = [
+            (self.wall_s, base.wall_s),
+            (self.shuffled, base.shuffled),
+            (self.memory, base.memory),
+            (self.input, base.input),
+        ]
+        return [f"{ours / theirs:.2f}" if theirs else "-" for ours, theirs in pairs]
 
 
 def main() -> None:
@@ -68,7 +84,8 @@ def main() -> None:
     folder = Path(os.environ.get("KEYSPLIT_DATA", "/nowhere"))
 
     spark = session(2)
-    print("| stream | operation | way | slowest | wall | shuffled | memory |\n|---|---|---|---|---|---|---|")
+    print("| stream | operation | way | slowest | wall | shuffled | memory | input |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, df in streams(spark, arguments.rows, folder):
         df = df.cache()
         df.count()
@@ -79,27 +96,23 @@ def main() -> None:
             for way, run in ways.items():
                 found = measured(spark, run, df)
                 base = base or found
-                shares = [
-                    found.wall_s / base.wall_s,
-                    found.shuffled / max(base.shuffled, 1),
-                    found.memory / max(base.memory, 1),
-                ]
-                figures = " | ".join(f"{figure:.2f}" for figure in shares)
-                print(f"| {name} | {operation} | {way} | {found.slowest:.1f} | {figures} |", flush=True)
+                figures = " | ".join([f"{found.slowest:.1f}", *found.over(base)])
+                print(f"| {name} | {operation} | {way} | {figures} |", flush=True)
         df.unpersist()
     spark.stop()
-    if arguments.only not in "apply":
-        return
-    print("\n| stream | way | wall at 32 emulated cores, over plain's |\n|---|---|---|")
+    print("\n| stream | operation | way | wall at 32 emulated cores |\n|---|---|---|---|")
     spark = session(REDUCERS)
     for name, df in streams(spark, SLEEP_ROWS, folder):
         df = df.limit(SLEEP_ROWS).repartition(REDUCERS).cache()
         spark.range(0, REDUCERS, 1, REDUCERS).mapInPandas(lambda frames: frames, "id long").collect()
-        plain = None
-        for way, run in sleeping().items():
-            found = measured(spark, run, df).wall_s
-            plain = plain or found
-            print(f"| {name} | {way} | {found / plain:.2f} |", flush=True)
+        for operation, ways in {"apply, emulated": sleeping(), "join, emulated": joins(work=asleep)}.items():
+            if arguments.only not in operation:
+                continue
+            plain = None
+            for way, run in ways.items():
+                found = measured(spark, run, df).wall_s
+                plain = plain or found
+                print(f"| {name} | {operation} | {way} | {found / plain:.2f} |", flush=True)
         df.unpersist()
     spark.stop()
 
@@ -113,6 +126,9 @@ def session(cores: int) -> SparkSession:
         .config("spark.driver.memory", "6g")
         .config("spark.sql.shuffle.partitions", str(REDUCERS))
         .config("spark.sql.autoBroadcastJoinThreshold", "-1")
+        .config("spark.sql.adaptive.coalescePartitions.enabled", "false")
+        .config("spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes", "1m")
+        .config("spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
@@ -149,7 +165,7 @@ def measured(spark: SparkSession, run: Way, df: DataFrame) -> Figures:
     context.setLocalProperty("spark.jobGroup.id", None)
     tracker, store = context._jsc.statusTracker(), context._jsc.sc().statusStore()
     time.sleep(0.5)  # the listener that fills the store lags behind
-    figures = Figures(wall_s, 0.0, 0, 0)
+    figures = Figures(wall_s)
     longest = 0
     for job in tracker.getJobIdsForGroup(group):
         for stage in tracker.getJobInfo(job).stageIds():
@@ -160,20 +176,24 @@ def measured(spark: SparkSession, run: Way, df: DataFrame) -> Figures:
             figures.shuffled += sum(each.shuffleWriteMetrics().bytesWritten() for each in metrics)
             figures.memory = max(figures.memory, *(each.peakExecutionMemory() for each in metrics))
             times = [each.executorRunTime() for each in metrics]
-            reads = any(each.shuffleReadMetrics().recordsRead() for each in metrics)
-            if reads and max(times) > longest:
+            reads = [each.shuffleReadMetrics() for each in metrics]
+            inputs = [each.localBytesRead() + each.remoteBytesRead() for each in reads]
+            figures.input = max(figures.input, *inputs)
+            if any(inputs) and max(times) > longest:
                 longest = max(times)
                 figures.slowest = longest * max(len(times), REDUCERS) / max(sum(times), 1)
     return figures
 
 
 def counted(frame: pd.DataFrame) -> pd.DataFrame:
-    counts = frame.groupby("value").size()
-    return pd.DataFrame({"key": frame["key"].iloc[0], "value": counts.index, "n": counts.to_numpy()})
+    values, counts = np.unique(frame["value"].to_numpy(), return_counts=True)
+    return pd.DataFrame({"key": frame["key"].iloc[0], "value": values, "n": counts})
 
 
 def merged(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.groupby(["key", "value"], as_index=False)["n"].sum()
+    values, places = np.unique(frame["value"].to_numpy(), return_inverse=True)
+    counts = np.bincount(places, weights=frame["n"].to_numpy()).astype(np.int64)
+    return pd.DataFrame({"key": frame["key"].iloc[0], "value": values, "n": counts})
 
 
 def salt() -> F.Column:
@@ -215,20 +235,28 @@ def median_of_counts(df: DataFrame) -> DataFrame:
     return counts.groupBy("key").agg(F.expr("percentile(value, 0.5, n)"))
 
 
-def joins(wide: bool) -> dict[str, Way]:
+def asleep(joined: DataFrame) -> DataFrame:
+    def slow(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            time.sleep(0.001 * len(frame))
+            yield frame
+
+    return joined.mapInPandas(slow, joined.schema)
+
+
+def digested(joined: DataFrame) -> DataFrame:
+    digest = F.col("id").cast("string")
+    for _ in range(8):
+        digest = F.sha2(digest, 512)
+    return joined.withColumn("digest", digest)
+
+
+def joins(wide: bool = False, work: Way = lambda joined: joined) -> dict[str, Way]:
     def left(df: DataFrame) -> DataFrame:
         return df.withColumn("payload", F.rpad(F.col("id").cast("string"), 100, "x")) if wide else df
 
     def right(df: DataFrame) -> DataFrame:
         return df.select("key").distinct().withColumn("name", F.upper("key"))
-
-    def work(joined: DataFrame) -> DataFrame:
-        if wide:
-            return joined
-        digest = F.col("id").cast("string")
-        for _ in range(8):
-            digest = F.sha2(digest, 512)
-        return joined.withColumn("digest", digest)
 
     def salted(df: DataFrame) -> DataFrame:
         copies = right(df).withColumn("salt", F.explode(F.array(*(F.lit(i) for i in range(SALTS)))))
@@ -256,7 +284,7 @@ OPERATIONS: dict[str, dict[str, Way]] = {
         "keysplit": lambda df: kss.aggregate(df, "key", F.expr("percentile(value, 0.5)"), **split(df)),
     },
     "join, wide rows": joins(wide=True),
-    "join, many rows": joins(wide=False),
+    "join, many rows": joins(work=digested),
 }
 
 

@@ -132,7 +132,7 @@ def test_wrong_arguments(df, function, arguments, error, message):
 def test_streams_are_refused(spark, function):
     stream = spark.readStream.format("rate").load().withColumnRenamed("value", "v")
     with pytest.raises(
-        ValueError, match=r"^df must be a batch DataFrame in online mode, got a streaming one$"
+        ValueError, match=r"^df must be a batch DataFrame, got a streaming one: online mode has no streams$"
     ):
         function(stream, "v", workers=4, mode="online")
     with pytest.raises(ValueError, match=r"^plan must be given for a streaming DataFrame"):
@@ -177,3 +177,11 @@ def test_a_missing_package_is_named_with_its_remedy(missing):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = run.stderr.strip().splitlines()[-1]
     assert last == f"ImportError: keysplit.spark needs {missing}: pip install 'keysplit[spark]'"
+
+
+def test_intervals_of_months_are_no_keys(df):
+    months = df.selectExpr("INTERVAL '7' MONTH AS key")
+    with pytest.raises(
+        TypeError, match=r"^key must not hold intervals of years and months, got 'key' of type"
+    ):
+        kss.route(months, "key", workers=4)

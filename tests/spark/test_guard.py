@@ -1,5 +1,6 @@
 """Online mode is refused above every kind of shuffle, and only there; nothing is run to find out."""
 
+import pyspark
 import pytest
 from frames import frame, same_rows, skewed
 from pyspark import StorageLevel
@@ -7,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
+from keysplit.spark import guard
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +99,22 @@ def test_a_shuffle_below_is_refused(spark, df, adaptive, name):
         ) as error:
             function(shuffled, "key", workers=4, mode="online")
         assert "\n" not in str(error.value)
-    with pytest.raises(ValueError, match="shuffle below"):
-        kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
     assert jobs(spark) == before
     spark.catalog.clearCache()
+
+
+def test_an_aggregate_above_a_shuffle_is_allowed_only_where_spark_rolls_back(conf, df):
+    shuffled = df.repartition(3)
+    if guard.rolls_back(df):
+        counts = kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
+        assert same_rows(counts, df.groupBy("key").agg(F.count("*")))
+        conf(guard.CHECKSUMS[1], "false")
+    else:
+        assert pyspark.__version__ < "4.2"
+    before = jobs(df.sparkSession)
+    with pytest.raises(ValueError, match="shuffle below"):
+        kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
+    assert jobs(df.sparkSession) == before
 
 
 @pytest.mark.parametrize("name", ALLOWED)

@@ -289,7 +289,7 @@ def test_a_condition_is_refused(hot, cold):
 def test_streams_are_refused(spark, hot):
     stream = spark.readStream.format("rate").load().withColumnRenamed("value", "key")
     for left, right, side in ((stream, hot, "left"), (hot, stream, "right")):
-        with pytest.raises(ValueError, match=f"{side} must be a batch DataFrame in join"):
+        with pytest.raises(ValueError, match=f"{side} must be a batch DataFrame, got a streaming one"):
             kss.join(left, right, "key", workers=3)
 
 

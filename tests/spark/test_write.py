@@ -115,5 +115,5 @@ def test_a_plan_of_another_grouping_is_refused(sales):
 
 def test_streams_are_refused(spark):
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(ValueError, match="df must be a batch DataFrame in write, got a streaming one"):
+    with pytest.raises(ValueError, match="df must be a batch DataFrame, got a streaming one"):
         kss.write(stream, "value", workers=3)

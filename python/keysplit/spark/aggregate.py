@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.functions import PythonEvalType
 
+from keysplit.spark import guard
 from keysplit.spark.arguments import Options, check, is_column, is_connect
 from keysplit.spark.placement import placed
 from keysplit.spark.routing import routed
@@ -130,7 +132,9 @@ def aggregate(
         key: as `route`.
         columns: aggregates, with DISTINCT and FILTER or without, and expressions of them: all of Spark's own
             but first, last, any_value and histogram_numeric. docs/spark.md lists them.
-        options: all other arguments of `route`. The worker column is not in the result; its name is for
+        options: all other arguments of `route`. Above a shuffle, mode "online" is allowed where Spark notices
+            that a task which ran again gave other rows (by default from 4.2 on): the result is exact then, or
+            the job is stopped. The worker column is not in the result; its name is for
             plans and the Spark UI, and a free one is chosen if left out.
 
     Returns:
@@ -165,6 +169,8 @@ def aggregate(
         plain.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
     else:
         _refuse_by_class(plain)
+    if request.mode == "online" and guard.rolls_back(df):
+        request = replace(request, allow_inexact=True)
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
     rows = placed(routed(request), request.worker_column, request.workers)

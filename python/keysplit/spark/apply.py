@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from keysplit.spark import carry
-from keysplit.spark.arguments import Options, check, free_name, quoted
+from keysplit.spark.arguments import Options, check, free_name, quoted, refuse_stream
 from keysplit.spark.placement import placed_for_groups
 from keysplit.spark.routing import routed
 
@@ -81,8 +81,7 @@ def apply(
     method = {"pandas": "applyInPandas", "arrow": "applyInArrow"}[format]
     if not hasattr(df.groupBy(), method):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
-    if df.isStreaming:
-        raise ValueError("df must be a batch DataFrame, got a streaming one")
+    refuse_stream(df)
     result_type = _struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else _struct(df, "partial_schema", partial_schema)
 

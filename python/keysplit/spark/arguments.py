@@ -112,13 +112,12 @@ def check(df: DataFrame, key: str | Sequence[str], options: Mapping[str, Any]) -
     kinds = tuple(key_kinds(key_types))
     if plan is not None and kinds != plan.key_types:
         raise ValueError(f"key must have the types that the plan is for, {plan.key_types}, got {kinds}")
-    if df.isStreaming:
-        if mode == "online":
-            raise ValueError("df must be a batch DataFrame in online mode, got a streaming one")
-        if plan is None:
-            raise ValueError(
-                "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows"
-            )
+    if mode == "online":
+        refuse_stream(df, remedy=": online mode has no streams")
+    if df.isStreaming and plan is None:
+        raise ValueError(
+            "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows"
+        )
     return Request(
         df=df,
         keys=keys,
@@ -139,6 +138,12 @@ def is_data_frame(value: Any) -> bool:
     """Say whether it is a DataFrame, classic or of Spark Connect."""
     # before Spark 4 the one of Connect is a class of its own
     return isinstance(value, DataFrame) or (is_connect(value) and hasattr(value, "sparkSession"))
+
+
+def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
+    """Raise ValueError if it is a streaming DataFrame."""
+    if is_data_frame(df) and df.isStreaming:
+        raise ValueError(f"{argument} must be a batch DataFrame, got a streaming one{remedy}")
 
 
 def is_column(value: Any) -> bool:

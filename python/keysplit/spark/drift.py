@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
 from keysplit.planning import Summary, bucket_of, head_threshold
-from keysplit.spark.arguments import check, is_data_frame
+from keysplit.spark.arguments import check, refuse_stream
 from keysplit.spark.planner import plan_of
 from keysplit.spark.plans import FrequentKey, Plan
 from keysplit.spark.summary import summarise
@@ -68,8 +68,7 @@ def measure(
     plan: Plan, df: DataFrame, key: str | Sequence[str], weight: Any, engine: str | None = None
 ) -> Drift:
     """Measure in one pass over the keys how far they have drifted; `Plan.drift` explains the arguments."""
-    if is_data_frame(df) and df.isStreaming:
-        raise ValueError("df must be a batch DataFrame, got a streaming one: compare a batch of its rows")
+    refuse_stream(df, remedy=": compare a batch of its rows")
     check(df, key, {"plan": plan})
     options = {"grouping": plan.grouping, "weight": weight, "capacities": plan.capacities, "engine": engine}
     request = check(df, key, options)

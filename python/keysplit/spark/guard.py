@@ -9,9 +9,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from keysplit.spark.arguments import is_connect
+
+CHECKSUMS = [
+    f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")
+]
+"""With both settings Spark notices that a task which ran again gave other rows; on from Spark 4.2 on."""
 
 # These shuffle inside, without a node of their own; a recursive query runs its steps as jobs of their own.
 _SHUFFLING = ("CollectLimitExec", "CollectTailExec", "TakeOrderedAndProjectExec", "UnionLoopExec")
@@ -70,6 +76,21 @@ def refuse_shuffle(df: DataFrame) -> None:
             "or sort within partitions by all columns, or call df.checkpoint() before, or write df and read "
             "it back, or pass allow_inexact=True"
         )
+
+
+def rolls_back(df: DataFrame) -> bool:
+    """Say whether Spark sees that a task which ran again gave other rows, and runs all that read them again.
+
+    From Spark 4.2 on a shuffle keeps checksums that do not depend on the order of rows. Where they differ,
+    Spark runs the stages above again from their start, or stops the job if it has handed out results. What
+    ends in a shuffle of its own, as an aggregate by key does, is exact then, or stopped.
+    """
+    from py4j.protocol import Py4JJavaError  # which a client of Spark Connect alone has not
+
+    try:
+        return all(df.sparkSession.conf.get(name) == "true" for name in CHECKSUMS)
+    except (Py4JJavaError, PySparkException):  # before Spark 4.1 there are no such settings
+        return False
 
 
 def refuse_unsteady(df: DataFrame) -> None:

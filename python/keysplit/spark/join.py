@@ -18,6 +18,7 @@ from keysplit.spark.arguments import (
     is_data_frame,
     key_names,
     quoted,
+    refuse_stream,
 )
 from keysplit.spark.columns import is_split, workers_of
 from keysplit.spark.hashes import plan_hash
@@ -177,8 +178,7 @@ def _checked(left: Any, right: Any, on: Any, options: Options) -> tuple[list[str
     for side, df in sides.items():
         if not is_data_frame(df):
             raise TypeError(f"{side} must be a Spark DataFrame, got {type(df).__name__}")
-        if df.isStreaming:
-            raise ValueError(f"{side} must be a batch DataFrame in join, got a streaming one")
+        refuse_stream(df, side)
     mode = options.get("mode", "planned")
     if mode != "planned":
         raise ValueError(f"mode must be 'planned' in join, got {mode!r}")

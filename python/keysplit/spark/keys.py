@@ -28,6 +28,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.spark import catalyst
+
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _DIRECT = (
     *_WHOLE,
@@ -49,12 +51,18 @@ def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
         types: their Spark types.
 
     Raises:
-        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them.
+        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them;
+            or intervals of years and months, which do not get to Python.
     """
     for name, type_ in zip(names, types, strict=True):
         for inner in _inner_types(type_):
             if isinstance(inner, MapType):
                 raise TypeError(f"key must not hold maps, got {name!r} of type {type_.simpleString()}")
+            if type(inner).__name__ == "YearMonthIntervalType":
+                raise TypeError(
+                    f"key must not hold intervals of years and months, got {name!r} of type "
+                    f"{type_.simpleString()}: cast it to a whole number"
+                )
             if _is_collated(inner) and inner is not type_:
                 raise TypeError(
                     f"key must not hold collated strings inside, got {name!r} of type {type_.simpleString()}"
@@ -186,9 +194,5 @@ def _collation_key(column: Column) -> Column:
     # equality.
     if not hasattr(column, "_jc"):
         raise TypeError("key must not be a collated string on Spark Connect: cast it to another column first")
-    from pyspark import SparkContext  # which a client of Spark Connect alone has not
-
-    jvm = SparkContext._active_spark_context._jvm
-    expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    key = jvm.org.apache.spark.sql.catalyst.expressions.CollationKey(expressions.expression(column._jc))
-    return type(column)(expressions.column(key))
+    expressions = catalyst.jvm().org.apache.spark.sql.catalyst.expressions
+    return catalyst.column(expressions.CollationKey(catalyst.expression(column)))

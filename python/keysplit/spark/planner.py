@@ -1,5 +1,6 @@
 """`plan`: one pass over the keys, and a decision where they go."""
 
+import inspect
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from pyspark.sql import functions as F
 
 from keysplit.planning import place
 from keysplit.spark import guard
-from keysplit.spark.arguments import Request, check, is_data_frame
+from keysplit.spark.arguments import Request, check, refuse_stream
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.plans import Plan
@@ -66,8 +67,7 @@ def plan(
     for name in ("plan", "mode"):
         if name in options:
             raise TypeError(f"{name} is no argument of plan")
-    if is_data_frame(df) and df.isStreaming:
-        raise ValueError("df must be a batch DataFrame, got a streaming one: plan from a batch of its rows")
+    refuse_stream(df, remedy=": plan from a batch of its rows")
     return make(check(df, key, {**options, "workers": workers, "grouping": grouping}))
 
 
@@ -92,8 +92,14 @@ def _warn_of_like_rows(request: Request, plan: Plan) -> None:
                 f"rows of key {key.key} look alike: {different} different ones in {len(found)}, "
                 f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=_outside(),
             )
+
+
+def _outside() -> int:
+    """Return the stacklevel at which a warning of the caller points to the code that uses keysplit."""
+    modules = (frame.frame.f_globals.get("__name__", "") for frame in inspect.stack(0)[1:])
+    return next((level for level, name in enumerate(modules, 1) if not name.startswith("keysplit.")), 1)
 
 
 def plan_of(request: Request, counted: Pass) -> Plan:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from keysplit import metrics
 from keysplit.planning import PLANS, expected_loads, place
-from keysplit.spark.arguments import Request, check, is_data_frame
+from keysplit.spark.arguments import Request, check, refuse_stream
 from keysplit.spark.summary import summarise
 
 if TYPE_CHECKING:
@@ -217,8 +217,7 @@ def profile(
             raise TypeError(f"{name} is no argument of profile")
     if operation is not None and operation not in OPERATIONS:
         raise ValueError(f"operation must be one of {', '.join(OPERATIONS)}, got {operation!r}")
-    if is_data_frame(df) and df.isStreaming:
-        raise ValueError("df must be a batch DataFrame, got a streaming one: profile a batch of its rows")
+    refuse_stream(df, remedy=": profile a batch of its rows")
     request = check(df, key, {**options, "workers": workers, "grouping": "cut_to_fit"})
     counted = summarise(request)
     found = counted.summary

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
 
+from keysplit.spark import catalyst
 from keysplit.spark.arguments import check, free_name, is_column, is_connect, quoted
 from keysplit.spark.placement import repartition
 from keysplit.spark.plans import Plan
@@ -181,11 +182,11 @@ def _classic_calls(plain: DataFrame, count: int) -> list[_Call]:
         # try_sum and try_avg are of the classes of sum and avg.
         if name is None or call.isDistinct() or function.prettyName().startswith("try_"):
             raise ValueError(_unsupported(call.sql()))
-        argument = _column(function.children().apply(0))
+        argument = catalyst.column(function.children().apply(0))
         if call.filter().isDefined():
-            argument = F.when(_column(call.filter().get()), argument)
+            argument = F.when(catalyst.column(call.filter().get()), argument)
         division = function.evaluateExpression() if name == "avg" else None
-        calls.append(_Call(name, _column(call), argument, division))
+        calls.append(_Call(name, catalyst.column(call), argument, division))
     return calls
 
 
@@ -270,8 +271,9 @@ def _finished(call: _Call, name: str, types: dict[str, DataType]) -> Column:
     if call.division is None or not isinstance(types[f"{name}_sum"], DecimalType):
         return F.when(count > 0, total / count)
     # Spark divides decimals for avg by an expression of its own, which rounds as no other does: take that.
-    sequence = _jvm().PythonUtils.toSeq([_expression(total), _expression(count.cast("decimal(20,0)"))])
-    return F.when(count > 0, _column(call.division.falseValue().withNewChildren(sequence)))
+    terms = [catalyst.expression(term) for term in (total, count.cast("decimal(20,0)"))]
+    sequence = catalyst.jvm().PythonUtils.toSeq(terms)
+    return F.when(count > 0, catalyst.column(call.division.falseValue().withNewChildren(sequence)))
 
 
 def _slot(seed: Column, worker: Column, workers: int) -> Column:
@@ -311,23 +313,3 @@ def _signed(number: Column) -> Column:
 
 def _inverse(number: int) -> int:
     return pow(number, -1, 1 << 32)
-
-
-def _column(expression: Any) -> Column:
-    kind, sql = type(F.lit(0)), _jvm().org.apache.spark.sql
-    if "classic" in kind.__module__:
-        return kind(sql.classic.ExpressionUtils.column(expression))
-    return kind(sql.Column(expression))  # before Spark 4
-
-
-def _expression(column: Column) -> Any:
-    sql = _jvm().org.apache.spark.sql
-    if "classic" in type(column).__module__:
-        return sql.classic.ExpressionUtils.expression(column._jc)
-    return column._jc.expr()  # before Spark 4
-
-
-def _jvm() -> Any:
-    from pyspark import SparkContext  # which a client of Spark Connect alone has not
-
-    return SparkContext._active_spark_context._jvm

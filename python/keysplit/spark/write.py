@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriter
 
-from keysplit.spark.arguments import check, column_type, is_data_frame, key_names, quoted
+from keysplit.spark.arguments import check, column_type, is_data_frame, key_names, quoted, refuse_stream
 from keysplit.spark.placement import placed
 from keysplit.spark.routing import routed
 
@@ -55,8 +55,7 @@ def write(
     """
     if not is_data_frame(df):
         raise TypeError(f"df must be a Spark DataFrame, got {type(df).__name__}")
-    if df.isStreaming:
-        raise ValueError("df must be a batch DataFrame in write, got a streaming one")
+    refuse_stream(df)
     names = key_names(partition_by, "partition_by")
     keys = [quoted(name) for name in names]
     for key in keys:

@@ -1,0 +1,145 @@
+"""The parameters that plans are made for, and what they say of frequent keys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import ClassVar, TypeAlias
+
+from keysplit.groupings import (
+    DChoices,
+    DistributionAwareKeyGrouping,
+    FlexD,
+    Grouping,
+    KeyGrouping,
+    PartialKeyGrouping,
+    RoundRobinHead,
+    WChoices,
+)
+
+MOST_COUNTERS = 2**20  # of a sketch in a task
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutToFit:
+    """Cut to fit: frequent keys fill workers to the brim and are cut only there; rare ones fill the gaps.
+
+    It needs the frequencies before the first row goes anywhere, so it is a plan and no online grouping. Its
+    capacity c_w is the weight that worker w should get: its part of the total, equal parts if the workers
+    are equal.
+
+    1. Frequent keys, heaviest first. A key that fits whole into what some worker has free goes to that
+       worker, the one with the least free of those. Else it fills the worker with the most free to the brim,
+       is cut there, and its rest goes on in the same way. It fits, too, if it passes c_w by a slack of at
+       most 1e-4 of the smallest capacity, so that no sliver is cut off; and on the last worker that has
+       anything free nothing is cut.
+    2. Buckets of rare keys, heaviest first, each whole to the worker with the most free.
+
+    Guarantees: (a) Every rare key is on one worker, and the frequent keys have at most n - 1 copies more than
+    one each, all together. (b) No worker gets more than c_w + max(b, slack), where b is the weight of the
+    heaviest bucket of rare keys: for equal workers (largest - mean) / total is at most the larger of
+    b / total and 1e-4 / n. Both speak of the weights that the plan is made from.
+
+    Proof: (a) Only cuts make copies. A cut fills its worker for good, and on the last worker that has
+    anything free there is none: at most n - 1 cuts. (b) What is free, together, is never less than what is
+    yet to be placed: both start as the total, and a weight that is placed takes at most itself from what is
+    free. So on the last worker that has anything free all that is left fits, and no load passes c_w + slack
+    in step 1: a cut ends at c_w, and what goes whole fits. In step 2, as long as a bucket that weighs
+    anything waits, some worker has something free. The one with the most has, then: its load is below c_w
+    before the bucket and below c_w + b after it. (Rounding adds about 1e-16 of the total for each key.)
+
+    Args:
+        workers: Number of workers n, 1 to 65,536.
+        seed: Seed of the keys' hashes, 0 to 2**64 - 1.
+        threshold: Share of the total from which a key is frequent, 2**-27 to 1; 1/(20n) if None.
+
+    Raises:
+        ValueError: If a parameter is outside its range; the message names it, its value and the range.
+        TypeError: If a parameter is of the wrong type.
+
+    Source: ours. Filling one worker after the other and cutting at the brim is McNaughton's wrap-around rule
+    (Scheduling with Deadlines and Loss Functions, Management Science 6(1), 1959), whose n - 1 cuts are the
+    fewest that any rule can promise; heaviest first to the emptiest is LPT (Graham, Bounds on Multiprocessing
+    Timing Anomalies, SIAM Journal on Applied Mathematics 17(2), 1969).
+
+    Example:
+        >>> from keysplit.planning import CutToFit
+        >>> CutToFit(workers=10)
+        CutToFit(workers=10, seed=0, threshold=None)
+    """
+
+    name: ClassVar[str] = "cut_to_fit"
+
+    workers: int
+    seed: int = 0
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check every parameter, and make NumPy's numbers Python's: as a grouping that has the same ones."""
+        checked = DistributionAwareKeyGrouping(workers=self.workers, seed=self.seed, threshold=self.threshold)
+        for field in fields(self):
+            object.__setattr__(self, field.name, getattr(checked, field.name))
+
+
+Parameters: TypeAlias = Grouping | CutToFit
+
+PLANS: dict[str, type[Grouping] | type[CutToFit]] = {
+    each.name: each
+    for each in (
+        KeyGrouping,
+        PartialKeyGrouping,
+        DChoices,
+        WChoices,
+        RoundRobinHead,
+        FlexD,
+        DistributionAwareKeyGrouping,
+        CutToFit,
+    )
+}
+"""Every class of parameters that a plan can be made for, by its name."""
+
+
+def head_threshold(params: Parameters) -> float:
+    """The share of the total from which a key is placed by itself.
+
+    Args:
+        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
+
+    Returns:
+        Their threshold; the default is 1/(20n) for cut_to_fit and 1/(5n) for the others. 1 for ``key``, which
+        places no key by itself.
+
+    Example:
+        >>> import keysplit as ks
+        >>> from keysplit.planning import head_threshold
+        >>> head_threshold(ks.DChoices(workers=50))
+        0.004
+    """
+    if isinstance(params, KeyGrouping):
+        return 1.0
+    threshold: float | None = getattr(params, "threshold", None)
+    if threshold is not None:
+        return threshold
+    return 1 / ((20 if isinstance(params, CutToFit) else 5) * params.workers)
+
+
+def sketch_capacity(params: Parameters) -> int:
+    """The number of counters with which a sketch finds the keys that are placed by themselves.
+
+    Args:
+        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
+
+    Returns:
+        Their ``sketch_capacity``; the larger of 1000 and 10/threshold where it is None, with which a count is
+        wrong by at most a tenth of the threshold. At most 2**20.
+
+    Example:
+        >>> import keysplit as ks
+        >>> from keysplit.planning import sketch_capacity
+        >>> sketch_capacity(ks.DChoices(workers=50))
+        2500
+    """
+    capacity: int | None = getattr(params, "sketch_capacity", None)
+    if capacity is None:
+        capacity = max(1000, math.ceil(10 / head_threshold(params)))
+    return min(capacity, MOST_COUNTERS)

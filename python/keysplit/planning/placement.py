@@ -1,0 +1,244 @@
+"""What one pass over the keys has found out, where everything goes, and the loads that this gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keysplit.groupings import (
+    DistributionAwareKeyGrouping,
+    FlexD,
+    KeyGrouping,
+)
+from keysplit.planning import rules
+from keysplit.planning.parameters import PLANS, CutToFit, Parameters, head_threshold
+from keysplit.planning.rules import CandidateGrouping, Floats, Integers
+
+_LEAST_CAPACITY, _MOST_CAPACITY = 1e-9, 1e12
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one pass over the keys has found out.
+
+    Args:
+        total: Weight of all rows.
+        hashes: Hashes of frequent keys by descending count, equal counts by hash; int64, shape (H,).
+        counts: The most that each of them weighs; float64, shape (H,).
+        errors: By how much ``counts`` may be too large; float64, shape (H,).
+        buckets: Exact weight of all rows of each bucket, those of frequent keys included; float64, shape (B,)
+            with B a power of two.
+    """
+
+    total: float
+    hashes: Integers
+    counts: Floats
+    errors: Floats
+    buckets: Floats
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where everything goes.
+
+    Args:
+        head: Which entries of the summary are placed by themselves, heaviest first; int64, shape (h,).
+        workers: For each of them its workers, in ascending order, all different; int64.
+        shares: For each of them the part of its rows that each of its workers gets, above 0, in sum 1;
+            float64.
+        tail: Worker of each bucket, for all other keys; uint32, shape (B,).
+    """
+
+    head: Integers
+    workers: tuple[Integers, ...]
+    shares: tuple[Floats, ...]
+    tail: NDArray[np.uint32]
+
+
+def bucket_bits(workers: int) -> int:
+    """The number b of bits of a key's hash that name its bucket; there are 2**b buckets.
+
+    Args:
+        workers: Number of workers, 1 to 65,536.
+
+    Returns:
+        The b with which there are 64 buckets a worker or more, from 12 to 17.
+
+    Example:
+        >>> from keysplit.planning import bucket_bits
+        >>> [bucket_bits(n) for n in (1, 64, 65, 65_536)]
+        [12, 12, 13, 17]
+    """
+    return min(17, max(12, (64 * workers - 1).bit_length()))
+
+
+def bucket_of(hashes: Integers, bits: int) -> Integers:
+    """The bucket of each hash: its first bits.
+
+    Args:
+        hashes: Hashes of keys; int64, taken as unsigned.
+        bits: Number of bits, 1 to 63.
+
+    Returns:
+        Numbers of buckets, 0 to 2**bits - 1; int64.
+
+    Example:
+        >>> import numpy as np
+        >>> from keysplit.planning import bucket_of
+        >>> bucket_of(np.array([0, 2**62, -1]), 12)
+        array([   0, 1024, 4095])
+    """
+    return (hashes.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
+
+
+def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = None) -> Placement:
+    """Place the frequent keys and the buckets of all others on workers.
+
+    A key is frequent if the least that it may weigh, count - error, has the share ``head_threshold`` of the
+    total. It is placed with that weight; what else is in its bucket is placed with the bucket. A load is
+    meant relative to the worker's capacity.
+
+    - ``key``: buckets in the order of their numbers, in equal parts (parts as the capacities).
+    - ``partial_key``: every frequent key over its candidates, in the shares that keep their largest load
+      least; then each bucket, heaviest first, to the one of its candidates that is least loaded with it; then
+      the frequent keys anew, around the buckets.
+    - ``d_choices``, ``w_choices``: the same with d candidates, or all workers, for a frequent key and two for
+      a bucket.
+    - ``round_robin``: the same with a frequent key on all workers in equal shares (shares as the capacities).
+    - ``flexd``: buckets as ``key``; each frequent key, heaviest first, over as many least loaded workers as
+      its share reaches bars of FlexD.
+    - ``distribution_aware``: each frequent key and bucket, heaviest first, to the worker that is least loaded
+      with it.
+    - ``cut_to_fit``: see [`CutToFit`][keysplit.planning.CutToFit].
+
+    The plans that share a key out leave out shares below 1e-4, and give a key with the share f of the total
+    at most 1e5 f workers, rounded up: smaller pieces balance nothing, and n * n of them fill the memory.
+
+    The same arguments give the same placement.
+
+    Args:
+        summary: What one pass over the keys has found out.
+        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
+        capacities: Speed of each worker relative to the others, 1e-9 to 1e12; equal if None.
+
+    Returns:
+        Where everything goes.
+
+    Raises:
+        ValueError: If there are not as many capacities as workers, or one is outside its range.
+        TypeError: If no plan can be made for such parameters.
+
+    Example:
+        Key 7 has half of the rows and fills two of four workers; key 2**62 fits whole.
+
+        >>> import numpy as np
+        >>> from keysplit.planning import CutToFit, Summary, place
+        >>> hashes, counts, buckets = np.array([7, 2**62]), np.array([50.0, 20.0]), np.zeros(4096)
+        >>> buckets[[0, 1024]] = counts
+        >>> buckets[2048:] = 30 / 2048
+        >>> placement = place(Summary(100.0, hashes, counts, np.zeros(2), buckets), CutToFit(workers=4))
+        >>> [workers.tolist() for workers in placement.workers], placement.shares[0].tolist()
+        ([[0, 3], [2]], [0.5, 0.5])
+    """
+    speeds = speeds_of(capacities, params.workers)
+    head = _head(summary, params)
+    hashes, total = summary.hashes[head], summary.total
+    weights, tail = _weights(summary, head)
+    if isinstance(params, CutToFit):
+        pieces, buckets = rules.cut_to_fit(weights, tail, speeds)
+    elif isinstance(params, KeyGrouping):
+        pieces, buckets = [], rules.even_parts(len(tail), speeds)
+    elif isinstance(params, FlexD):
+        pieces, buckets = rules.by_bars(weights, tail, total, params, speeds)
+    elif isinstance(params, DistributionAwareKeyGrouping):
+        pieces, buckets = rules.whole(weights, tail, speeds)
+    elif isinstance(params, CandidateGrouping):
+        pieces, buckets = rules.over_candidates(hashes, weights, tail, total, params, speeds)
+    else:
+        known = ", ".join(kind.__name__ for kind in PLANS.values())
+        raise TypeError(f"params must be one of {known}, got {type(params).__name__}")
+    return Placement(
+        head=head,
+        workers=tuple(workers for workers, _ in pieces),
+        shares=tuple(amounts / amounts.sum() for _, amounts in pieces),
+        tail=buckets.astype(np.uint32),
+    )
+
+
+def expected_loads(
+    summary: Summary,
+    head_hashes: Integers,
+    workers: Sequence[Integers],
+    shares: Sequence[Floats],
+    tail: NDArray[np.uint32],
+    n: int,
+) -> Floats:
+    """The loads that a placement gives the rows of a summary, the one it was made from or another.
+
+    A frequent key of the summary that the placement does not know lies in its bucket. Nothing is lost: the
+    loads add up to the weight of all rows.
+
+    Args:
+        summary: What one pass over the keys has found out.
+        head_hashes: Hashes of the keys that the placement places by themselves; int64.
+        workers: For each of them its workers.
+        shares: For each of them the part that each of its workers gets.
+        tail: Worker of each bucket, for all other keys.
+        n: Number of workers.
+
+    Returns:
+        Load of each worker; float64, shape (n,).
+
+    Example:
+        >>> import numpy as np
+        >>> from keysplit.planning import CutToFit, Summary, expected_loads, place
+        >>> hashes, buckets = np.array([7]), np.full(4096, 30 / 4096)
+        >>> buckets[0] += 70
+        >>> summary = Summary(100.0, hashes, np.array([70.0]), np.zeros(1), buckets)
+        >>> of = place(summary, CutToFit(workers=4))
+        >>> expected_loads(summary, hashes[of.head], of.workers, of.shares, of.tail, 4).round(1).tolist()
+        [25.0, 25.0, 25.0, 25.0]
+    """
+    known = {key: at for at, key in enumerate(summary.hashes.tolist())}
+    here = [(at, known[key]) for at, key in enumerate(head_hashes.tolist()) if key in known]
+    weights, rest = _weights(summary, np.array([entry for _, entry in here], dtype=np.int64))
+    loads = np.zeros(n)
+    np.add.at(loads, tail, rest)
+    for (at, _), weight in zip(here, weights.tolist(), strict=True):
+        loads[workers[at]] += weight * shares[at]
+    return loads
+
+
+def speeds_of(capacities: ArrayLike | None, workers: int) -> Floats:
+    """The speed of each worker relative to the others, checked; all 1 if None."""
+    if capacities is None:
+        return np.ones(workers)
+    try:
+        speeds = np.asarray(capacities, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"capacities must be numbers, got {capacities!r:.60}") from error
+    if speeds.shape != (workers,):
+        raise ValueError(f"capacities must be {workers} numbers, one a worker, got shape {speeds.shape}")
+    wrong = speeds[~((speeds >= _LEAST_CAPACITY) & (speeds <= _MOST_CAPACITY))]
+    if len(wrong):
+        raise ValueError(f"capacities must be in {_LEAST_CAPACITY}..={_MOST_CAPACITY}, got {wrong[0]}")
+    return speeds
+
+
+def _head(summary: Summary, params: Parameters) -> Integers:
+    if isinstance(params, KeyGrouping):
+        return np.empty(0, dtype=np.int64)
+    weights = summary.counts - summary.errors
+    head = np.flatnonzero((weights > 0) & (weights >= head_threshold(params) * summary.total))
+    return head[np.lexsort((summary.hashes[head], -weights[head]))]
+
+
+def _weights(summary: Summary, head: Integers) -> tuple[Floats, Floats]:
+    """What is known to be the weight of each head key, and what else is in each bucket."""
+    weights = summary.counts[head] - summary.errors[head]
+    size = len(summary.buckets)
+    buckets = bucket_of(summary.hashes[head], size.bit_length() - 1)
+    return weights, np.maximum(summary.buckets - np.bincount(buckets, weights, minlength=size), 0.0)

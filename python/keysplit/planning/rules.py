@@ -1,0 +1,235 @@
+"""How the rules of the plans share frequent keys out, and place buckets of rare ones."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keysplit import _core
+from keysplit.groupings import DChoices, FlexD, PartialKeyGrouping, RoundRobinHead, WChoices
+from keysplit.planning.parameters import head_threshold
+
+Integers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+CandidateGrouping: TypeAlias = PartialKeyGrouping | RoundRobinHead | DChoices | WChoices
+Pieces: TypeAlias = list[tuple[Integers, Floats]]
+"""For each frequent key its workers, in ascending order, and the weight that each of them gets."""
+
+_PIECES = 100_000  # of all frequent keys together, beside one for each
+_SMALLEST_SHARE = 1e-4  # of a key
+_ROUNDS, _SETTLED = 20, 1e-6  # at most so many; enough where no load changes by this share of the total
+_SLACK = 1e-4  # of the smallest capacity
+
+
+def even_parts(size: int, speeds: Floats) -> Integers:
+    """Bucket j of B to worker floor(j n / B), were all workers equal: in parts as large as the speeds."""
+    ends = np.cumsum(speeds)
+    parts: Integers = np.searchsorted(ends, np.arange(size) / size * ends[-1], side="right")
+    return parts
+
+
+def by_bars(
+    weights: Floats, tail: Floats, total: float, params: FlexD, speeds: Floats
+) -> tuple[Pieces, Integers]:
+    """Each frequent key over as many workers as FlexD's list has in the end if the key keeps its share."""
+    buckets = even_parts(len(tail), speeds)
+    loads = np.zeros(len(speeds))
+    np.add.at(loads, buckets, tail)
+    bars = np.log(np.maximum(weights / total / head_threshold(params), 1.0)) / math.log(params.growth)
+    sizes = np.minimum(2 + np.floor(bars), _most_pieces(weights, total, len(speeds))).astype(np.int64)
+    return _over_least_loaded(loads, weights, sizes, speeds), buckets
+
+
+def over_candidates(
+    hashes: Integers,
+    weights: Floats,
+    tail: Floats,
+    total: float,
+    params: CandidateGrouping,
+    speeds: Floats,
+) -> tuple[Pieces, Integers]:
+    """The frequent keys, then the buckets between them, then the frequent keys anew around the buckets."""
+    loads = np.zeros(params.workers)
+    _spread(loads, hashes, weights, total, params, speeds)
+    router = _candidates(params, params.choices if isinstance(params, PartialKeyGrouping) else 2)
+    buckets = np.empty(len(tail), dtype=np.int64)
+    for bucket in _heaviest_first(tail).tolist():
+        candidates = router.candidates(bucket)
+        at = candidates[_lightest(loads[candidates], tail[bucket], speeds[candidates])]
+        buckets[bucket] = at
+        loads[at] += tail[bucket]
+    loads = np.zeros(params.workers)
+    np.add.at(loads, buckets, tail)
+    return _spread(loads, hashes, weights, total, params, speeds), buckets
+
+
+def whole(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Integers]:
+    """Frequent keys and buckets, heaviest first, each to the worker that is least loaded with it."""
+    loads = np.zeros(len(speeds))
+    places = np.concatenate([np.zeros(len(weights), dtype=np.int64), even_parts(len(tail), speeds)])
+    everything = np.concatenate([weights, tail])
+    for item in _heaviest_first(everything).tolist():
+        if everything[item] == 0:
+            break  # nothing is known of the buckets that are left
+        places[item] = at = _lightest(loads, everything[item], speeds)
+        loads[at] += everything[item]
+    pieces = [(places[key : key + 1], weights[key : key + 1]) for key in range(len(weights))]
+    return pieces, places[len(weights) :]
+
+
+def cut_to_fit(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Integers]:
+    """Keys, then buckets, as [`CutToFit`][keysplit.planning.CutToFit] says."""
+    capacities = (weights.sum() + tail.sum()) * speeds / speeds.sum()
+    slack = _SLACK * capacities.min()
+    # What each worker has free, the most last, the lowest number last among equals.
+    free = sorted((capacity, -worker) for worker, capacity in enumerate(capacities.tolist()))
+    pieces = []
+    for weight in weights.tolist():
+        left, parts = weight, {}
+        while left > 0:
+            fits = bisect_left(free, left - slack, key=_first)
+            if fits < len(free) or len(free) == 1:
+                room, worker = free.pop(min(fits, len(free) - 1))
+                parts[-worker] = left
+                if room > left or not free:
+                    insort(free, (room - left, worker))
+                left = 0.0
+            else:
+                room, worker = free.pop()
+                parts[-worker] = room
+                left -= room
+        workers = np.array(sorted(parts), dtype=np.int64)
+        pieces.append((workers, np.array([parts[worker] for worker in workers.tolist()])))
+
+    most_free = [(-room, -worker) for room, worker in free]
+    heapify(most_free)
+    buckets = even_parts(len(tail), speeds)
+    for bucket in _heaviest_first(tail).tolist():
+        if tail[bucket] == 0:
+            break  # nothing is known of the buckets that are left
+        room, worker = most_free[0]
+        buckets[bucket] = worker
+        heapreplace(most_free, (room + float(tail[bucket]), worker))
+    return pieces, buckets
+
+
+def _heaviest_first(weights: Floats) -> Integers:
+    return np.argsort(-weights, kind="stable")
+
+
+def _lightest(loads: Floats, weight: float, speeds: Floats) -> int:
+    """The worker that is least loaded with this weight; the first among equals."""
+    return int(np.argmin((loads + weight) / speeds))
+
+
+def _fill(loads: Floats, weight: float, speeds: Floats) -> Floats:
+    """What each worker gets when a weight is poured over them, so that the lowest rise to a common level."""
+    order = np.argsort(loads / speeds, kind="stable")
+    # The level if only the first so many workers get something; it is the least with those that should.
+    level = ((weight + np.cumsum(loads[order])) / np.cumsum(speeds[order])).min()
+    amounts: Floats = np.maximum(level * speeds - loads, 0.0)
+    if not amounts.any():  # too light to be seen beside the loads
+        amounts[order[0]] = weight
+    # a tenth of an equal part is always kept, however many there are
+    amounts[amounts < weight * min(_SMALLEST_SHARE, 0.1 / len(amounts))] = 0.0
+    amounts *= weight / amounts.sum()
+    return amounts
+
+
+def _most_pieces(weights: Floats, total: float, workers: int) -> Integers:
+    return np.clip(np.ceil(weights / total * _PIECES), 1, workers).astype(np.int64)
+
+
+def _piece(workers: Integers, amounts: Floats) -> tuple[Integers, Floats]:
+    return workers[amounts > 0], amounts[amounts > 0]
+
+
+def _over_least_loaded(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) -> Pieces:
+    """Each key over as many least loaded workers as its size says, the lowest numbers among equals."""
+    levels = list(zip((loads / speeds).tolist(), range(len(speeds)), strict=True))
+    heapify(levels)
+    pieces = []
+    for weight, size in zip(weights.tolist(), sizes.tolist(), strict=True):
+        workers = np.array(sorted(heappop(levels)[1] for _ in range(size)))
+        amounts = _fill(loads[workers], weight, speeds[workers])
+        loads[workers] += amounts
+        for level, worker in zip((loads[workers] / speeds[workers]).tolist(), workers.tolist(), strict=True):
+            heappush(levels, (level, worker))
+        pieces.append(_piece(workers, amounts))
+    return pieces
+
+
+def _candidates(params: CandidateGrouping, choices: int) -> _core.Router:
+    return PartialKeyGrouping(
+        workers=params.workers, seed=params.seed, choices=choices, distinct=params.distinct
+    ).router()
+
+
+def _spread(
+    loads: Floats,
+    hashes: Integers,
+    weights: Floats,
+    total: float,
+    params: CandidateGrouping,
+    speeds: Floats,
+) -> Pieces:
+    """Each frequent key over its candidates; ``loads`` grow with it."""
+    n = params.workers
+    if not len(weights):
+        return []
+    sizes = _most_pieces(weights, total, n)
+    if isinstance(params, RoundRobinHead):
+        return _in_turn(loads, weights, sizes, speeds)
+    if isinstance(params, PartialKeyGrouping):
+        choices = params.choices
+    elif isinstance(params, DChoices):
+        # fractional weights may add up to a little more than the total, which was added in another order
+        choices = _core.solve_choices(weights, max(total, float(np.cumsum(weights)[-1])), n, params.tolerance)
+    if isinstance(params, WChoices) or (isinstance(params, DChoices) and choices >= n):
+        return _over_least_loaded(loads, weights, sizes, speeds)
+    router = _candidates(params, choices)
+    of_keys = [
+        np.unique(router.candidates(key)[:size]).astype(np.int64)
+        for key, size in zip(hashes.tolist(), sizes.tolist(), strict=True)
+    ]
+    return _settle(loads, weights, of_keys, total, speeds)
+
+
+def _in_turn(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) -> Pieces:
+    """Each key over the next workers in turn, so many as its size says, each as its speed."""
+    pieces, turn = [], 0
+    for weight, size in zip(weights.tolist(), sizes.tolist(), strict=True):
+        workers = np.sort(np.arange(turn, turn + size) % len(speeds))
+        amounts = weight * speeds[workers] / speeds[workers].sum()
+        loads[workers] += amounts
+        pieces.append((workers, amounts))
+        turn += size
+    return pieces
+
+
+def _settle(
+    loads: Floats, weights: Floats, candidates: Sequence[Integers], total: float, speeds: Floats
+) -> Pieces:
+    """Each key over its candidates, and again with the others in place, until nothing changes any more."""
+    amounts = [np.zeros(len(workers)) for workers in candidates]
+    for _ in range(_ROUNDS):
+        change = 0.0
+        for key, workers in enumerate(candidates):
+            others = loads[workers] - amounts[key]
+            filled = _fill(others, float(weights[key]), speeds[workers])
+            change = max(change, float(np.abs(filled - amounts[key]).max()))
+            loads[workers] = others + filled
+            amounts[key] = filled
+        if change < _SETTLED * total:
+            break
+    return [_piece(*of) for of in zip(candidates, amounts, strict=True)]
+
+
+def _first(pair: tuple[float, int]) -> float:
+    return pair[0]
