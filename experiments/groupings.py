@@ -3,7 +3,7 @@
 One source, 50 workers. The streams are Zipf with exponent 1.4 (1e4 keys, 1e6 messages); movie
 ratings posted on Twitter, whose frequent keys change from week to week; and a web shop's order lines by
 country, where one key has 91 per cent. The last two are read from the folder that KEYSPLIT_DATA names
-(docs/experiments.md says how to make them); a stream that is not there is left out. Their keys become whole
+(docs/measured.md says how to make them); a stream that is not there is left out. Their keys become whole
 numbers first, so that routing alone is measured.
 
 - end: imbalance of the final loads, (largest - mean) / messages.

@@ -5,7 +5,7 @@ say, by a hash of its key and a hash of its number. Beside the plans stands what
 one source. Whether our own plan, cut_to_fit, holds its claims is judged with eight seeds.
 
 The streams are Zipf with exponents 1.0, 1.4 and 2.0 (1e4 keys, 1e6 rows) and all that the folder that
-KEYSPLIT_DATA names holds (docs/experiments.md says how to make them).
+KEYSPLIT_DATA names holds (docs/measured.md says how to make them).
 
 - imbalance: of the rows, (largest - mean) / rows. Rows of a split key fall by chance, a hash, on its workers.
 - expected: imbalance of the loads that the plan expects, without that chance.

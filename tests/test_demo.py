@@ -4,12 +4,10 @@ import datetime
 import json
 import random
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
 from decimal import Decimal
-from html.parser import HTMLParser
 from statistics import median_low
 
 import pyarrow as pa
@@ -20,6 +18,7 @@ from hypothesis import strategies as st
 
 from keysplit import hash_keys
 from keysplit.demo import job, report, run, stream, terminal
+from pages import Page, in_browser
 
 DAY = datetime.date(2024, 2, 29)
 KEYS = {
@@ -246,34 +245,6 @@ def test_a_run_adds_up_its_answers(comparison):
     assert [answer.rows for answer in most] == sorted((a.rows for a in comparison.expected), reverse=True)[:3]
 
 
-class Page(HTMLParser):
-    """Reads a page: its text, what it links to, and that every element is closed."""
-
-    VOID = frozenset({"meta", "link", "br"})
-
-    def __init__(self, path):
-        super().__init__()
-        self.open, self.text, self.links, self.tags, self.classes = [], [], [], Counter(), Counter()
-        self.feed(path.read_text(encoding="utf-8"))
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags[tag] += 1
-        found = dict(attributes)
-        self.links += [found[name] for name in ("href", "src") if name in found]
-        self.classes.update((found.get("class") or "").split())
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text.append(data)
-
-
 def test_the_report_is_one_page_with_everything_on_it(comparison, tmp_path):
     path = tmp_path / "report.html"
     report.write(comparison, path)
@@ -445,19 +416,12 @@ def test_the_demo_takes_a_file_with_times_and_nulls_as_keys(demo, tmp_path):
 
 
 def test_a_browser_opens_the_report_without_a_word_of_complaint(comparison, tmp_path):
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("there is no chromium or google-chrome on the path")
     report.write(comparison, tmp_path / "report.html")
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-    ]
-    options += ["--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"]
-    options += ["--enable-logging=stderr", "--dump-dom", (tmp_path / "report.html").as_uri()]
-    done = subprocess.run([browser, *options], capture_output=True, text=True, check=True)
-    assert "CONSOLE" not in done.stderr
-    assert "The most frequent keys" in done.stdout
+    elements, heights = in_browser(
+        tmp_path / "report.html",
+        script="const bars = [...document.querySelectorAll('.bar div')];"
+        "return bars.map(bar => bar.getBoundingClientRect().height)",
+    )
+    assert "The most frequent keys" in elements
+    assert len(heights) == 2 * 8
+    assert max(heights) > 150

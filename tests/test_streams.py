@@ -48,6 +48,24 @@ def test_zipf_of_little() -> None:
     assert ks.streams.zipf(1.0, 1, 5, 0).tolist() == [0] * 5
 
 
+@pytest.mark.parametrize(("exponent", "share"), [(0.0, 0.0), (0.0, 0.8), (1.2, 0.4), (0.0, 1.0)])
+def test_zipf_hot_key_has_more_than_its_due(exponent: float, share: float) -> None:
+    messages = 100_000
+    keys = ks.streams.zipf_hot_key(exponent, keys=204, messages=messages, seed=3, share=share)
+    others = np.arange(1, 205, dtype=float) ** -exponent
+    shares = (1 - share) * others / others.sum()
+    shares[0] += share
+    counts = np.bincount(keys, minlength=204)
+    assert (np.abs(counts - messages * shares) <= 6 * np.sqrt(messages * shares) + 6 * (share < 1)).all()
+    np.testing.assert_array_equal(ks.streams.zipf_hot_key(exponent, 204, 5000, 3, share=share), keys[:5000])
+
+
+@pytest.mark.parametrize(("value", "exception"), [(-0.1, ValueError), (1.1, ValueError), ("1", TypeError)])
+def test_zipf_hot_key_checks_its_share(value: Any, exception: type[Exception]) -> None:
+    with pytest.raises(exception, match="share must be a number in 0"):
+        ks.streams.zipf_hot_key(1.0, 10, 10, share=value)
+
+
 @pytest.mark.parametrize(
     ("argument", "value", "exception"),
     [
@@ -173,3 +191,50 @@ def test_float_columns_are_read_and_refused_by_routers(tmp_path: Path) -> None:
     keys = ks.streams.read(file, key="share")
     with pytest.raises(TypeError, match="float"):
         ks.KeyGrouping(workers=5).router().route(keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "share"), [(2, 0.6), (10_000, 0.0932), (31_000_000, 0.0267), (100, 0.01), (100_000, 0.9)]
+)
+def test_zipf_exponent_meets_the_share(keys: int, share: float) -> None:
+    exponent = ks.streams.zipf_exponent(keys, share)
+    ranks = np.arange(1, keys + 1, dtype=np.float64)
+    assert 1 / np.sum(ranks**-exponent) == pytest.approx(share, rel=1e-6)
+
+
+def test_zipf_exponent_refuses_what_no_exponent_gives() -> None:
+    with pytest.raises(ValueError, match=r"top_share must be in 0\.01\.\.=0\.999, got 0\.009"):
+        ks.streams.zipf_exponent(100, 0.009)
+    with pytest.raises(ValueError, match="keys must be at least 2, got 1"):
+        ks.streams.zipf_exponent(1, 0.5)
+    with pytest.raises(TypeError, match="top_share must be a number"):
+        ks.streams.zipf_exponent(100, "0.5")  # type: ignore[arg-type]
+
+
+def test_zipf_evolving_turns_the_order_round_or_shifts_it() -> None:
+    before = ks.streams.zipf(1.2, 500, 10_000, 7)
+    turned = ks.streams.zipf_evolving(1.2, 500, 10_000, 7)
+    np.testing.assert_array_equal(turned[:8_000], before[:8_000])
+    np.testing.assert_array_equal(turned[8_000:], 499 - before[8_000:])
+    shifted = ks.streams.zipf_evolving(1.2, 500, 10_000, 7, first=0.25, shift=499)
+    np.testing.assert_array_equal(shifted[:2_500], before[:2_500])
+    np.testing.assert_array_equal(shifted[2_500:], (before[2_500:] + 499) % 500)
+    np.testing.assert_array_equal(ks.streams.zipf_evolving(1.2, 500, 10_000, 7, first=1), before)
+    with pytest.raises(ValueError, match=r"first must be in 0\.\.=1, got 1\.5"):
+        ks.streams.zipf_evolving(1.2, 500, 10, first=1.5)
+    with pytest.raises(ValueError, match="shift must be at least 0, got -1"):
+        ks.streams.zipf_evolving(1.2, 500, 10, shift=-1)
+
+
+def test_zipf_drifting_has_the_same_shares_for_other_keys() -> None:
+    plain = ks.streams.zipf(1.2, 500, 9_001, 7)
+    stream = ks.streams.zipf_drifting(1.2, 500, 9_001, 7, periods=3)
+    np.testing.assert_array_equal(stream[:3_000], plain[:3_000])
+    for start, end in ((3_000, 6_000), (6_000, 9_001)):
+        assert (stream[start:end] != plain[start:end]).mean() > 0.9
+        # one key for one key: the same counts, under other names
+        pairs = set(zip(plain[start:end].tolist(), stream[start:end].tolist(), strict=True))
+        assert len(pairs) == len(set(plain[start:end].tolist())) == len(set(stream[start:end].tolist()))
+    np.testing.assert_array_equal(ks.streams.zipf_drifting(1.2, 500, 9_001, 7, periods=1), plain)
+    with pytest.raises(ValueError, match="periods must be at least 1, got 0"):
+        ks.streams.zipf_drifting(1.2, 500, 10, periods=0)

@@ -37,9 +37,21 @@ from keysplit.groupings import (
     WChoices,
     grouping,
 )
+from keysplit.profile import Profile, profile
+from keysplit.simulation import (
+    AddWorker,
+    RemoveWorker,
+    SetCapacity,
+    SimulationResult,
+    compare,
+    pareto,
+    simulate,
+    to_frame,
+)
 
 __all__ = [
     "GROUPINGS",
+    "AddWorker",
     "BoundedRingGrouping",
     "ConsistentGrouping",
     "DChoices",
@@ -54,15 +66,24 @@ __all__ = [
     "PartialKeyGrouping",
     "PowerOfRandomChoices",
     "PowerOfTwoChoices",
+    "Profile",
+    "RemoveWorker",
     "RingGrouping",
     "RoundRobinHead",
     "Router",
+    "SetCapacity",
     "ShuffleGrouping",
+    "SimulationResult",
     "SpaceSaving",
     "WChoices",
     "__version__",
+    "compare",
     "grouping",
     "hash_keys",
     "metrics",
+    "pareto",
+    "profile",
+    "simulate",
     "streams",
+    "to_frame",
 ]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 __all__ = [
     "PlanTable",
     "Router",
+    "Simulation",
     "SpaceSaving",
     "__version__",
     "check",
@@ -93,6 +94,21 @@ class Router:
         loads: _Numbers | None = None,
     ) -> None: ...
     def __reduce__(self) -> tuple[type[Router], tuple[str, dict[str, Any], int, bytes]]: ...
+
+@final
+class Simulation:
+    def __new__(
+        cls,
+        name: str,
+        params: dict[str, Any],
+        options: dict[str, Any],
+        *,
+        service_time_s: float | _Numbers | None = None,
+        capacities: _Numbers | None = None,
+        events: Sequence[tuple[str, SupportsIndex, SupportsIndex | None, float | None]] = ...,
+    ) -> Simulation: ...
+    def add(self, keys: _Keys, weights: _Numbers | None = None) -> None: ...
+    def finish(self) -> dict[str, Any]: ...
 
 @final
 class SpaceSaving:

@@ -1,14 +1,12 @@
 """The demo's report: one HTML page that needs nothing else, and its figures as JSON."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
 from keysplit.demo.run import Comparison, Run
 from keysplit.demo.terminal import cost
+from keysplit.report.page import render
 
 TOP_KEYS = 16
 
@@ -25,11 +23,9 @@ def write(result: Comparison, path: Path) -> None:
 
     Source: none. Deviations: none.
     """
-    template = files("keysplit.demo").joinpath("report.html.j2").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    page = environment.from_string(template).render(
+    page = render(
+        "keysplit.demo",
+        "report.html.j2",
         **figures(result),
         cost=cost(result),
         runs=[_panel(result, run) for run in result.runs],

@@ -11,6 +11,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from keysplit import metrics
+from keysplit.advice import LEVEL, Outcome, recommend, shown
 from keysplit.planning import PLANS, expected_loads, place
 from keysplit.spark.arguments import Request, check, refuse_stream
 from keysplit.spark.summary import summarise
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Loads are level if the busiest worker has at most so many times the mean: its stage then ends at most a
-# tenth later than it could, which the start of tasks and the noise of the machines hide.
-_LEVEL = 1.1
 _SHOWN_KEYS = 10
 _WIDTH = 80
 
@@ -243,15 +241,6 @@ def profile(
     )
 
 
-def shown(key: Any) -> str:
-    """Return a key as text on one line, null without quotes and strings in quotes."""
-    if isinstance(key, tuple) and not hasattr(key, "asDict"):
-        return ", ".join(map(shown, key))
-    if key is None:
-        return "null"
-    return repr(key) if isinstance(key, str | bytes | bytearray) else str(key)
-
-
 def _predict(request: Request, found: Any, kind: Any) -> Prediction:
     grouping = kind(workers=request.workers, seed=request.params.seed)
     placement = place(found, grouping, request.capacities)
@@ -273,20 +262,12 @@ def _predict(request: Request, found: Any, kind: Any) -> Prediction:
 
 
 def _recommended(predicted: dict[str, Prediction], operation: str | None) -> str | None:
-    """Choose the grouping with the fewest copies of keys among the level ones, or else the most even one."""
-    now = predicted["key"].busiest
-    if operation == "sum" or now <= _LEVEL:
+    if operation == "sum":
         return None
-    allowed = {name: of for name, of in predicted.items() if operation != "window" or not of.extra_partials}
-
-    def rank(name: str) -> tuple[float, ...]:
-        of = allowed[name]
-        return (
-            (0, of.extra_partials, of.busiest) if of.busiest <= _LEVEL else (1, of.busiest, of.extra_partials)
-        )
-
-    best = min(allowed, key=rank)
-    return best if allowed[best].busiest * _LEVEL < now else None
+    outcomes = {name: Outcome(of.busiest, of.extra_partials) for name, of in predicted.items()}
+    if operation == "window":
+        outcomes = {name: of for name, of in outcomes.items() if not of.copies}
+    return recommend(predicted["key"].busiest, outcomes)
 
 
 def _verdict(
@@ -300,7 +281,7 @@ def _verdict(
     if not total:
         return "no action needed: there are no rows"
     now = f"hash grouping's busiest worker has {predicted['key'].busiest:.2f} times the mean"
-    if predicted["key"].busiest <= _LEVEL:
+    if predicted["key"].busiest <= LEVEL:
         return f"no action needed: {now}"
     first = (
         f"The most frequent key, {shown(top[0].key)}, has {top[0].share:.1%} of the {unit}; " if top else ""

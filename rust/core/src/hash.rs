@@ -10,7 +10,7 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Mixes 64 bits so that every input bit reaches every output bit; a bijection.
 #[inline(always)]
-fn mix(mut x: u64) -> u64 {
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
@@ -235,6 +235,22 @@ impl Points {
     /// Where the point of a number lies; no other point lies there.
     pub(crate) fn point(&self, number: u64) -> u64 {
         mix(step(self.0, number.wrapping_add(1)))
+    }
+}
+
+/// A fair choice among keys, for those who cannot keep all.
+#[derive(Debug, Clone)]
+pub(crate) struct Sampling(u64);
+
+impl Sampling {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(domain(seed, 12))
+    }
+
+    /// Whether a key is one of those that a level keeps, one in 2^level.
+    #[inline(always)]
+    pub(crate) fn keeps(&self, hash: u64, level: u32) -> bool {
+        mix(hash ^ self.0).trailing_zeros() >= level
     }
 }
 

@@ -32,8 +32,10 @@ pub mod metrics;
 mod minimum;
 mod params;
 mod plan;
+mod replicas;
 mod ring;
 mod router;
+pub mod simulate;
 pub mod sketch;
 mod window;
 

@@ -1,8 +1,7 @@
 //! How even loads are, and what the splitting of keys costs.
 
-use hashbrown::HashSet;
-
 use crate::error::{Error, Result};
+pub use crate::replicas::Replicas;
 
 /// (max - mean) / sum of the loads, 0 when nothing was sent (ICDE 2016 paper, section II-C).
 pub fn imbalance(loads: &[f64]) -> Result<f64> {
@@ -46,33 +45,5 @@ impl Spread {
 
     fn over(&self, difference: f64, whole: f64) -> f64 {
         if self.sum > 0.0 { difference / whole } else { 0.0 }
-    }
-}
-
-/// Which keys have met which workers.
-#[derive(Debug, Default)]
-pub struct Replicas {
-    keys: HashSet<u64>,
-    pairs: HashSet<(u64, u32)>,
-}
-
-impl Replicas {
-    /// Notes the messages of a batch.
-    pub fn add(&mut self, hashes: &[u64], workers: &[u32]) {
-        for (&hash, &worker) in hashes.iter().zip(workers) {
-            if self.pairs.insert((hash, worker)) {
-                self.keys.insert(hash);
-            }
-        }
-    }
-
-    /// Distinct keys.
-    pub fn keys(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Sum over the keys of the distinct workers that each has met: the states that must be kept and merged.
-    pub fn memory(&self) -> usize {
-        self.pairs.len()
     }
 }

@@ -130,9 +130,9 @@ impl Router {
         self.grouping.max_workers_per_key()
     }
 
-    /// Whether batches must be routed whole, because it matters where a stream is cut.
-    pub fn needs_whole_batches(&self) -> bool {
-        self.grouping.needs_whole_batches()
+    /// The size of the segments that the grouping looks at as a whole, if it has any: then it matters where a stream is cut.
+    pub fn segment_messages(&self) -> Option<usize> {
+        self.grouping.segment_messages()
     }
 
     /// The workers that the next message may go to if it has this key and weight 1.

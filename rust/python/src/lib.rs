@@ -7,6 +7,7 @@ mod metrics;
 mod params;
 mod plan;
 mod router;
+mod simulate;
 mod sketch;
 
 use keysplit_core::hash::KeyHasher;
@@ -28,6 +29,8 @@ mod _core {
     use super::plan::PlanTable;
     #[pymodule_export]
     use super::router::Router;
+    #[pymodule_export]
+    use super::simulate::Simulation;
     #[pymodule_export]
     use super::sketch::SpaceSaving;
     use pyo3::exceptions::PyRuntimeWarning;

@@ -38,7 +38,7 @@ pub(crate) fn replication(keys: &Bound<'_, PyAny>, workers: &Bound<'_, PyAny>) -
 
 /// Sum over the keys of the distinct workers that each has met.
 #[pyfunction]
-pub(crate) fn memory(keys: &Bound<'_, PyAny>, workers: &Bound<'_, PyAny>) -> PyResult<usize> {
+pub(crate) fn memory(keys: &Bound<'_, PyAny>, workers: &Bound<'_, PyAny>) -> PyResult<u64> {
     Ok(replicas(keys, workers)?.memory())
 }
 

@@ -62,9 +62,9 @@ pub trait Grouping: Send {
     /// Hears how the workers fare.
     fn observe(&mut self, _feedback: &Feedback) {}
 
-    /// Whether it looks at a batch as a whole, so that it matters where a stream is cut.
-    fn needs_whole_batches(&self) -> bool {
-        false
+    /// The size of the segments that it looks at as a whole, if it has any: then only cuts at their ends change nothing.
+    fn segment_messages(&self) -> Option<usize> {
+        None
     }
 
     /// The workers, where they may come and go.

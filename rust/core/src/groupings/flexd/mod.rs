@@ -105,8 +105,8 @@ impl Grouping for FlexD {
         }
     }
 
-    fn needs_whole_batches(&self) -> bool {
-        true
+    fn segment_messages(&self) -> Option<usize> {
+        Some(self.segment_messages)
     }
 }
 
@@ -261,6 +261,6 @@ mod tests {
         router.route(&Batch::unit(&[hash; 9]), &mut workers);
         // 9 of 35 are 9 theta: the threshold grew until 1.5^6.
         assert_eq!(router.candidates(hash), [0, 1, 2, 3, 4, 5, 6]);
-        assert!(router.needs_whole_batches());
+        assert_eq!(router.segment_messages(), Some(35));
     }
 }

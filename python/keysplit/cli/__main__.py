@@ -1,0 +1,5 @@
+"""`python -m keysplit.cli`."""
+
+from keysplit.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""`keysplit compare`: all groupings, side by side."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+import keysplit as ks
+from keysplit.cli import progress
+from keysplit.cli.errors import bad_usage
+from keysplit.cli.options import (
+    listed,
+    output_options,
+    sources_option,
+    to_standard_output,
+    write_json,
+)
+from keysplit.cli.streams import open_stream, stream_options
+
+
+@click.command(short_help="Rank the groupings by balance and cost.")
+@stream_options
+@click.option(
+    "--workers",
+    callback=listed(int, "whole numbers"),
+    required=True,
+    metavar="N[,N...]",
+    help="Numbers of workers.",
+)
+@click.option(
+    "--groupings",
+    callback=listed(str, "names"),
+    metavar="NAME[,NAME...]",
+    help="Groupings to compare; all of `keysplit groupings` if left out.",
+)
+@sources_option
+@output_options
+def compare(
+    workers: Sequence[int],
+    groupings: Sequence[str] | None,
+    sources: int,
+    json_: Path | None,
+    report: Path | None,
+    **stream_options: Any,
+) -> None:
+    """Route FILE by every grouping for every number of workers, and rank them.
+
+    FILE is Parquet, CSV (also compressed) or text, where a word is a key; - is standard input, CSV with
+    --key, else text. It is read once and may be larger than memory.
+    """
+    with bad_usage():
+        for number in workers:
+            for name in groupings or ks.GROUPINGS:
+                ks.grouping(name, workers=number)
+        stream = open_stream(**stream_options)
+        with progress.shown(stream, "comparing") as chunks:
+            results = ks.compare(
+                chunks,
+                workers=list(dict.fromkeys(workers)),
+                groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
+                sources=sources,
+                messages=stream.messages,
+            )
+        if not to_standard_output(json_):
+            from keysplit import tables
+
+            tables.print_comparison(tables.terminal(), results, stream.title)
+        if json_ is not None:
+            figures = [result.to_dict() for result in results]
+            write_json({"stream": stream.title, "sources": sources, "results": figures}, json_)
+        if report is not None:
+            from keysplit import report as page
+
+            page.write_comparison(results, report, title=stream.title)
+            if not to_standard_output(json_):
+                click.echo(f"Report: {report}")

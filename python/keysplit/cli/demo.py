@@ -1,0 +1,132 @@
+"""`keysplit demo`: a real skewed stream through Spark, twice."""
+
+from pathlib import Path
+
+import click
+
+from keysplit.cli.errors import told
+from keysplit.cli.options import in_range
+
+MOST_DEMO_WORKERS = 256
+
+
+@click.command()
+@click.option(
+    "--input",
+    "input_",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Parquet, CSV or text (a word is a key); flights from New York if left out.",
+)
+@click.option("--key", metavar="COLUMN", help="Column to group by; for the flights: carrier.")
+@click.option(
+    "--value",
+    metavar="COLUMN",
+    help="Column of whole numbers to summarise by key; for the flights: arr_delay.",
+)
+@click.option("--rows", type=int, callback=in_range(1), help="Take the first so many rows only.")
+@click.option(
+    "--workers",
+    type=int,
+    default=32,
+    show_default=True,
+    callback=in_range(1, MOST_DEMO_WORKERS, " (each is a Python process)"),
+    help="Workers, all at work at the same time.",
+)
+@click.option(
+    "--grouping",
+    default="d_choices",
+    show_default=True,
+    help="What keysplit routes by: see `keysplit groupings`.",
+)
+@click.option(
+    "--sources",
+    type=int,
+    default=5,
+    show_default=True,
+    callback=in_range(1, MOST_DEMO_WORKERS),
+    help="Tasks that route, each by what it has sent itself.",
+)
+@click.option(
+    "--service-time-ms",
+    type=float,
+    default=0.25,
+    show_default=True,
+    callback=in_range(0, 1000),
+    help="Emulated service time of a row; 0 for none.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("keysplit-demo.html"),
+    show_default=True,
+    metavar="PATH",
+    help="Where the HTML report goes.",
+)
+@click.option(
+    "--json",
+    "json_",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="PATH",
+    help="Write the figures as JSON, too.",
+)
+def demo(
+    input_: Path | None,
+    key: str | None,
+    value: str | None,
+    rows: int | None,
+    workers: int,
+    grouping: str,
+    sources: int,
+    service_time_ms: float,
+    report: Path,
+    json_: Path | None,
+) -> int:
+    """Run a skewed stream through Spark twice, hashed by Spark and routed by keysplit, and compare.
+
+    The job: for every key the exact distribution of a value, computed row by row in Python. Each row keeps
+    its worker busy for an emulated service time, so that a cluster's worth of workers fits on one machine.
+    """
+    try:
+        from keysplit.demo import report as page
+        from keysplit.demo import run, stream, terminal
+
+        run.check_packages()
+        for path in filter(None, (report, json_)):
+            if not path.absolute().parent.is_dir():
+                raise FileNotFoundError(f"the folder of {path} must exist")
+        if input_ is None:
+            rows_in = stream.flights(key=key or "carrier", value=value or "arr_delay", rows=rows)
+        else:
+            rows_in = stream.read(input_, key=key, value=value, rows=rows)
+        run.check_grouping(rows_in, workers=workers, grouping=grouping)
+        run.check_java()
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise click.UsageError(told(error)) from error
+    service_time_s = service_time_ms / 1000
+    terminal.announce(rows_in, workers=workers, service_time_s=service_time_s)
+    try:
+        result = run.compare(
+            rows_in,
+            workers=workers,
+            grouping=grouping,
+            sources=sources,
+            service_time_s=service_time_s,
+            progress=terminal.Progress(),
+        )
+    except run.SparkFailed as error:
+        raise click.ClickException(f"Spark failed: {error}") from error
+    terminal.show(result)
+    try:
+        page.write(result, report)
+        click.echo(f"Report: {report}")
+        if json_ is not None:
+            page.write_json(result, json_)
+            click.echo(f"Figures: {json_}")
+    except OSError as error:
+        raise click.UsageError(told(error)) from error
+    wrong = result.wrong()
+    if wrong:
+        unequal = [f"{label}: {len(names)} keys, the first is {names[0]}" for label, names in wrong.items()]
+        raise click.ClickException(f"the results are NOT equal to NumPy's: {'; '.join(unequal)}")
+    return 0

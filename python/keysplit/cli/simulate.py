@@ -1,0 +1,167 @@
+"""`keysplit simulate`: one grouping, with all its parameters, in time if asked."""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+import keysplit as ks
+from keysplit.cli import progress
+from keysplit.cli.errors import bad_usage
+from keysplit.cli.options import (
+    in_range,
+    listed,
+    output_options,
+    sources_option,
+    to_standard_output,
+    write_json,
+)
+from keysplit.cli.streams import open_stream, stream_options
+
+EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"
+
+
+@click.command(short_help="Run one grouping, in time if asked.")
+@stream_options
+@click.option("--grouping", required=True, metavar="NAME", help="See `keysplit groupings`.")
+@click.option("--workers", type=int, required=True, metavar="N", help="Number of workers.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the grouping, see `keysplit groupings NAME`; may be repeated.",
+)
+@sources_option
+@click.option(
+    "--service-time-ms",
+    type=float,
+    callback=in_range(0),
+    help="Time that a message takes at a worker of capacity 1; turns the timing model on.",
+)
+@click.option(
+    "--arrival-rate",
+    type=float,
+    callback=in_range(0),
+    metavar="PER_S",
+    help="Messages that arrive in a second; if left out, the next comes when there is room.",
+)
+@click.option(
+    "--capacities",
+    callback=listed(float, "numbers"),
+    metavar="C,C,...",
+    help="Relative speed of each worker.",
+)
+@click.option(
+    "--event",
+    "events",
+    multiple=True,
+    metavar="EVENT",
+    help=f"Before a message arrives: {EVENTS}; may be repeated.",
+)
+@click.option(
+    "--samples",
+    type=int,
+    default=100,
+    show_default=True,
+    callback=in_range(1, 1_000_000),
+    help="Times at which figures are taken.",
+)
+@output_options
+def simulate(
+    grouping: str,
+    workers: int,
+    settings: Sequence[str],
+    sources: int,
+    service_time_ms: float | None,
+    arrival_rate: float | None,
+    capacities: Sequence[float] | None,
+    events: Sequence[str],
+    samples: int,
+    json_: Path | None,
+    report: Path | None,
+    **stream_options: Any,
+) -> None:
+    """Route FILE by one grouping, and tell its loads, its costs and, with a service time, its latencies.
+
+    FILE is Parquet, CSV (also compressed) or text, where a word is a key; - is standard input, CSV with
+    --key, else text. It is read once and may be larger than memory.
+    """
+    with bad_usage():
+        ks.grouping(grouping, workers=workers)
+        params = ks.grouping(grouping, workers=workers, **_parameters(grouping, settings))
+        timed = {"--arrival-rate": arrival_rate, "--capacities": capacities}
+        for option, value in timed.items():
+            if value is not None and service_time_ms is None:
+                raise ValueError(f"{option} belongs to the timing model: --service-time-ms is missing")
+        happening = [_event(event) for event in events]
+        stream = open_stream(**stream_options)
+        with progress.shown(stream, "simulating") as chunks:
+            result = ks.simulate(
+                params,
+                chunks,
+                sources=sources,
+                service_time_s=None if service_time_ms is None else service_time_ms / 1000,
+                arrival_rate_per_s=arrival_rate,
+                capacities=capacities,
+                events=happening,
+                samples=samples,
+                messages=stream.messages,
+            )
+        if not to_standard_output(json_):
+            from keysplit import tables
+
+            tables.print_result(tables.terminal(), result, stream.title)
+        if json_ is not None:
+            write_json({"stream": stream.title, **result.to_dict()}, json_)
+        if report is not None:
+            from keysplit import report as page
+
+            page.write_simulation(result, report, title=stream.title)
+            if not to_standard_output(json_):
+                click.echo(f"Report: {report}")
+
+
+def _parameters(grouping: str, settings: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE; values are written as in Python, and true, false and none in any case."""
+    allowed = [field.name for field in fields(ks.GROUPINGS[grouping]) if field.name != "workers"]
+    found = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"set must be NAME=VALUE, got {setting!r}")
+        if name not in allowed:
+            raise ValueError(f"set must name one of {', '.join(allowed)}, got {name!r}")
+        word = text.strip()
+        try:
+            found[name] = ast.literal_eval(word.capitalize() if word.isalpha() else word)
+        except (SyntaxError, ValueError):
+            raise ValueError(f"set must give a number, true, false or none, got {setting!r}") from None
+    return found
+
+
+def _event(text: str) -> ks.AddWorker | ks.RemoveWorker | ks.SetCapacity:
+    kind, *values = text.split(":")
+    try:
+        match kind, values:
+            case "add", [position]:
+                return ks.AddWorker(_position(position))
+            case "add", [position, capacity]:
+                return ks.AddWorker(_position(position), float(capacity))
+            case "remove", [position, worker]:
+                return ks.RemoveWorker(_position(position), int(worker))
+            case "capacity", [position, worker, capacity]:
+                return ks.SetCapacity(_position(position), int(worker), float(capacity))
+    except ValueError:
+        pass
+    raise ValueError(f"event must be {EVENTS}, got {text!r}")
+
+
+def _position(text: str) -> int:
+    number = float(text)  # 1e6 is a position, too
+    if number != int(number):
+        raise ValueError
+    return int(number)

@@ -1,0 +1,122 @@
+"""The stream that a command reads: a file, standard input, or drawn by Zipf's law."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+
+import keysplit as ks
+from keysplit.cli.options import STANDARD, in_range, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """Keys in the order in which they arrive.
+
+    Attributes:
+        title: what the stream is, in a few words.
+        chunks: its keys, column by column; to be read once.
+        messages: their number, None if it is not known.
+    """
+
+    title: str
+    chunks: Iterator[Any]
+    messages: int | None
+
+
+def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the arguments that `open_stream` takes."""
+    for add in (
+        click.option(
+            "--stream-seed",
+            type=int,
+            default=0,
+            show_default=True,
+            callback=in_range(0),
+            help="Seed of the drawn stream.",
+        ),
+        click.option("--messages", callback=whole, metavar="N", help="Length of the drawn stream, e.g. 1e6."),
+        click.option("--keys", callback=whole, metavar="N", help="Keys of the drawn stream."),
+        click.option(
+            "--zipf",
+            type=float,
+            metavar="EXPONENT",
+            help="Draw a stream in place of a file: the key i has a share proportional to 1 / i**EXPONENT.",
+        ),
+        click.option("--key", metavar="COLUMN", help="Column of the keys; not for text."),
+        click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True)),
+    ):
+        command = add(command)
+    return command
+
+
+def open_stream(
+    file: Path | None,
+    *,
+    key: str | None,
+    zipf: float | None,
+    keys: int | None,
+    messages: int | None,
+    stream_seed: int,
+) -> Stream:
+    """Open the stream that the options name, and look at its first keys.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: the options contradict each other, or the file cannot be read, has no such column or no
+            keys.
+    """
+    drawn = {"--zipf": zipf, "--keys": keys, "--messages": messages}
+    if file is None:
+        missing = [option for option, value in drawn.items() if value is None]
+        if zipf is None and keys is None and messages is None:
+            raise ValueError(
+                "name a FILE (- for standard input), or draw a stream: --zipf, --keys and --messages"
+            )
+        if zipf is None or keys is None or messages is None:
+            raise ValueError(
+                f"a drawn stream takes --zipf, --keys and --messages: {' and '.join(missing)} missing"
+            )
+        if key is not None:
+            raise ValueError("--key goes with a FILE, not with a drawn stream")
+        if messages == 0:
+            raise ValueError("messages must be at least 1, got 0")
+        chunks: Iterator[Any] = ks.streams.zipf_chunks(zipf, keys, messages, stream_seed)
+        title = f"drawn by Zipf's law with exponent {zipf:g} from {keys:,} keys"
+        return _looked_at(Stream(title=title, chunks=chunks, messages=messages))
+    given = [option for option, value in drawn.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{' and '.join(given)} make a drawn stream, which goes without a FILE, got {str(file)!r}"
+        )
+    if str(file) == STANDARD:
+        title = "words of standard input" if key is None else f"column {key} of standard input"
+        chunks = ks.streams.chunks(STANDARD, key)
+        return _looked_at(Stream(title=title, chunks=chunks, messages=None))
+    title = f"words of {file.name}" if key is None else f"column {key} of {file.name}"
+    chunks = ks.streams.chunks(file, key)
+    return _looked_at(Stream(title=title, chunks=chunks, messages=ks.streams.length(file)))
+
+
+def _looked_at(stream: Stream) -> Stream:
+    """Refuse what is empty or all null, before any work is done."""
+    nulls: list[int] = []  # lengths of the first chunks, which may be many
+    for chunk in stream.chunks:
+        if getattr(chunk, "null_count", 0) < len(chunk):
+            chunks = chain(_null_chunks(nulls, chunk), [chunk], stream.chunks)
+            return Stream(title=stream.title, chunks=chunks, messages=stream.messages)
+        nulls.append(len(chunk))
+    if sum(nulls):
+        raise ValueError(
+            f"the stream must hold a key that is not null, got {sum(nulls):,} nulls: {stream.title}"
+        )
+    raise ValueError(f"the stream must hold at least one key, got none: {stream.title}")
+
+
+def _null_chunks(lengths: list[int], like: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    return (pa.nulls(length, like.type) for length in lengths)

@@ -1,0 +1,53 @@
+"""The streams of the paper's experiments: real ones, and drawn ones with the figures that it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from keysplit import streams
+from keysplit.experiments.consistent import MESSAGES, PAPER
+from keysplit.experiments.experiment import Parameters, Scale
+from keysplit.experiments.inputs import Inputs
+
+TABLE_1_SHARE = 0.2469
+"""Of the hottest key of TW in Table 1: KG on 10,000 workers is out of balance by 10,000 times that share."""
+
+LIKE = {"WP": (2_900_000, 0.0932), "TW": (570_000, TABLE_1_SHARE)}
+"""Keys that may occur in a drawn stream, and the share of the hottest."""
+
+DRAWN = (
+    "*Like WP* is a Zipf stream of 22,000,000 messages, in which 2,900,000 keys may occur and the hottest "
+    "has a share of 9.32 per cent: what Table 2 tells of WP."
+)
+
+
+def drawn(scale: Scale, symbol: str, quick: int = 100_000) -> Parameters:
+    """Name a stream that is drawn to the figures of one of the paper's."""
+    return {"like": symbol, "messages": scale.messages(MESSAGES, quick)}
+
+
+def real(scale: Scale, symbol: str, quick: int = 100_000) -> Parameters:
+    """Name a real stream."""
+    return {"stream": symbol, "messages": scale.messages(PAPER.datasets[symbol].messages, quick)}
+
+
+def keys_of(inputs: Inputs, messages: int, *, stream: str | None = None, like: str | None = None) -> Any:
+    """Read or draw the stream that the parameters of a cell name."""
+    if like is None:
+        return inputs.real(PAPER.datasets[str(stream)], messages)
+    keys, share = LIKE[like]
+    return inputs.zipf(streams.zipf_exponent(keys, share), keys, messages, seed=1)
+
+
+def told(cell: Parameters) -> str:
+    """Say in a word which stream a cell is of."""
+    return f"like {cell['like']}" if "like" in cell else str(cell["stream"])
+
+
+def which(cells: Iterable[Parameters]) -> list[Parameters]:
+    """List the streams of cells, each once, as parameters that choose its cells."""
+    named: list[Parameters] = [
+        {name: value for name, value in cell.items() if name in ("like", "stream")} for cell in cells
+    ]
+    return [each for place, each in enumerate(named) if each not in named[:place]]

@@ -1,0 +1,110 @@
+"""Reports: what a profile, a comparison or a simulation found, as one HTML page that needs nothing else."""
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keysplit import __version__, tables
+from keysplit.advice import busiest, times
+from keysplit.profile import Profile
+from keysplit.report import panels
+from keysplit.report.page import render
+from keysplit.simulation import SimulationResult
+
+__all__ = ["write_comparison", "write_profile", "write_simulation"]
+
+
+def write_profile(profile: Profile, path: Path, *, title: str) -> None:
+    """Write the report of a profile.
+
+    Args:
+        profile: what was found.
+        path: the HTML file; one that is there is replaced.
+        title: what the messages are.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    Source: none. Deviations: none.
+    """
+    results = [result for advice in profile.advice for result in advice.results.values()]
+    _write(
+        path,
+        title=title,
+        results=results,
+        numbers=panels.of_each_number(
+            results,
+            keys=profile.top,
+            verdicts={advice.workers: advice.verdict for advice in profile.advice},
+            recommended={advice.workers: advice.recommended for advice in profile.advice},
+        ),
+        keys_error=profile.distinct_keys_error,
+        keys=panels.keys_of(profile),
+        drift=profile.drift[0].upper() + profile.drift[1:] + ".",
+        threshold=profile.threshold,
+        overlap=(profile.overlap, profile.overlap_of_any, profile.steady_overlap),
+    )
+
+
+def write_comparison(results: Sequence[SimulationResult], path: Path, *, title: str) -> None:
+    """Write the report of a comparison.
+
+    Args:
+        results: what was found; at least one.
+        path: the HTML file; one that is there is replaced.
+        title: what the messages are.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    Source: none. Deviations: none.
+    """
+    _write(path, title=title, results=results, numbers=panels.of_each_number(results))
+
+
+def write_simulation(result: SimulationResult, path: Path, *, title: str) -> None:
+    """Write the report of a simulation.
+
+    Args:
+        result: what was found.
+        path: the HTML file; one that is there is replaced.
+        title: what the messages are.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    Source: none. Deviations: none.
+    """
+    workers, name = result.params.workers, result.params.name
+    verdict = f"by {name}, the busiest of {workers:,} workers has {times(busiest(result))} times the mean"
+    if result.latency_s is not None:
+        latency = tables.seconds(result.latency_s["p99"])
+        verdict = f"by {name}, {workers:,} workers serve 99 per cent of the messages within {latency}"
+    numbers = panels.of_each_number([result], verdicts={workers: verdict}, recommended={workers: name})
+    figures = tables.figures_of(result)
+    _write(
+        path, title=title, results=[result], numbers=numbers, figures=figures, timing=panels.timing(result)
+    )
+
+
+def _write(path: Path, *, title: str, results: Sequence[SimulationResult], **context: Any) -> None:
+    first = results[0]
+    unset: dict[str, Any] = dict.fromkeys(("keys", "drift", "threshold", "overlap", "figures", "timing"))
+    page = render(
+        __name__,
+        "simulation.html.j2",
+        **{
+            "keys_error": 0.0,
+            **unset,
+            **context,
+            "title": title,
+            "messages": first.messages,
+            "distinct_keys": first.distinct_keys,
+            "exact_keys": first.exact_keys,
+            "sources": first.sources,
+            "version": __version__,
+            "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        },
+    )
+    path.write_text(page, encoding="utf-8")

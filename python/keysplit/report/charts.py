@@ -1,0 +1,282 @@
+"""Charts as SVG: lines over the stream, and points with names, on logarithmic axes where that is needed.
+
+Each is drawn twice, for a wide and for a narrow page; the style sheet shows the one that fits, so that text
+keeps its size.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+_WIDTHS = {"wide": 520, "narrow": 330}
+_HEIGHT = 330
+_TOP = 26  # above it is the name of the axis
+_TEXT = 11  # pixels
+_PRIORITY = {"hashed": 0, "split": 1, "other": 3}  # of names, where there is no room for all
+_LETTER = 6.8  # pixels, about
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Maps values to pixels.
+
+    Attributes:
+        low: the value at the start.
+        high: the value at the end, above `low`.
+        start: the pixel of `low`.
+        end: the pixel of `high`.
+        logarithmic: whether equal ratios have equal lengths; then values at or below 0 are drawn at `low`.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool = False
+
+    def at(self, value: float) -> float:
+        """Return the pixel of a value; what is beyond the ends is drawn there."""
+        low, high = self._scaled(self.low), self._scaled(self.high)
+        part = (self._scaled(max(value, self.low)) - low) / (high - low)
+        return self.start + (self.end - self.start) * min(part, 1.0)
+
+    def _scaled(self, value: float) -> float:
+        return math.log10(value) if self.logarithmic else value
+
+    def ticks(self, most: int) -> list[float]:
+        """Return round values from `low` to `high`, about `most` at most."""
+        if not self.logarithmic:
+            step = _round_step((self.high - self.low) / most)
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            return [number * step for number in range(first, last + 1)]
+        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        if last - first >= 2:
+            every = math.ceil((last - first + 1) / most)
+            return [10.0**power for power in range(first, last + 1, every)]
+        powers = range(first - 1, last + 1)
+        values = [digit * 10.0**power for power in powers for digit in (1, 1.2, 1.5, 2, 3, 5, 7)]
+        shown = [value for value in values if self.low * 0.999 <= value <= self.high * 1.001]
+        return shown[:: max(1, math.ceil(len(shown) / most))]
+
+
+def _round_step(least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * 0.999)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A named line.
+
+    Attributes:
+        name: what it is called.
+        style: the class that gives its colour; that of "other" lines is pale and without a name.
+        x: where each value was taken.
+        y: the values.
+    """
+
+    name: str
+    style: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A named point; `front` ones are joined by a line."""
+
+    name: str
+    style: str
+    x: float
+    y: float
+    front: bool
+
+
+def lines(series: Sequence[Line], *, x_name: str, y_name: str, logarithmic: bool, label: str) -> Markup:
+    """Draw lines over the stream, each with its name at its end.
+
+    Args:
+        series: the lines; all have at least one value.
+        x_name: what runs to the right.
+        y_name: what runs upwards.
+        logarithmic: whether the axis upwards is.
+        label: what the chart shows, for those who hear it.
+
+    Returns:
+        The chart.
+
+    Source: none. Deviations: none.
+    """
+    values = [value for line in series for value in line.y if math.isfinite(value)]
+    low, high = _log_range(values) if logarithmic else (0.0, max([*values, 0.0]) * 1.05 or 1.0)
+    right = max(value for line in series for value in line.x)
+
+    def draw(width: int) -> Iterable[str]:
+        margin = 12 + _LETTER * max(
+            len(line.name) for line in series if line.style != "other" or len(series) == 1
+        )
+        x = Axis(0.0, float(right), 48, width - margin)
+        y = Axis(low, high, _HEIGHT - 40, _TOP, logarithmic)
+        yield from _axes(x, y, width, x_name=x_name, y_name=y_name, x_text=_count)
+        ordered = sorted(series, key=lambda line: line.style != "other")  # the coloured ones on top
+        for line in ordered:
+            path = "L".join(
+                f"{x.at(a):.1f} {y.at(b):.1f}"
+                for a, b in zip(line.x, line.y, strict=True)
+                if math.isfinite(b)
+            )
+            yield (
+                f'<path class="mark line {line.style}" data-name="{escape(line.name)}" d="M{path}">'
+                f"<title>{escape(line.name)}</title></path>"
+            )
+        ends = [(line, y.at(next(v for v in reversed(line.y) if math.isfinite(v)))) for line in ordered]
+        named = _apart(
+            [(line, at) for line, at in ends if line.style != "other"], low=_TOP, high=_HEIGHT - 42
+        )
+        quiet = [(line, at) for line, at in ends if line.style == "other"]
+        for line, at in [*named, *quiet]:
+            yield (
+                f'<text class="name {line.style}" data-name="{escape(line.name)}" x="{x.end + 6:.1f}" '
+                f'y="{at + 4:.1f}">{escape(line.name)}</text>'
+            )
+
+    return _both(draw, label)
+
+
+def points(series: Sequence[Point], *, x_name: str, y_name: str, label: str) -> Markup:
+    """Draw points with their names, on two logarithmic axes, and a line through those of the front.
+
+    Args:
+        series: the points; x is at least 1.
+        x_name: what runs to the right.
+        y_name: what runs upwards.
+        label: what the chart shows, for those who hear it.
+
+    Returns:
+        The chart.
+
+    Source: none. Deviations: none.
+    """
+    low, high = _log_range([point.y for point in series])
+    right = max(max(point.x for point in series) * 1.1, 1.2)
+
+    def draw(width: int) -> Iterable[str]:
+        x = Axis(1.0, right, 52, width - 16, logarithmic=True)
+        y = Axis(low, high, _HEIGHT - 40, _TOP, logarithmic=True)
+        yield from _axes(x, y, width, x_name=x_name, y_name=y_name, x_text=lambda value: f"{value:g}")
+        front = sorted((point for point in series if point.front), key=lambda point: (point.x, -point.y))
+        if len(front) > 1:
+            path = "L".join(f"{x.at(point.x):.1f} {y.at(point.y):.1f}" for point in front)
+            yield f'<path class="front" d="M{path}"/>'
+        taken = [(x.at(point.x) - 5, y.at(point.y) - 5, 10.0, 10.0) for point in series]
+        ranked = sorted(series, key=lambda point: _PRIORITY.get(point.style, 2))
+        for point in reversed(ranked):  # the first on top
+            told = f"{escape(point.name)}: {y_name} {point.y:.2g}, {x_name} {point.x:.3g}"
+            yield (
+                f'<circle class="mark point {point.style}" data-name="{escape(point.name)}" '
+                f'cx="{x.at(point.x):.1f}" cy="{y.at(point.y):.1f}" r="{5 if point.front else 4}">'
+                f"<title>{told}</title></circle>"
+            )
+        for point in ranked:
+            place = _free_place(point.name, (x.at(point.x), y.at(point.y)), taken, width)
+            if place is not None:
+                taken.append(place)
+                yield (
+                    f'<text class="name {point.style}" data-name="{escape(point.name)}" x="{place[0]:.1f}" '
+                    f'y="{place[1] + _TEXT:.1f}">{escape(point.name)}</text>'
+                )
+
+    return _both(draw, label)
+
+
+def _both(draw: Callable[[int], Iterable[str]], label: str) -> Markup:
+    return Markup("").join(
+        Markup(
+            f'<svg class="chart {name}" viewBox="0 0 {width} {_HEIGHT}" role="img" '
+            f'aria-label="{escape(label)}">{"".join(draw(width))}</svg>'
+        )
+        for name, width in _WIDTHS.items()
+    )
+
+
+def _axes(
+    x: Axis, y: Axis, width: int, *, x_name: str, y_name: str, x_text: Callable[[float], str]
+) -> Iterable[str]:
+    for value in y.ticks(7):
+        at = y.at(value)
+        yield f'<path class="grid" d="M{x.start:.1f} {at:.1f}H{x.end:.1f}"/>'
+        yield f'<text class="tick end" x="{x.start - 6:.1f}" y="{at + 4:.1f}">{_value(value)}</text>'
+    for value in x.ticks(5 if width > 400 else 3):
+        at = x.at(value)
+        yield f'<path class="grid" d="M{at:.1f} {y.start:.1f}v4"/>'
+        yield f'<text class="tick middle" x="{at:.1f}" y="{y.start + 17:.1f}">{x_text(value)}</text>'
+    yield f'<path class="frame" d="M{x.start:.1f} {y.end:.1f}V{y.start:.1f}H{x.end:.1f}"/>'
+    yield f'<text class="tick end" x="{x.end:.1f}" y="{_HEIGHT - 6}">{escape(x_name)}</text>'
+    yield f'<text class="tick" x="{x.start - 6:.1f}" y="{y.end - 12:.1f}">{escape(y_name)}</text>'
+
+
+def _log_range(values: Iterable[float]) -> tuple[float, float]:
+    """Whole decades around the values; 0 is drawn at the lower end."""
+    positive = [value for value in values if math.isfinite(value) and value > 0] or [1e-3, 1.0]
+    low = 10.0 ** math.floor(math.log10(min(positive)) - 1e-9)
+    high = 10.0 ** math.ceil(math.log10(max(positive)) + 1e-9)
+    return low, max(high, low * 10)
+
+
+def _apart(ends: Iterable[tuple[Line, float]], low: float, high: float) -> list[tuple[Line, float]]:
+    """Move names apart that would lie on one another."""
+    ordered = sorted(ends, key=lambda end: end[1])
+    gap = _TEXT + 2
+    heights: list[float] = []
+    for _, at in ordered:
+        heights.append(max(at, heights[-1] + gap if heights else low))
+    for place in range(len(heights) - 1, -1, -1):
+        heights[place] = min(heights[place], heights[place + 1] - gap if place + 1 < len(heights) else high)
+    return [(line, at) for (line, _), at in zip(ordered, heights, strict=True)]
+
+
+def _free_place(
+    name: str, at: tuple[float, float], taken: Sequence[tuple[float, float, float, float]], width: int
+) -> tuple[float, float, float, float] | None:
+    """Find a place for a name beside its point where nothing else is."""
+    length, height = len(name) * _LETTER, _TEXT + 3
+    x, y = at
+    for left, top in (
+        (x + 8, y - 8),
+        (x - 8 - length, y - 8),
+        (x - length / 2, y - 22),
+        (x - length / 2, y + 7),
+        (x + 8, y - 20),
+        (x + 8, y + 5),
+        (x - 8 - length, y - 20),
+        (x - 8 - length, y + 5),
+    ):
+        place = (left, top, length, height)
+        inside = left >= 54 and left + length <= width and _TOP - 12 <= top <= _HEIGHT - 40 - height
+        if inside and not any(_overlap(place, other) for other in taken):
+            return place
+    return None
+
+
+def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return (
+        one[0] < other[0] + other[2]
+        and other[0] < one[0] + one[2]
+        and one[1] < other[1] + other[3]
+        and other[1] < one[1] + one[3]
+    )
+
+
+def _count(value: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g}"
+
+
+def _value(value: float) -> str:
+    if value and not 1e-3 <= abs(value) < 1e4:
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:g}"

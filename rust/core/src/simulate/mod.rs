@@ -1,0 +1,324 @@
+//! Sources and workers in simulated time: what a grouping makes of a stream.
+//!
+//! Messages go to the sources in turn, each source routes on its own, and where service times are given the workers
+//! serve queues and let the sources know how they fare. All is defined in `docs/simulation.md`, to the bit. A stream
+//! comes in chunks of any size, and how it is cut changes nothing. Memory does not grow with its length, but for the
+//! pairs of a key and a worker, which are sampled beyond a limit.
+//!
+//! ```
+//! use keysplit_core::Params;
+//! use keysplit_core::hash::KeyHasher;
+//! use keysplit_core::simulate::{Config, Simulation};
+//!
+//! let numbers = Params::new(4, 0).with("choices", 2).with("distinct", false);
+//! let options = Params::default()
+//!     .with("sources", 2)
+//!     .with("seed", 0)
+//!     .with("messages", None::<u64>)
+//!     .with("samples", 10)
+//!     .with("arrival_rate_per_s", None::<f64>)
+//!     .with("in_flight", None::<u64>)
+//!     .with("feedback_interval_s", 1.0)
+//!     .with("busy_above", 0.85)
+//!     .with("idle_below", 0.75)
+//!     .with("most_keys", 1000)
+//!     .with("most_groups", 1000);
+//! let mut simulation = Simulation::new("partial_key", &numbers, &Config { options, ..Config::default() })?;
+//! let keys = KeyHasher::new(0);
+//! simulation.add(&[7, 7, 8, 7].map(|key| keys.whole(key)), None)?;
+//! let report = simulation.finish()?;
+//! assert_eq!(report.loads.iter().sum::<f64>(), 4.0);
+//! assert_eq!(report.keys, 2);
+//! # Ok::<(), keysplit_core::Error>(())
+//! ```
+
+mod config;
+mod latencies;
+mod samples;
+mod signals;
+mod sources;
+mod timing;
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+pub use config::{Change, Config, Event, PerWorker};
+pub use latencies::Latency;
+pub use samples::Sampled;
+pub use timing::Times;
+
+use samples::Samples;
+use sources::{Messages, Sources};
+use timing::Timing;
+
+use crate::batch::check_weights;
+use crate::error::{Error, Result};
+use crate::feedback::Feedback;
+use crate::metrics;
+use crate::params::Params;
+use crate::replicas::Replicas;
+use crate::router::Router;
+
+/// Messages of a source that are routed at a time, so that what its router needs is in the cache for most of them.
+const BLOCK: usize = 1 << 16;
+
+/// Messages of all sources that are routed at a time, at most.
+const MOST: usize = 1 << 18;
+
+/// Simulated sources and workers, and what has been seen of them so far.
+pub struct Simulation {
+    sources: Sources,
+    held: Option<Held>,
+    segments: Option<Segments>,
+    events: Peekable<IntoIter<Event>>,
+    timing: Option<Timing>,
+    samples: Samples,
+    replicas: Replicas,
+    expected: Option<u64>,
+    /// Messages so far.
+    count: u64,
+}
+
+/// Messages that are held back until there are enough of them.
+struct Held {
+    size: usize,
+    hashes: Vec<u64>,
+    /// As many, or none if all are 1.
+    weights: Vec<f64>,
+}
+
+/// What the sources have said when the first messages of their segments arrived: the worker of each message.
+#[derive(Default)]
+struct Segments(Vec<u32>);
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Messages of the stream.
+    pub messages: u64,
+    /// The load of each number.
+    pub loads: Vec<f64>,
+    /// [`metrics::imbalance`] of the loads.
+    pub imbalance: f64,
+    /// [`metrics::relative_imbalance`] of the loads.
+    pub relative_imbalance: f64,
+    /// [`metrics::load_stddev`] of the loads.
+    pub load_stddev: f64,
+    /// Distinct keys that are kept.
+    pub keys: u64,
+    /// Sum over them of the distinct workers that each has met.
+    pub pairs: u64,
+    /// Each kept key stands for 2^level keys.
+    pub level: u32,
+    /// What was seen on the way.
+    pub samples: Sampled,
+    /// Figures of the timing model, if there is one.
+    pub times: Option<Times>,
+}
+
+impl Simulation {
+    /// A simulation of a grouping that has seen nothing yet.
+    pub fn new(grouping: &str, params: &Params, config: &Config) -> Result<Self> {
+        let options = &config.options;
+        let sources = options.integer("sources", 1..=65_536)?;
+        let expected = match options.is_none("messages")? {
+            true => None,
+            false => Some(options.integer("messages", 0..=1 << 53)?),
+        };
+        let samples = options.integer("samples", 0..=1_000_000)?;
+        let most = |name| options.integer(name, 1..=1 << 37).map(|most| most as usize);
+        let replicas = Replicas::new(most("most_keys")?, most("most_groups")?, options.seed()?);
+
+        let trial = Router::new(grouping, params, 0)?;
+        let timed = config.timed(trial.numbers())?;
+        let segment_messages = trial.segment_messages();
+        let size = match (segment_messages, sources as usize) {
+            (Some(messages), sources) => Some(messages.saturating_mul(sources)),
+            (None, sources) if sources > 1 && timed.is_none() => Some((BLOCK * sources).min(MOST)),
+            _ => None,
+        };
+        let events = config.in_order(trial)?;
+        Ok(Self {
+            sources: Sources::new(grouping, params, sources)?,
+            held: size.map(|size| Held { size, hashes: Vec::new(), weights: Vec::new() }),
+            segments: segment_messages.map(|_| Segments::default()),
+            events: events.into_iter().peekable(),
+            timing: timed.map(Timing::new),
+            samples: Samples::new(samples, expected),
+            replicas,
+            expected,
+            count: 0,
+        })
+    }
+
+    /// The next messages of the stream, of weight 1 if no weights are given. An error ends the simulation.
+    pub fn add(&mut self, hashes: &[u64], weights: Option<&[f64]>) -> Result<()> {
+        if let Some(weights) = weights {
+            check_weights(weights, hashes.len())?;
+        }
+        let mut messages = Messages { position: self.count, hashes, weights };
+        let Some(mut held) = self.held.take() else { return self.send(messages) };
+        while !messages.hashes.is_empty() {
+            messages = held.take(messages);
+            if held.hashes.len() == held.size {
+                self.send(held.messages(self.count))?;
+                held.clear();
+            }
+        }
+        self.held = Some(held);
+        Ok(())
+    }
+
+    /// The stream has ended: what came of it.
+    pub fn finish(mut self) -> Result<Report> {
+        if let Some(held) = self.held.take() {
+            self.send(held.messages(self.count))?;
+        }
+        if let Some(expected) = self.expected.filter(|&expected| expected != self.count) {
+            let text = format!("messages must be the length of the stream, {}, got {expected}", self.count);
+            return Err(Error::Value(text));
+        }
+        if self.samples.is_due_at_the_end(self.count) {
+            self.sample()?;
+        }
+        let loads = self.sources.loads();
+        Ok(Report {
+            messages: self.count,
+            imbalance: metrics::imbalance(&loads)?,
+            relative_imbalance: metrics::relative_imbalance(&loads)?,
+            load_stddev: metrics::load_stddev(&loads)?,
+            loads,
+            keys: self.replicas.keys() as u64,
+            pairs: self.replicas.memory(),
+            level: self.replicas.level(),
+            samples: self.samples.told(),
+            times: self.timing.map(|timing| timing.told()),
+        })
+    }
+
+    fn send(&mut self, messages: Messages) -> Result<()> {
+        if self.timing.is_none() && self.segments.is_none() { self.stride(messages) } else { self.walk(messages) }
+    }
+
+    /// Routes messages in blocks that end where an event or a sample is due.
+    fn stride(&mut self, mut messages: Messages) -> Result<()> {
+        while !messages.hashes.is_empty() {
+            self.happen()?;
+            let event = self.events.peek().map_or(u64::MAX, |event| event.position);
+            let due = usize::try_from(self.samples.next().min(event) - self.count).unwrap_or(usize::MAX);
+            let (block, others) = messages.split_at(messages.hashes.len().min(MOST).min(due));
+            let (hashes, workers) = self.sources.route_all(block)?;
+            self.replicas.add(hashes, workers);
+            self.count = others.position;
+            if self.count == self.samples.next() {
+                self.sample()?;
+            }
+            messages = others;
+        }
+        Ok(())
+    }
+
+    /// Routes messages one after the other, or each source its segment when the first message of it arrives.
+    fn walk(&mut self, messages: Messages) -> Result<()> {
+        let sources = self.sources.count();
+        for place in 0..messages.hashes.len() {
+            let now = self.timing.as_mut().map(|timing| timing.arrive(self.count)).transpose()?;
+            self.happen()?;
+            self.speak(now)?;
+
+            let worker = match &mut self.segments {
+                None => self.sources.route(messages, place, 1, now)?[0],
+                Some(Segments(workers)) => {
+                    if place < sources {
+                        workers.resize(messages.hashes.len(), 0);
+                        let own = self.sources.route(messages, place, usize::MAX, now)?;
+                        let places = workers[place..].iter_mut().step_by(sources);
+                        places.zip(own).for_each(|(worker, &own)| *worker = own);
+                    }
+                    workers[place]
+                }
+            };
+            self.sources.send(self.count, worker, messages.weight(place));
+            self.replicas.note(messages.hashes[place], worker);
+            if let Some(timing) = &mut self.timing {
+                timing.serve(worker, messages.weight(place))?;
+            }
+            self.count += 1;
+            if self.count == self.samples.next() {
+                self.sample()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The events before the next message.
+    #[inline(always)]
+    fn happen(&mut self) -> Result<()> {
+        while let Some(event) = self.events.next_if(|event| event.position == self.count) {
+            match event.change {
+                Change::Add { capacity } => {
+                    let mut worker = 0;
+                    for router in self.sources.iter_mut() {
+                        worker = router.add_worker()?;
+                    }
+                    self.timing.iter_mut().for_each(|timing| timing.add_worker(worker, capacity));
+                }
+                Change::Remove { worker } => {
+                    for router in self.sources.iter_mut() {
+                        router.remove_worker(worker)?;
+                    }
+                }
+                Change::SetCapacity { worker, capacity } => {
+                    self.timing.iter_mut().for_each(|timing| timing.set_capacity(worker, capacity));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The workers let all sources know how they fare, if they are to.
+    #[inline(always)]
+    fn speak(&mut self, now: Option<f64>) -> Result<()> {
+        let Some(timing) = self.timing.as_mut().filter(|timing| timing.signals_are_due()) else { return Ok(()) };
+        let (busy, idle, service_time_s) = timing.speak(&self.sources.any().worker_numbers());
+        let (loads, own): (_, Vec<_>) = (self.sources.loads(), self.sources.loads_of_each().collect());
+        for (router, own) in self.sources.iter_mut().zip(own) {
+            let others: Vec<f64> = loads.iter().zip(own).map(|(load, own)| (load - own).max(0.0)).collect();
+            let (service_time_s, loads) = (Some(&service_time_s[..]), Some(&others[..]));
+            router.observe(&Feedback { now, busy: &busy, idle: &idle, service_time_s, loads })?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn sample(&mut self) -> Result<()> {
+        let timed = self.timing.as_mut().map(Timing::sample);
+        self.samples.take(self.count, &self.sources.loads(), timed)
+    }
+}
+
+impl Held {
+    /// Takes what there is room for; returns the others.
+    fn take<'a>(&mut self, messages: Messages<'a>) -> Messages<'a> {
+        let room = self.size - self.hashes.len();
+        let (taken, others) = messages.split_at(room.min(messages.hashes.len()));
+        if taken.weights.is_some() || !self.weights.is_empty() {
+            // Those without weights among others with: 1 each.
+            self.weights.resize(self.hashes.len(), 1.0);
+            self.weights.extend_from_slice(taken.weights.unwrap_or_default());
+            self.weights.resize(self.hashes.len() + taken.hashes.len(), 1.0);
+        }
+        self.hashes.extend_from_slice(taken.hashes);
+        others
+    }
+
+    fn messages(&self, position: u64) -> Messages<'_> {
+        let weights = (!self.weights.is_empty()).then_some(&self.weights[..]);
+        Messages { position, hashes: &self.hashes, weights }
+    }
+
+    fn clear(&mut self) {
+        self.hashes.clear();
+        self.weights.clear();
+    }
+}

@@ -1,0 +1,354 @@
+"""`keysplit profile`, `compare` and `simulate`: what they print and write, and how they fail."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import keysplit as ks
+from keysplit.cli import main
+from test_cli import assert_one_line
+
+DRAWN = ("--zipf", "1.4", "--keys", "1e3", "--messages", "20_000", "--stream-seed", "3")
+KEYS = ks.streams.zipf(1.4, keys=1_000, messages=20_000, seed=3)
+
+
+def keysplit(*arguments: object, **options):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
+
+
+def good(*arguments: object, **options):
+    result = keysplit(*arguments, **options)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "", "nothing that is no terminal gets a progress bar"
+    assert max(map(len, result.stdout.splitlines()), default=0) <= 80 or "--json" in arguments
+    return result
+
+
+def figures(*arguments: object, **options):
+    return json.loads(good(*arguments, "--json", "-", **options).stdout)
+
+
+@pytest.fixture
+def files(tmp_path) -> Path:
+    """Good files with the same keys, and many bad ones."""
+    words = [f"k{key}" for key in KEYS.tolist()]
+    table = pa.table({"word": words, "size": KEYS, "nothing": pa.nulls(len(words), pa.string())})
+    pq.write_table(table, tmp_path / "good.parquet", row_group_size=3_000)
+    csv.write_csv(table.drop_columns("nothing"), tmp_path / "good.csv")
+    (tmp_path / "good.txt").write_text(" ".join(words))
+    pq.write_table(table.slice(0, 0), tmp_path / "no_rows.parquet")
+    pq.write_table(pa.table({"share": [0.5, 1.5]}), tmp_path / "floats.parquet")
+    late = pa.table({"word": pa.array([None] * 5_000 + ["a", "b"])})
+    pq.write_table(late, tmp_path / "late.parquet", row_group_size=1_000)
+    (tmp_path / "not.parquet").write_text("no Parquet at all")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "good.parquet").read_bytes()[:5_000])
+    (tmp_path / "no_rows.csv").write_text("word,size\n")
+    (tmp_path / "only_nulls.csv").write_text("word,size\n,1\n,2\n")
+    (tmp_path / "nothing.csv").write_text("")
+    (tmp_path / "nothing.txt").write_text(" \n")
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x80")
+    return tmp_path
+
+
+INPUTS = {"good.parquet": ["--key", "word"], "good.csv": ["--key", "word"], "good.txt": []}
+COMMANDS = {
+    "profile": ["profile", "--workers", "8"],
+    "compare": ["compare", "--workers", "8", "--groupings", "key,d_choices"],
+    "simulate": ["simulate", "--workers", "8", "--grouping", "d_choices"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_the_same_keys_give_the_same_figures_from_everywhere(files, command):
+    told = [figures(*command, files / name, *options) for name, options in INPUTS.items()]
+    for name, options in INPUTS.items():
+        if not name.endswith(".parquet"):
+            told.append(figures(*command, "-", *options, input=(files / name).read_bytes()))
+    titles = [each.pop("stream") for each in told]
+    assert titles == [
+        "column word of good.parquet",
+        "column word of good.csv",
+        "words of good.txt",
+        "column word of standard input",
+        "words of standard input",
+    ]
+    lengths_known, others = told[:1], told[1:]
+    assert all(each == others[0] for each in others)
+    # where the length is not known beforehand, samples and windows are others
+    for each in (*lengths_known, others[0]):
+        results = each.get("results") or (
+            each["advice"][0]["results"].values() if "advice" in each else [each]
+        )
+        for result in results:
+            params = dict(result["params"])
+            expected = ks.simulate(
+                ks.grouping(params.pop("name"), **params), [f"k{key}" for key in KEYS.tolist()], sources=5
+            )
+            assert result["loads"] == expected.loads.tolist()
+            assert result["memory"] == expected.memory
+
+
+def test_profile_prints_and_writes_what_the_library_finds(files):
+    expected = ks.profile(KEYS, [8, 40], sources=3, top=7, windows=4)
+    options = ["--workers", "8,40", "--sources", 3, "--top", 7, "--windows", 4]
+    told = figures("profile", *DRAWN, *options)
+    assert told.pop("stream") == "drawn by Zipf's law with exponent 1.4 from 1,000 keys"
+    assert told == json.loads(json.dumps(expected.to_dict()))
+    shown = good("profile", *DRAWN, *options, "--json", files / "out.json", "--report", files / "out.html")
+    words = " ".join(shown.stdout.split())
+    for advice in expected.advice:
+        assert " ".join(f"{advice.workers} workers: {advice.verdict}".split()) in words
+    assert expected.drift[1:] in words
+    assert json.loads((files / "out.json").read_text())["top"] == told["top"]
+    assert "</html>" in (files / "out.html").read_text()
+    assert "Figures: " in shown.stdout
+    assert "Report: " in shown.stdout
+
+
+def test_compare_ranks_and_marks_the_front(files):
+    results = ks.compare(KEYS, workers=[4, 20], sources=5)
+    shown = good("compare", *DRAWN, "--workers", "4,20", "--report", files / "out.html").stdout
+    for workers in (4, 20):
+        some = [result for result in results if result.params.workers == workers]
+        front = dict(zip((result.params.name for result in some), ks.pareto(some), strict=True))
+        lines = shown.split(f"\n{workers} workers\n")[1].splitlines()[1 : 1 + len(some)]
+        rows = [line.split() for line in lines]
+        assert [int(row[0]) for row in rows] == list(range(1, len(some) + 1))
+        ranked = sorted(some, key=lambda result: (result.imbalance, result.memory))
+        assert [row[1] for row in rows] == [result.params.name for result in ranked]
+        assert {row[1]: row[-1] == "*" for row in rows} == front
+        for row, result in zip(rows, ranked, strict=True):
+            assert row[2] == f"{1 + result.relative_imbalance:.2f}"
+            assert row[4:6] == [f"{result.replication:.2f}", f"{result.memory:,}"]
+    told = figures("compare", *DRAWN, "--workers", "4,20")
+    assert told["results"] == json.loads(json.dumps([result.to_dict() for result in results]))
+    assert sorted(ks.GROUPINGS) == sorted({result["params"]["name"] for result in told["results"]})
+
+
+def test_simulate_takes_every_parameter(files):
+    params = ks.Fish(workers=4, seed=7, epoch_messages=500, decay=0.5, threshold=None)
+    expected = ks.simulate(
+        params,
+        KEYS,
+        sources=2,
+        service_time_s=0.002,
+        arrival_rate_per_s=1500.0,
+        capacities=[1, 1, 2, 0.5],
+        events=[ks.AddWorker(5_000, 2.0), ks.SetCapacity(6_000, 1, 0.25), ks.RemoveWorker(10_000, 0)],
+        samples=10,
+    )
+    told = figures(
+        *["simulate", *DRAWN, "--grouping", "fish", "--workers", 4, "--sources", 2],
+        *["--set", "seed=7", "--set", "epoch_messages=500", "--set", "decay=0.5", "--set", "threshold=none"],
+        *["--service-time-ms", 2, "--arrival-rate", 1500, "--capacities", "1,1,2,0.5", "--samples", 10],
+        *["--event", "add:5000:2", "--event", "capacity:6e3:1:0.25", "--event", "remove:10000:0"],
+    )
+    assert told.pop("stream").startswith("drawn by Zipf's law")
+    assert told == json.loads(json.dumps(expected.to_dict()))
+    assert told["latency_s"]["p99"] > 0
+    shown = good(
+        *["simulate", *DRAWN, "--grouping", "d_choices", "--set", "distinct=true", "--workers", 90],
+        *["--service-time-ms", 1, "--report", files / "out.html"],
+    ).stdout
+    for words in (
+        "distinct=True",
+        "busiest worker",
+        "replication",
+        "latency",
+        "p99",
+        "utilisation",
+        "throughput",
+    ):
+        assert words in shown
+    assert "Queues over time" in (files / "out.html").read_text()
+
+
+def test_nulls_before_the_first_key_are_counted(files):
+    told = figures("simulate", files / "late.parquet", "--key", "word", "--grouping", "key", "--workers", 3)
+    assert told["messages"] == 5_002
+    assert told["distinct_keys"] == 3
+
+
+def test_standard_output_holds_the_json_alone(files):
+    result = good(
+        "simulate", *DRAWN, "--grouping", "key", "--workers", 2, "--json", "-", "--report", files / "r.html"
+    )
+    assert json.loads(result.stdout)["messages"] == 20_000
+    assert (files / "r.html").is_file()
+
+
+def test_a_pipe_that_closes_early_is_no_error():
+    command = [
+        sys.executable,
+        "-m",
+        "keysplit.cli",
+        "compare",
+        *DRAWN,
+        "--workers",
+        "2,3,4,5,6",
+        "--json",
+        "-",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.read(10)
+        running.stdout.close()
+        assert running.stderr.read() == ""
+
+
+def test_help_names_every_option():
+    for name in COMMANDS:
+        shown = keysplit(name, "--help").stdout
+        for option in main.commands[name].params:
+            assert (option.opts[0] if option.opts[0].startswith("-") else "[FILE]") in shown
+
+
+ALL = ["profile", "compare", "simulate"]
+
+
+def complete(command: str, *arguments: object) -> list[object]:
+    """The arguments, with what the command cannot do without."""
+    needed = ["--workers", "4"] if "--workers" not in arguments else []
+    if command == "simulate" and "--grouping" not in arguments:
+        needed += ["--grouping", "key"]
+    return [command, *arguments, *needed]
+
+
+@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "name a FILE (- for standard input), or draw a stream: --zipf, --keys and --messages"),
+        (["--zipf", "1"], "--keys and --messages missing"),
+        (["--zipf", "1", "--keys", "5", "--messages", "0"], "messages must be at least 1, got 0"),
+        (["--zipf", "-1", "--keys", "5", "--messages", "9"], "exponent must be"),
+        (["--zipf", "1", "--keys", "0", "--messages", "9"], "keys must be at least 1, got 0"),
+        (["--zipf", "1", "--keys", "5", "--messages", "1.5"], "messages must be a whole number, got '1.5'"),
+        (["--zipf", "1", "--keys", "inf", "--messages", "9"], "keys must be a whole number, got 'inf'"),
+        ([*DRAWN, "--key", "word"], "--key goes with a FILE, not with a drawn stream"),
+        ([*DRAWN, "--stream-seed", "-1"], "stream-seed must be at least 0, got -1"),
+        ([*DRAWN, "--workers", "0"], "workers must be in 1..=65536, got 0"),
+        ([*DRAWN, "--workers", "70000"], "workers must be in 1..=65536, got 70000"),
+        ([*DRAWN, "--workers", "many"], "'many'"),
+        ([*DRAWN, "--sources", "0"], "sources must be in 1..=65536, got 0"),
+        ([*DRAWN, "--json", "no/such/folder/out.json"], "the folder of no/such/folder/out.json must exist"),
+        ([*DRAWN, "--report", "no/such/folder/out.html"], "the folder of no/such/folder/out.html must exist"),
+        ([*DRAWN, "--dance"], "No such option"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(command, arguments, text):
+    assert_one_line(keysplit(*complete(command, *arguments)), 2, text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["compare", *DRAWN, "--workers", "3,0"], "workers must be in 1..=65536, got 0"),
+        (["compare", *DRAWN, "--workers", "3,,4"], "workers must be whole numbers, separated by commas"),
+        (
+            ["compare", *DRAWN, "--workers", "3", "--groupings", "key,salt"],
+            "grouping must be one of shuffle, key",
+        ),
+        (["profile", *DRAWN], "Missing option '--workers'"),
+        (["profile", *DRAWN, "--workers", "3", "--top", "0"], "top must be in 1..=1000, got 0"),
+        (["profile", *DRAWN, "--workers", "3", "--windows", "0"], "windows must be in 1..=1000, got 0"),
+    ],
+)
+def test_bad_options_of_one_command(arguments, text):
+    assert_one_line(keysplit(*arguments), 2, text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--grouping", "salt"], "grouping must be one of shuffle, key"),
+        (["--set", "choice=2"], "set must name one of seed, choices, distinct, got 'choice'"),
+        (["--set", "workers=2"], "set must name one of seed, choices, distinct, got 'workers'"),
+        (["--set", "choices"], "set must be NAME=VALUE, got 'choices'"),
+        (["--set", "choices=two"], "set must give a number, true, false or none, got 'choices=two'"),
+        (["--set", "choices=0"], "choices must be in"),
+        (["--arrival-rate", "5"], "--arrival-rate belongs to the timing model: --service-time-ms is missing"),
+        (["--capacities", "1,1,1,1"], "--capacities belongs to the timing model"),
+        (["--service-time-ms", "-1"], "service-time-ms must be at least 0, got -1.0"),
+        (["--service-time-ms", "1", "--capacities", "1,1"], "capacities"),
+        (
+            ["--service-time-ms", "1", "--capacities", "1,fast"],
+            "capacities must be numbers, separated by commas",
+        ),
+        (["--service-time-ms", "1", "--arrival-rate", "0"], "arrival_rate_per_s must be"),
+        (["--event", "add"], "event must be add:POSITION[:CAPACITY], remove:POSITION:WORKER or"),
+        (["--event", "remove:0.5:1"], "got 'remove:0.5:1'"),
+        (["--event", "remove:0:worker"], "got 'remove:0:worker'"),
+        (["--event", "remove:0:1"], "partial_key has a fixed number of workers"),
+        (["--event", "capacity:0:1:2"], "SetCapacity must not be used without service_time_s"),
+        (["--samples", "0"], "samples must be in 1..=1000000, got 0"),
+    ],
+)
+def test_bad_options_of_simulate(arguments, text):
+    grouping = [] if "--grouping" in arguments else ["--grouping", "partial_key"]
+    assert_one_line(keysplit("simulate", *DRAWN, "--workers", 4, *grouping, *arguments), 2, text)
+
+
+@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize(
+    ("name", "options", "texts"),
+    [
+        ("missing.parquet", ["--key", "word"], ["must be a file", "missing.parquet"]),
+        ("", ["--key", "word"], ["must be a file"]),
+        ("good.parquet", ["--key", "colour"], ["columns word, size, nothing", "'colour'"]),
+        ("good.parquet", [], ["columns word, size, nothing", "None"]),
+        ("good.csv", ["--key", "colour"], ["columns word, size", "'colour'"]),
+        ("good.txt", ["--key", "word"], ["key must be None for text", "'word'"]),
+        ("good.parquet", ["--key", "nothing"], ["a key that is not null", "20,000 nulls", "good.parquet"]),
+        ("only_nulls.csv", ["--key", "word"], ["a key that is not null", "2 nulls", "only_nulls.csv"]),
+        ("floats.parquet", ["--key", "share"], ["float"]),
+        ("no_rows.parquet", ["--key", "word"], ["at least one key", "no_rows.parquet"]),
+        ("no_rows.csv", ["--key", "word"], ["at least one key", "no_rows.csv"]),
+        ("nothing.csv", ["--key", "word"], ["nothing.csv"]),
+        ("nothing.txt", [], ["at least one key", "nothing.txt"]),
+        ("binary.txt", [], ["binary.txt"]),
+        ("not.parquet", ["--key", "word"], ["not.parquet"]),
+        ("cut.parquet", ["--key", "word"], ["cut.parquet"]),
+        ("good.txt", list(DRAWN), ["--zipf and --keys and --messages make a drawn stream", "good.txt"]),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(files, command, name, options, texts):
+    assert_one_line(keysplit(*complete(command, files / name, *options)), 2, *texts)
+
+
+@pytest.mark.parametrize("options", [[], ["--key", "word"]])
+def test_empty_standard_input(options):
+    result = keysplit("profile", "-", "--workers", 4, *options, input=b"")
+    assert_one_line(result, 2)
+
+
+def test_a_csv_that_changes_its_type_is_named(tmp_path):
+    path = tmp_path / "turns.csv"
+    with path.open("w") as file:
+        file.write("word\n")
+        file.writelines(f"{number}\n" for number in range(3_000_000))
+        file.write("word\n")
+    assert_one_line(keysplit("profile", path, "--key", "word", "--workers", 4), 2, "turns.csv", "column word")
+
+
+def test_a_terminal_gets_a_progress_bar():
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+    lead, follow = pty.openpty()
+    command = [sys.executable, "-m", "keysplit.cli", "profile", *DRAWN, "--workers", "2", "--json", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follow, text=True) as running:
+        os.close(follow)
+        assert running.stdout is not None
+        assert json.loads(running.stdout.read())["messages"] == 20_000
+    shown = os.read(lead, 100_000).decode()
+    os.close(lead)
+    assert "profiling" in shown
+    assert "/20000" in shown

@@ -1,0 +1,258 @@
+"""The rules that judge the claims of When Two Choices Are not Enough, on made-up results."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from keysplit.experiments import registry
+from keysplit.experiments.experiment import FULL, QUICK, Cell, Results
+
+Formula = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def made(name: str, *formulas: Formula) -> Results:
+    """The cells of a quick run, with the figures that formulas give; a later one corrects those before it."""
+    experiment = registry.registered()[name]
+    cells = []
+    for parameters in experiment.cells(QUICK):
+        figures: dict[str, Any] = {}
+        for formula in formulas:
+            figures |= formula({**parameters, **figures})
+        cells.append(Cell(parameters, figures))
+    return Results(cells, "full")
+
+
+LOW = {"partial_key": 0.3, "d_choices": 1e-4, "round_robin": 1.1e-4, "w_choices": 1e-6}
+
+
+def only(condition: Callable[[dict[str, Any]], bool], **figures: Any) -> Formula:
+    """A formula that changes figures of some cells only."""
+    return lambda p: figures if condition(p) else {}
+
+
+def is_(**parameters: Any) -> Callable[[dict[str, Any]], bool]:
+    return lambda p: all(p.get(name) == value for name, value in parameters.items())
+
+
+def fig1(p: dict[str, Any]) -> dict[str, Any]:
+    imbalance = p["workers"] / 1000 if p["workers"] >= 20 else 1e-4
+    return {"imbalance": imbalance if p["grouping"] == "partial_key" else 1e-5}
+
+
+def fig3(p: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "head": round((p["workers"] if p["threshold"] == "1/(5n)" else 4) * (1 - abs(p["exponent"] - 1.2)))
+    }
+
+
+def fig4(p: dict[str, Any]) -> dict[str, Any]:
+    return {"d": max(2, round(0.2 * p["workers"] * p["exponent"] ** 2))}
+
+
+def memory(p: dict[str, Any]) -> dict[str, Any]:
+    bump = 0.25 * math.exp(-((p["exponent"] - 1.2) ** 2)) * p["workers"] / 100
+    pairs = {
+        "partial_key": 20_000,
+        "shuffle": 20_000 * p["workers"],
+        "w_choices": round(20_000 * (1 + bump)),
+        "d_choices": round(20_000 * (1 + bump * min(1, p["exponent"] / 2))),
+    }
+    return {f"{name}_{how}": count for name, count in pairs.items() for how in ("estimated", "simulated")}
+
+
+def fig7(p: dict[str, Any]) -> dict[str, Any]:
+    part = {"2/n": 8.0, "1/n": 4.0, "1/(2n)": 2.0, "1/(4n)": 1.0, "1/(8n)": 0.5}[p["threshold"]]
+    if p["grouping"] == "round_robin":
+        return {"imbalance": part / 1000}
+    return {"imbalance": 0.01 if p["threshold"] == "2/n" else 1e-6}
+
+
+def fig8(p: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "partial_key": {"head": [0.31, 0.31, 0.1, 0.1, 0.05], "tail": [0.01, 0.01, 0.05, 0.02, 0.04]},
+        "w_choices": {"head": [0.19, 0.18, 0.17, 0.16, 0.15], "tail": [0.01, 0.02, 0.03, 0.04, 0.05]},
+        "round_robin": {"head": [0.17] * 5, "tail": [0.02, 0.03, 0.03, 0.03, 0.04]},
+    }[p["grouping"]]
+
+
+def fig9(p: dict[str, Any]) -> dict[str, Any]:
+    d = max(2, round(p["workers"] * p["exponent"] / 2))
+    return {"d": d, "least": max(2, d - 2), "imbalance": 1e-4}
+
+
+def fig10(p: dict[str, Any]) -> dict[str, Any]:
+    imbalance = LOW[p["grouping"]]
+    if p["grouping"] == "partial_key":
+        imbalance = 1e-4 * p["workers"] * p["exponent"] ** 4
+    copies = {"partial_key": 20_000, "w_choices": 30_000, "round_robin": 30_000, "d_choices": 24_000}
+    return {"mean_imbalance": imbalance, "imbalance": imbalance, "memory": copies[p["grouping"]]}
+
+
+def fig11(p: dict[str, Any]) -> dict[str, Any]:
+    imbalance = LOW[p["grouping"]] * (0.01 if p["workers"] < 20 else 1) * (3 if p["stream"] == "CT" else 1)
+    return {"mean_imbalance": imbalance, "imbalance": imbalance}
+
+
+def fig12(p: dict[str, Any]) -> dict[str, Any]:
+    imbalance = LOW[p["grouping"]] * (3 if p["stream"] == "CT" else 1)
+    return {"imbalance": [imbalance] * 100, "position": list(range(100))}
+
+
+def table1(p: dict[str, Any]) -> dict[str, Any]:
+    share = 0.05
+    if "exponent" in p:
+        share = 1 / sum(rank ** -p["exponent"] for rank in range(1, p["keys"] + 1))
+    return {"messages": p["messages"], "keys": p.get("keys", 1000), "top_share": share}
+
+
+two = {"grouping": "partial_key"}
+CASES: dict[str, tuple[Formula, list[Formula]]] = {
+    "d_choices/fig1": (
+        fig1,
+        [
+            only(is_(grouping="partial_key", workers=10, origin="real"), imbalance=0.02),
+            only(is_(grouping="partial_key", workers=100), imbalance=0.04),
+            only(is_(grouping="d_choices", workers=100, origin="drawn"), imbalance=0.0011),
+        ],
+    ),
+    "d_choices/fig3": (
+        fig3,
+        [
+            only(is_(workers=50, exponent=1.2, threshold="1/(5n)"), head=251),
+            only(is_(workers=100, exponent=1.2, threshold="1/(5n)"), head=201),
+            only(is_(exponent=2.0), head=120),
+        ],
+    ),
+    "d_choices/fig4": (
+        fig4,
+        [
+            only(is_(workers=100, exponent=2.0), d=100),
+            only(is_(workers=50, exponent=1.2), d=25),
+            only(is_(workers=50, exponent=1.6), d=49),
+        ],
+    ),
+    "d_choices/fig5": (
+        memory,
+        [
+            only(is_(workers=50, exponent=0.8), d_choices_estimated=26_001),
+            only(is_(workers=100), w_choices_estimated=23_000),
+            only(is_(workers=50, exponent=0.8), d_choices_estimated=25_500, w_choices_estimated=25_400),
+            only(is_(workers=100, exponent=2.0), d_choices_estimated=20_100),
+        ],
+    ),
+    "d_choices/fig6": (
+        memory,
+        [
+            only(is_(workers=50, exponent=2.0), shuffle_estimated=90_000),
+            only(is_(workers=100), shuffle_estimated=1_000_000),
+        ],
+    ),
+    "d_choices/fig7": (
+        fig7,
+        [
+            only(is_(grouping="round_robin", threshold="1/(8n)", workers=50, exponent=1.2), imbalance=0.5),
+            only(is_(grouping="w_choices", threshold="1/n", workers=5, exponent=1.2), imbalance=2e-4),
+            only(is_(grouping="round_robin"), imbalance=0.001),
+            only(is_(grouping="w_choices", threshold="1/n", workers=5, exponent=2.0), imbalance=0.1),
+        ],
+    ),
+    "d_choices/fig8": (
+        fig8,
+        [
+            only(is_(grouping="partial_key"), head=[0.33, 0.19, 0.15, 0.15, 0.04]),
+            only(is_(grouping="w_choices"), tail=[0.011, 0.02, 0.03, 0.04, 0.049]),
+            only(is_(grouping="w_choices"), head=[0.17] * 5, tail=[0.03] * 5),
+            only(is_(grouping="round_robin"), tail=[0.03] * 5),
+        ],
+    ),
+    "d_choices/fig9": (
+        fig9,
+        [
+            only(is_(workers=100, exponent=1.4), least=59),
+            only(is_(workers=10, exponent=1.4), least=8),
+        ],
+    ),
+    "d_choices/fig10": (
+        fig10,
+        [
+            only(is_(**two, keys=100_000, workers=100, exponent=1.2), mean_imbalance=0.0465),
+            only(is_(**two, keys=10_000, workers=50, exponent=2.0), mean_imbalance=0.2),
+            only(is_(grouping="w_choices", workers=5, exponent=0.4), mean_imbalance=0.002),
+            only(is_(grouping="w_choices", workers=5, exponent=0.4), imbalance=0.00011),
+            only(is_(grouping="round_robin", workers=5, exponent=2.0), mean_imbalance=0.00061),
+            only(is_(grouping="d_choices", workers=50, exponent=1.2), mean_imbalance=0.0011),
+            only(is_(grouping="d_choices", workers=50, exponent=1.2), memory=30_000),
+        ],
+    ),
+    "d_choices/fig11": (
+        fig11,
+        [
+            only(is_(**two, workers=5, stream="TW"), mean_imbalance=0.011),
+            only(is_(grouping="d_choices", workers=20, stream="TW"), mean_imbalance=0.3),
+            only(is_(grouping="w_choices", workers=50, stream="CT"), mean_imbalance=4e-4),
+            only(is_(grouping="d_choices", workers=5, stream="CT"), imbalance=5.1e-4),
+            only(is_(grouping="w_choices", workers=100, stream="CT"), mean_imbalance=1e-6),
+        ],
+    ),
+    "d_choices/fig12": (
+        fig12,
+        [
+            only(is_(grouping="d_choices", workers=100, stream="WP"), imbalance=[0.11] * 100),
+            only(is_(**two, workers=50, stream="TW"), imbalance=[0.1] * 50 + [0.4] * 50),
+            only(is_(grouping="w_choices", workers=100, stream="CT"), imbalance=[5e-7] * 100),
+        ],
+    ),
+    "d_choices/table1": (
+        table1,
+        [
+            only(is_(exponent=1.2, keys=10_000), top_share=0.22),
+            only(is_(exponent=2.0), top_share=0.57),
+        ],
+    ),
+}
+"""For each experiment figures with which all its claims hold, and a change that breaks each claim."""
+
+
+def test_every_experiment_is_tried() -> None:
+    assert set(CASES) == {experiment.name for experiment in registry.chosen(["d_choices"])}
+    for name, (_, breaks) in CASES.items():
+        assert len(breaks) == len(registry.registered()[name].claims)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_claims_hold_in_results_as_the_paper_tells_them(name: str) -> None:
+    formula, _ = CASES[name]
+    results = made(name, formula)
+    for claim in registry.registered()[name].claims:
+        judged = claim.judge(results)
+        assert judged.holds, f"{claim.says}: {judged.ours}"
+
+
+BREAKS = [(name, place) for name, (_, breaks) in CASES.items() for place in range(len(breaks))]
+
+
+@pytest.mark.parametrize(("name", "place"), BREAKS, ids=[f"{name}-{place}" for name, place in BREAKS])
+def test_a_claim_differs_in_results_against_it(name: str, place: int) -> None:
+    formula, breaks = CASES[name]
+    claim = registry.registered()[name].claims[place]
+    judged = claim.judge(made(name, formula, breaks[place]))
+    assert not judged.holds, f"{claim.says}: {judged.ours}"
+
+
+def test_full_runs_have_the_papers_sizes() -> None:
+    cells = {name: list(registry.registered()[name].cells(FULL)) for name in CASES}
+    assert {cell["messages"] for cell in cells["d_choices/fig10"]} == {10_000_000}
+    assert sorted({cell["keys"] for cell in cells["d_choices/fig10"]}) == [10_000, 100_000, 1_000_000]
+    exponents = sorted({cell["exponent"] for cell in cells["d_choices/fig10"]})
+    assert exponents == [round(0.1 * step, 1) for step in range(1, 21)]
+    assert {cell["messages"] for cell in cells["d_choices/fig1"]} == {22_000_000}
+    assert {cell["workers"] for cell in cells["d_choices/fig11"]} == {5, 10, 20, 50, 100}
+    assert {cell["threshold"] for cell in cells["d_choices/fig7"]} == {
+        "2/n",
+        "1/n",
+        "1/(2n)",
+        "1/(4n)",
+        "1/(8n)",
+    }
