@@ -285,7 +285,8 @@ def compare(
         >>> import keysplit as ks
         >>> keys = ks.streams.zipf(1.4, keys=1_000, messages=10_000, seed=1)
         >>> results = ks.compare(keys, workers=[5, 10], groupings=["key", ks.PartialKeyGrouping(workers=1)])
-        >>> [(result.params.name, result.params.workers) for result in results]
+        >>> names = [(result.params.name, result.params.workers) for result in results]
+        >>> names
         [('key', 5), ('partial_key', 5), ('key', 10), ('partial_key', 10)]
         >>> ks.pareto(results)
         [True, True, True, True]

@@ -160,7 +160,8 @@ def zipf_evolving(
     Example:
         >>> import numpy as np
         >>> keys = zipf_evolving(2.0, keys=1_000, messages=10_000, seed=1)
-        >>> [int(np.bincount(part).argmax()) for part in (keys[:8_000], keys[8_000:])]
+        >>> hottest = [int(np.bincount(part).argmax()) for part in (keys[:8_000], keys[8_000:])]
+        >>> hottest
         [0, 999]
     """
     _check_number("first", first, 0, 1)
@@ -336,9 +337,11 @@ def chunks(
 
     Example:
         >>> import io
-        >>> [chunk.to_pylist() for chunk in chunks(io.BytesIO(b"to be or not"), rows=3)]
+        >>> words = [chunk.to_pylist() for chunk in chunks(io.BytesIO(b"to be or not"), rows=3)]
+        >>> words
         [['to', 'be', 'or'], ['not']]
-        >>> [chunk.to_pylist() for chunk in chunks(io.BytesIO(b"a,b\n1,2\n3,4\n"), key="b")]
+        >>> numbers = [chunk.to_pylist() for chunk in chunks(io.BytesIO(b"a,b\n1,2\n3,4\n"), key="b")]
+        >>> numbers
         [[2, 4]]
     """
     _check_counts(rows=(rows, 1))
