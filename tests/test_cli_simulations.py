@@ -1,6 +1,8 @@
 """`keysplit profile`, `compare` and `simulate`: what they print and write, and how they fail."""
 
+import datetime
 import json
+import math
 import os
 import subprocess
 import sys
@@ -46,7 +48,20 @@ def files(tmp_path) -> Path:
     csv.write_csv(table.drop_columns("nothing"), tmp_path / "good.csv")
     (tmp_path / "good.txt").write_text(" ".join(words))
     pq.write_table(table.slice(0, 0), tmp_path / "no_rows.parquet")
-    pq.write_table(pa.table({"share": [0.5, 1.5]}), tmp_path / "floats.parquet")
+    pq.write_table(pa.table({"share": [0.5, 1.5, math.nan]}), tmp_path / "floats.parquet")
+    kinds = {
+        "times": [datetime.time(1), datetime.time(2)],
+        "lists": [[1, 2], [3]],
+        "structs": [{"a": 1, "b": 2}, {"a": 3, "b": 4}],
+        "spans": [datetime.timedelta(1), datetime.timedelta(2)],
+    }
+    pq.write_table(pa.table(kinds), tmp_path / "kinds.parquet")
+    (tmp_path / "folder.parquet").mkdir()
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)) * 40)
+    (tmp_path / "broken.csv").write_bytes(b"word,size\na,1\n\x1b[31mred\n")
+    (tmp_path / "escapes.csv").write_text("\x1b[31mword,\u202esize\na,1\n")
+    (tmp_path / "twice.csv").write_text("word,word\na,1\n")
+    (tmp_path / "plain.csv.gz").write_text("word,size\na,1\n")
     late = pa.table({"word": pa.array([None] * 5_000 + ["a", "b"])})
     pq.write_table(late, tmp_path / "late.parquet", row_group_size=1_000)
     (tmp_path / "not.parquet").write_text("no Parquet at all")
@@ -186,7 +201,10 @@ def test_standard_output_holds_the_json_alone(files):
     assert (files / "r.html").is_file()
 
 
-def test_a_pipe_that_closes_early_is_no_error():
+@pytest.mark.parametrize("output", [["--json", "-"], []], ids=["json", "text"])
+def test_a_pipe_that_closes_early_is_no_error(output):
+    workers = ",".join(map(str, range(2, 32)))  # enough of them that a pipe does not hold the text
+    groupings = ["--groupings", "key,partial_key,shuffle"]
     command = [
         sys.executable,
         "-m",
@@ -194,9 +212,9 @@ def test_a_pipe_that_closes_early_is_no_error():
         "compare",
         *DRAWN,
         "--workers",
-        "2,3,4,5,6",
-        "--json",
-        "-",
+        workers,
+        *groupings,
+        *output,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
@@ -231,13 +249,24 @@ def complete(command: str, *arguments: object) -> list[object]:
         ([], "name a FILE (- for standard input), or draw a stream: --zipf, --keys and --messages"),
         (["--zipf", "1"], "--keys and --messages missing"),
         (["--zipf", "1", "--keys", "5", "--messages", "0"], "messages must be at least 1, got 0"),
+        (["--zipf", "1", "--keys", "5", "--messages", "-9"], "messages must be at least 0, got -9"),
+        (["--zipf", "1", "--keys", "1e15", "--messages", "9"], "Unable to allocate"),
+        (["--zipf", "1", "--keys", "1e400000000", "--messages", "9"], "keys must be a whole number"),
+        (["--zipf", "1", "--keys", "nan", "--messages", "9"], "keys must be a whole number"),
         (["--zipf", "-1", "--keys", "5", "--messages", "9"], "exponent must be"),
         (["--zipf", "1", "--keys", "0", "--messages", "9"], "keys must be at least 1, got 0"),
-        (["--zipf", "1", "--keys", "5", "--messages", "1.5"], "messages must be a whole number, got '1.5'"),
-        (["--zipf", "1", "--keys", "inf", "--messages", "9"], "keys must be a whole number, got 'inf'"),
+        (
+            ["--zipf", "1", "--keys", "5", "--messages", "1.5"],
+            "messages must be a whole number of at most 1,000,000,000,000,000, got '1.5'",
+        ),
+        (
+            ["--zipf", "1", "--keys", "inf", "--messages", "9"],
+            "keys must be a whole number of at most 1,000,000,000,000,000, got 'inf'",
+        ),
         ([*DRAWN, "--key", "word"], "--key goes with a FILE, not with a drawn stream"),
         ([*DRAWN, "--stream-seed", "-1"], "stream-seed must be at least 0, got -1"),
         ([*DRAWN, "--workers", "0"], "workers must be in 1..=65536, got 0"),
+        ([*DRAWN, "--workers", "-1"], "workers must be in 1..=65536, got -1"),
         ([*DRAWN, "--workers", "70000"], "workers must be in 1..=65536, got 70000"),
         ([*DRAWN, "--workers", "many"], "'many'"),
         ([*DRAWN, "--sources", "0"], "sources must be in 1..=65536, got 0"),
@@ -288,6 +317,7 @@ def test_bad_options_of_one_command(arguments, text):
         (["--service-time-ms", "1", "--arrival-rate", "0"], "arrival_rate_per_s must be"),
         (["--event", "add"], "event must be add:POSITION[:CAPACITY], remove:POSITION:WORKER or"),
         (["--event", "remove:0.5:1"], "got 'remove:0.5:1'"),
+        (["--event", "add:inf"], "got 'add:inf'"),
         (["--event", "remove:0:worker"], "got 'remove:0:worker'"),
         (["--event", "remove:0:1"], "partial_key has a fixed number of workers"),
         (["--event", "capacity:0:1:2"], "SetCapacity must not be used without service_time_s"),
@@ -304,14 +334,24 @@ def test_bad_options_of_simulate(arguments, text):
     ("name", "options", "texts"),
     [
         ("missing.parquet", ["--key", "word"], ["must be a file", "missing.parquet"]),
-        ("", ["--key", "word"], ["must be a file"]),
         ("good.parquet", ["--key", "colour"], ["columns word, size, nothing", "'colour'"]),
         ("good.parquet", [], ["columns word, size, nothing", "None"]),
         ("good.csv", ["--key", "colour"], ["columns word, size", "'colour'"]),
         ("good.txt", ["--key", "word"], ["key must be None for text", "'word'"]),
         ("good.parquet", ["--key", "nothing"], ["a key that is not null", "20,000 nulls", "good.parquet"]),
         ("only_nulls.csv", ["--key", "word"], ["a key that is not null", "2 nulls", "only_nulls.csv"]),
-        ("floats.parquet", ["--key", "share"], ["float"]),
+        ("floats.parquet", ["--key", "share"], ["keys must not be floats"]),
+        ("kinds.parquet", ["--key", "times"], ["keys must be integers, strings, ", "Time64"]),
+        ("kinds.parquet", ["--key", "lists"], ["keys must be integers, strings, ", "List"]),
+        ("kinds.parquet", ["--key", "structs"], ["keys must be one column"]),
+        ("kinds.parquet", ["--key", "structs.a"], ["columns times, lists, structs, spans", "'structs.a'"]),
+        ("kinds.parquet", ["--key", "spans"], ["keys must be integers, strings, ", "Duration"]),
+        ("folder.parquet", ["--key", "word"], ["must be a file", "folder.parquet"]),
+        ("binary.csv", ["--key", "word"], ["binary.csv"]),
+        ("broken.csv", ["--key", "word"], ["broken.csv", "\\x1b[31mred"]),
+        ("escapes.csv", ["--key", "word"], ["columns \\x1b[31mword, \\u202esize"]),
+        ("twice.csv", ["--key", "word"], ["key must be the name of one column, got 'word', that of 2"]),
+        ("plain.csv.gz", ["--key", "word"], ["plain.csv.gz cannot be read as csv"]),
         ("no_rows.parquet", ["--key", "word"], ["at least one key", "no_rows.parquet"]),
         ("no_rows.csv", ["--key", "word"], ["at least one key", "no_rows.csv"]),
         ("nothing.csv", ["--key", "word"], ["nothing.csv"]),
@@ -323,7 +363,97 @@ def test_bad_options_of_simulate(arguments, text):
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(files, command, name, options, texts):
-    assert_one_line(keysplit(*complete(command, files / name, *options)), 2, *texts)
+    outputs = ["--json", files / "out.json", "--report", files / "out.html"]
+    result = keysplit(*complete(command, files / name, *options, *outputs))
+    assert_one_line(result, 2, *texts)
+    assert result.stderr.removesuffix("\n").isprintable()
+    assert result.stdout == ""
+    assert not list(files.glob("out.*"))
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_outputs_that_cannot_be_written_are_refused_before_the_work(files, monkeypatch, option):
+    for command in ALL:
+        monkeypatch.setattr(ks, command, None)
+    (files / "old.json").write_text("old")
+    for path, text in (
+        (files / ("x" * 300), "xxx cannot be written: File name too long"),
+        (files / "no" / "out", "no/out must exist"),
+        (files, "is a directory"),
+    ):
+        for command in ALL:
+            assert_one_line(keysplit(*complete(command, *DRAWN, option, path)), 2, text)
+    result = keysplit(*complete("profile", files / "missing.csv", option, files / "old.json"))
+    assert_one_line(result, 2, "missing.csv")
+    assert (files / "old.json").read_text() == "old", "kept until there is something to write"
+
+
+def test_a_report_is_a_file():
+    assert_one_line(keysplit(*complete("profile", *DRAWN, "--report", "-")), 2, "report must be a file")
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_ctrl_c_ends_quietly_with_exit_code_130(files, monkeypatch, command):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ks, command, interrupt)
+    result = keysplit(*complete(command, *DRAWN, "--json", files / "out.json"))
+    assert result.exit_code == 130
+    assert (result.stdout, result.stderr.strip()) == ("", "")
+    assert not (files / "out.json").exists()
+
+
+HOSTILE = [
+    "\x1b[31mred",
+    "a\nb\tc\r",
+    "\x00",
+    "\u202ertl",
+    "<script>alert(1)</script>",
+    "[bold]b[/]",
+    "żółć 🎉",
+    "",
+]
+
+
+def test_keys_and_names_do_nothing_to_the_terminal_or_the_page(tmp_path):
+    path, page = tmp_path / "\x1b[31mred.parquet", tmp_path / "out.html"
+    pq.write_table(pa.table({"<b>\x1b[32mkey": HOSTILE * 20}), path)
+    for command in ALL:
+        result = keysplit(*complete(command, path, "--key", "<b>\x1b[32mkey", "--report", page))
+        assert result.exit_code == 0, result.output
+        assert all(line.isprintable() for line in result.stdout.split("\n"))
+        assert "\\x1b[32mkey of \\x1b[31mred.parquet" in result.stdout
+        html = page.read_text(encoding="utf-8")
+        assert "<script>alert" not in html
+        assert "<b>\\x1b" not in html
+        assert "\x1b" not in html
+        if command == "profile":
+            for key in HOSTILE:
+                assert repr(key)[:20] in result.stdout
+
+
+def test_a_long_key_is_shown_by_its_start_and_leaves_room_for_the_figures(tmp_path):
+    path, page, long = tmp_path / "keys.parquet", tmp_path / "out.html", "long " * 200_000
+    pq.write_table(pa.table({"key": [long] * 30 + ["b"] * 20}), path)
+    shown = good("profile", path, "--key", "key", "--workers", 2, "--report", page).stdout
+    assert f"'{'long ' * 12}'..., 1,000,000 long, has 60.0%" in " ".join(shown.split())
+    (row,) = [line for line in shown.splitlines() if line.endswith("60.00%   always   1 of 1")]
+    assert row.split("…")[1].split()[:2] == ["30", "0"]
+    assert len(page.read_text()) < 100_000
+    assert figures("profile", path, "--key", "key", "--workers", 2)["top"][0]["key"] == long
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_the_smallest_streams(tmp_path, command):
+    (tmp_path / "one.txt").write_text("word")
+    (tmp_path / "same.txt").write_text("word " * 1000)
+    for name, messages in (("one.txt", "1 message,"), ("same.txt", "1,000 messages,")):
+        for workers in (1, 3):
+            report = tmp_path / "out.html"
+            arguments = complete(command, tmp_path / name, "--workers", workers, "--report", report)
+            assert f"words of {name}: {messages} 1 key, 5 sources" in good(*arguments).stdout
+            assert "</html>" in report.read_text()
 
 
 @pytest.mark.parametrize("options", [[], ["--key", "word"]])

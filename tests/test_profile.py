@@ -218,8 +218,27 @@ def test_keys_that_change_slowly_are_seen_from_far():
 def test_a_short_stream_is_one_window():
     found = ks.profile([1, 2, 1], 4)
     assert found.windows == (0, 3)
-    assert found.drift == "too short to see a change of the hot keys: 3 messages are one window"
+    told = "too short to see a change of the frequent keys: all messages are in one window"
+    assert found.drift == told
     assert found.hot == ()
+
+
+def test_keys_that_may_be_rare_are_not_called_frequent():
+    keys = drawn(0.0, 60_000, keys=30_000)
+    found = ks.profile(keys, 60)
+    most = max(Counter(keys.tolist()).values())
+    assert found.top[0].error > most > found.top[0].count - found.top[0].error
+    assert not any(key.certain for key in found.top)
+    assert found.drift.startswith("too even to see a change of the frequent keys: ")
+    assert found.advice[0].recommended is not None
+    assert "The most frequent key" not in found.verdict
+    told = str(found)
+    assert "most frequent key" not in told
+    assert f"No key has more than {found.top[0].share:.2%} of the messages." in told
+    some = ks.profile(np.append(keys, np.repeat(7, 2_000)), 2)
+    certain = [key.key for key in some.top if key.certain]
+    assert certain == [7]
+    assert f"No other key has more than {some.top[1].share:.2%} of the messages." in str(some)
 
 
 # Advice
@@ -261,7 +280,8 @@ def test_the_advice_is_that_of_compare():
             f"The most frequent key, 0, has {np.mean(keys == 0):.1%} of the messages",
             f"{1 + results['key'].relative_imbalance:.2f} times the mean",
             f"that of {advice.recommended} {1 + better.relative_imbalance:.2f} times",
-            f"{better.memory:,} partial results to merge in place of {results['key'].memory:,}",
+            f"{better.memory:,} partial results to keep in memory and to merge in place of "
+            f"{results['key'].memory:,}",
             f"(replication {better.replication:.2f})",
         ):
             assert words in advice.verdict

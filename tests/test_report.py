@@ -82,6 +82,31 @@ def test_a_report_of_a_profile_says_what_the_profile_says(profile, tmp_path):
     assert len(re.findall(r'title="messages [\d,]+ to', path.read_text())) == rows * windows
 
 
+def test_a_report_without_need_of_action_shows_hash_grouping(tmp_path):
+    path, keys = tmp_path / "report.html", ks.streams.zipf(0.0, keys=20_000, messages=40_000, seed=1)
+    profile = ks.profile(keys, 2)
+    assert profile.advice[0].recommended is None
+    report.write_profile(profile, path, title="numbers")
+    read = Page(path)
+    assert "No action needed" in read.words
+    assert "→" not in read.words
+    (number,) = panels.of_each_number(list(profile.advice[0].results.values()))
+    assert [panel["name"] for panel in number["large"]] == ["key"]
+    assert read.classes["take"] == 1
+    assert f"No key has more than {profile.top[0].share:.2%} of the messages." in read.words
+    assert read.classes["keyname"] == 0
+    assert "are in any two windows" in read.words
+    report.write_profile(ks.profile([1, 2] * 50, 2), path, title="one window")
+    assert "are in any two windows" not in Page(path).words
+
+
+def test_workers_that_came_later_count(tmp_path):
+    events = [ks.AddWorker(100), ks.RemoveWorker(200, 0)]
+    result = ks.simulate(ks.Fish(workers=3), words(2_000), service_time_s=0.01, events=events)
+    report.write_simulation(result, tmp_path / "report.html", title="words")
+    assert "load of the busiest of 4 workers over the mean" in Page(tmp_path / "report.html").words
+
+
 def test_a_report_of_a_comparison_has_all_of_it(results, tmp_path):
     path = tmp_path / "report.html"
     report.write_comparison(results, path, title="words")

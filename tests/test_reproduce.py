@@ -4,7 +4,10 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -32,6 +35,11 @@ from keysplit.experiments.table import Table, share, told
 ROOT = Path(__file__).parent.parent
 TINY = Scale("tiny", 2_000)
 NAMES = list(registry.registered())
+REAL = [
+    name
+    for name, experiment in registry.registered().items()
+    if any("stream" in cell for cell in experiment.cells(TINY))
+]
 
 
 @pytest.fixture(scope="session")
@@ -124,8 +132,9 @@ def test_results_are_chosen_by_their_parameters() -> None:
     assert len(list(results.where(n=[5, 10], seed=1))) == 4
     with pytest.raises(LookupError, match="6 cells"):
         results.one("load", n=5)
-    with pytest.raises(LookupError, match="no cell"):
-        results.all("load", n=6)
+    for empty in (lambda: results.all("load", n=6), lambda: results.line("n", "load", grouping="c")):
+        with pytest.raises(LookupError, match="no cell"):
+            empty()
 
 
 def test_scales() -> None:
@@ -195,6 +204,8 @@ def test_names_are_found_in_order() -> None:
     assert registry.chosen(["all"]) == list(registry.registered().values())
     with pytest.raises(ValueError, match=r"name must be all, a paper \(d_choices.*got 'fig10'"):
         registry.chosen(["fig10"])
+    with pytest.raises(ValueError, match=r"one of its experiments \(flexd/fig7, flexd/fig8, .*'flexd/fig99'"):
+        registry.chosen(["flexd/fig99"])
 
 
 # what is finished is kept
@@ -259,6 +270,28 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     before = len(counting.measured)
     assert counting.run(tmp_path).verdicts[0].holds
     assert len(counting.measured) - before == 4 - kept
+
+
+def test_what_is_under_way_when_a_run_is_stopped_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, shutdown = Event(), ThreadPoolExecutor.shutdown
+
+    def stop(pool: ThreadPoolExecutor, **options: bool) -> None:
+        stopping.set()
+        shutdown(pool, **options)
+
+    def measure(inputs: Inputs, *, place: int) -> dict[str, Any]:
+        if place == 1:
+            raise KeyboardInterrupt
+        assert stopping.wait(60)
+        return {"value": 1}
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", stop)
+    experiment, store = replace(Counting(cells=2).experiment, measure=measure), Store(tmp_path, "quick")
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(experiment, QUICK, Inputs(), store, jobs=2)
+    assert list(store.finished(experiment).values()) == [{"value": 1}]
 
 
 def test_a_line_that_was_cut_off_is_measured_again(tmp_path: Path) -> None:
@@ -344,6 +377,15 @@ def test_streams_are_made_once() -> None:
     assert made == [1, 2, 3, 2]
 
 
+@pytest.mark.parametrize("name", REAL)
+def test_a_stream_of_one_message_is_judged_and_drawn(name: str, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("word", encoding="utf-8")
+    experiment, inputs = registry.registered()[name], Inputs(stream=tmp_path / "one.txt")
+    outcome = runner.run(experiment, TINY, inputs, Store(tmp_path, TINY.name))
+    assert experiment.table(outcome.results).markdown()
+    figure.draw(experiment, outcome.results)
+
+
 # figures
 
 
@@ -417,18 +459,68 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path) -> None:
     out = ("--out", tmp_path)
     assert_refused(keysplit("fig10", *out), "name must be all, a paper", "got 'fig10'")
     assert_refused(keysplit("d_choices/fig8", "--key", "word", *out), "key goes with --stream")
-    assert_refused(keysplit("d_choices/fig8", "--data", tmp_path / "none", *out), "data must be a folder")
     assert_refused(keysplit("d_choices/fig8", "--jobs", 0, *out), "jobs must be at least 1, got 0")
-    stream = ("--stream", tmp_path / "none.txt", "--quick", "--no-figures")
-    assert_refused(keysplit("d_choices/fig12", *stream, *out), "path must be a file")
     assert_refused(keysplit("--docs", tmp_path / "page.md", *out), "must hold results")
+    assert_refused(keysplit("--docs", tmp_path / "none/page.md", *out), "the folder of", "must exist")
 
 
-def test_without_matplotlib_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--data", "none"], "data must be a folder, got"),
+        (["--data", "broken"], "drift_scoop_updates.parquet cannot be read as parquet"),
+        (["--stream", "none.txt"], "path must be a file"),
+        (["--stream", "empty.txt"], "must hold at least one message, got none"),
+        (["--stream", "table.csv", "--key", "c"], "key must be one of the columns a, b, got 'c'"),
+        (["--stream", "broken/drift_scoop_updates.parquet"], "cannot be read as parquet"),
+    ],
+)
+def test_streams_that_cannot_be_read(options: list[str], words: str, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/drift_scoop_updates.parquet").write_text("text")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    files = [each if each.startswith("--") or each == "c" else tmp_path / each for each in options]
+    result = keysplit("d_choices/fig12", "--quick", "--no-figures", "--out", tmp_path / "out", *files)
+    assert_refused(result, words)
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be measured."""
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the work was begun"))
+
+
+@pytest.mark.usefixtures("no_work")
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file/out"):
+        assert_refused(keysplit("d_choices/fig8", "--quick", "--out", out), str(out))
+
+
+@pytest.mark.usefixtures("no_work")
+def test_without_matplotlib_the_remedy_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = keysplit("d_choices/fig8", "--quick", "--out", tmp_path)
-    assert_refused(result, "pip install 'keysplit[experiments]'", "--no-figures")
+    for more in ([], ["--no-figures", "--docs", tmp_path / "page.md"]):
+        result = keysplit("d_choices/fig8", "--quick", "--out", tmp_path, *more)
+        assert_refused(result, "pip install 'keysplit[experiments]'", "--no-figures")
+
+
+def test_without_matplotlib_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert keysplit("d_choices/fig8", "--quick", "--out", tmp_path, "--no-figures").exit_code == 0
+
+
+def test_a_stopped_command_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run", run)
+    result = keysplit("d_choices/fig8", "--quick", "--out", tmp_path)
+    assert result.exit_code == 130
+    assert result.stderr == "keysplit: stopped; what is finished is kept, the same command goes on\n"
 
 
 # the page
@@ -450,10 +542,24 @@ def test_the_page_tells_results_and_verdicts(tmp_path: Path) -> None:
     assert "Fig. 10" not in text
 
 
+def test_results_that_are_damaged_or_out_of_date_are_refused(tmp_path: Path) -> None:
+    assert keysplit("d_choices/fig8", "--quick", "--out", tmp_path, "--no-figures").exit_code == 0
+    path, docs = tmp_path / "quick/d_choices/fig8.json", ("--docs", tmp_path / "page.md", "--out", tmp_path)
+    text = path.read_text(encoding="utf-8")
+    results = json.loads(text)
+    del results["cells"][0]
+    path.write_text(json.dumps(results), encoding="utf-8")
+    assert_refused(keysplit(*docs), "results must be of the cells that d_choices/fig8 has now")
+    del results["standard"]
+    for other in (text[:-20], json.dumps(results), "[]"):
+        path.write_text(other, encoding="utf-8")
+        assert_refused(keysplit(*docs), "must hold the results of d_choices/fig8")
+    assert not (tmp_path / "page.md").exists()
+
+
 def test_a_claim_that_differs_says_why_after_a_full_run_on_the_standard_streams() -> None:
-    experiment = Counting().experiment
     claim = Claim(says="none", where="here", judge=lambda _: Judged(False, "one"), because="of this")
-    object.__setattr__(experiment, "claims", [claim])
+    experiment = replace(Counting().experiment, claims=[claim])
     for standard, shown in ((True, "| **differs**, because of this |"), (False, "| **differs** |")):
         results = Results([Cell({"place": 0}, {"value": 1})], "full", standard=standard)
         outcome = runner.judged(experiment, results)

@@ -13,7 +13,7 @@ from keysplit.experiments.dynamic_key import table1 as thresholds
 from keysplit.experiments.dynamic_key import table3 as election
 from keysplit.experiments.experiment import FULL
 from keysplit.experiments.inputs import Inputs
-from test_reproduce_d_choices import Formula, is_, made, only
+from made_up_results import Cases, only
 
 
 def metrics(latency: float, deviation: float, cost: float, throughput: float) -> dict[str, Any]:
@@ -59,100 +59,81 @@ def fig12(p: dict[str, Any]) -> dict[str, Any]:
 
 
 COUNTS = {"like": "twitter-election"}
-CASES: dict[str, tuple[Formula, list[Formula]]] = {
+CASES: Cases = {
     "dynamic_key/table1": (
         table1,
         [
-            only(is_(workers=20), threshold=7.25),
-            only(is_(workers=100), reached=50),
+            only({"threshold": 7.25}, workers=20),
+            only({"reached": 50}, workers=100),
         ],
     ),
     "dynamic_key/table3": (
         table3,
         [
-            only(is_(**COUNTS, grouping=DKG), load_stddev=13.0),
-            only(is_(**COUNTS, grouping="shuffle"), load_stddev=0.01),
-            only(is_(**COUNTS, grouping="key"), makespan_s=3500.0),
-            only(is_(**COUNTS, grouping="partial_key"), throughput_per_s=2400.0),
-            only(is_(**COUNTS, grouping="partial_key"), replication=1.03),
-            only(is_(**COUNTS, grouping=DKG), makespan_s=1000.0),
-            only(is_(**COUNTS, grouping=DKG), replication=1.4),
+            only({"load_stddev": 13.0}, **COUNTS, grouping=DKG),
+            only({"load_stddev": 0.01}, **COUNTS, grouping="shuffle"),
+            only({"makespan_s": 3500.0}, **COUNTS, grouping="key"),
+            only({"throughput_per_s": 2400.0}, **COUNTS, grouping="partial_key"),
+            only({"replication": 1.03}, **COUNTS, grouping="partial_key"),
+            only({"makespan_s": 1000.0}, **COUNTS, grouping=DKG),
+            only({"replication": 1.4}, **COUNTS, grouping=DKG),
         ],
     ),
     "dynamic_key/fig9": (
         fig9,
         [
-            only(is_(stream="twitter-election", grouping="key"), throughput_per_s=9999.0),
-            only(is_(stream="twitter-election", grouping=DKG), replication=2.0),
-            only(is_(stream="wikipedia-pageviews", grouping=DKG), makespan_s=800.0),
-            only(is_(stream="wikipedia-clickstream", grouping="key"), makespan_s=700.0),
+            only({"throughput_per_s": 9999.0}, stream="twitter-election", grouping="key"),
+            only({"replication": 2.0}, stream="twitter-election", grouping=DKG),
+            only({"makespan_s": 800.0}, stream="wikipedia-pageviews", grouping=DKG),
+            only({"makespan_s": 700.0}, stream="wikipedia-clickstream", grouping="key"),
         ],
     ),
     "dynamic_key/fig10": (
         skew,
         [
-            only(is_(grouping="shuffle", ratio=90), throughput_per_s=9000.0),
-            only(is_(grouping="key", ratio=20), throughput_per_s=1000.0),
-            only(is_(grouping="key", ratio=90), throughput_per_s=5000.0),
-            only(is_(grouping="partial_key", ratio=20), throughput_per_s=6000.0),
-            only(is_(grouping=DKG, ratio=80), replication=3.0),
-            only(is_(grouping=DKG, ratio=80), throughput_per_s=2000.0),
-            only(is_(grouping="key", ratio=0), replication=11.0),
+            only({"throughput_per_s": 9000.0}, grouping="shuffle", ratio=90),
+            only({"throughput_per_s": 1000.0}, grouping="key", ratio=20),
+            only({"throughput_per_s": 5000.0}, grouping="key", ratio=90),
+            only({"throughput_per_s": 6000.0}, grouping="partial_key", ratio=20),
+            only({"replication": 3.0}, grouping=DKG, ratio=80),
+            only({"throughput_per_s": 2000.0}, grouping=DKG, ratio=80),
+            only({"replication": 11.0}, grouping="key", ratio=0),
         ],
     ),
     "dynamic_key/fig11": (
         skew,
         [
-            only(is_(grouping=DKG, ratio=50), makespan_s=2600.0),
-            only(is_(grouping=DKG, ratio=40), load_stddev=6.0),
-            only(is_(grouping=DKG, ratio=50), replication=4.0),
-            only(is_(grouping=DKG, ratio=100), replication=3.0),
-            only(is_(grouping="key", ratio=0), throughput_per_s=1.0),
-            only(is_(grouping=DKG, ratio=10), throughput_per_s=9501.0),
-            only(is_(grouping=DKG, ratio=60), throughput_per_s=3000.0),
-            only(is_(grouping=DKG, ratio=30), makespan_s=1200.0),
-            only(is_(grouping="partial_key"), throughput_per_s=5000.0),
+            only({"makespan_s": 2600.0}, grouping=DKG, ratio=50),
+            only({"load_stddev": 6.0}, grouping=DKG, ratio=40),
+            only({"replication": 4.0}, grouping=DKG, ratio=50),
+            only({"replication": 3.0}, grouping=DKG, ratio=100),
+            only({"throughput_per_s": 1.0}, grouping="key", ratio=0),
+            only({"throughput_per_s": 9501.0}, grouping=DKG, ratio=10),
+            only({"throughput_per_s": 3000.0}, grouping=DKG, ratio=60),
+            only({"makespan_s": 1200.0}, grouping=DKG, ratio=30),
+            only({"throughput_per_s": 5000.0}, grouping="partial_key"),
         ],
     ),
     "dynamic_key/fig12": (
         fig12,
         [
-            only(is_(**COUNTS, grouping="partial_key", workers=100), makespan_s=1500.0),
-            only(is_(**COUNTS, grouping=DKG, workers=100), makespan_s=500.0),
-            only(is_(**COUNTS, grouping=DKG), makespan_s=2100.0),
-            only(is_(**COUNTS, grouping=DKG), load_stddev=3.0),
-            only(is_(**COUNTS, grouping=DKG, workers=100), replication=2.1),
-            only(is_(**COUNTS, grouping=DKG, workers=100), throughput_per_s=30_000.0),
+            only({"makespan_s": 1500.0}, **COUNTS, grouping="partial_key", workers=100),
+            only({"makespan_s": 500.0}, **COUNTS, grouping=DKG, workers=100),
+            only({"makespan_s": 2100.0}, **COUNTS, grouping=DKG),
+            only({"load_stddev": 3.0}, **COUNTS, grouping=DKG),
+            only({"replication": 2.1}, **COUNTS, grouping=DKG, workers=100),
+            only({"throughput_per_s": 30_000.0}, **COUNTS, grouping=DKG, workers=100),
         ],
     ),
     "dynamic_key/fig13": (
         table3,
         [
-            only(is_(**COUNTS, grouping="partial_key", sources=20), throughput_per_s=3100.0),
-            only(is_(**COUNTS, grouping=DKG, sources=15), load_stddev=13.0),
-            only(is_(**COUNTS, grouping=DKG, sources=15), replication=1.6),
+            only({"throughput_per_s": 3100.0}, **COUNTS, grouping="partial_key", sources=20),
+            only({"load_stddev": 13.0}, **COUNTS, grouping=DKG, sources=15),
+            only({"replication": 1.6}, **COUNTS, grouping=DKG, sources=15),
         ],
     ),
 }
-"""For each experiment figures with which all its claims hold, and a change that breaks each claim."""
-
-CLAIMS = [(name, place) for name, (_, breaks) in CASES.items() for place in range(len(breaks))]
-
-
-def test_every_experiment_is_tried() -> None:
-    assert set(CASES) == {experiment.name for experiment in registry.chosen(["dynamic_key"])}
-    for name, (_, breaks) in CASES.items():
-        assert len(breaks) == len(registry.registered()[name].claims)
-
-
-@pytest.mark.parametrize(("name", "place"), CLAIMS, ids=[f"{name}-{place}" for name, place in CLAIMS])
-def test_a_claim_holds_in_results_as_the_paper_tells_them_and_no_others(name: str, place: int) -> None:
-    formula, breaks = CASES[name]
-    claim = registry.registered()[name].claims[place]
-    judged = claim.judge(made(name, formula))
-    assert judged.holds, f"{claim.says}: {judged.ours}"
-    judged = claim.judge(made(name, formula, breaks[place]))
-    assert not judged.holds, f"{claim.says}: {judged.ours}"
 
 
 def test_full_runs_have_the_papers_sizes() -> None:

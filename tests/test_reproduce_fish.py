@@ -1,6 +1,5 @@
 """The experiments of the FISH paper: what they compute themselves, and the rules that judge its claims."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 import keysplit as ks
 from keysplit.experiments import registry
-from keysplit.experiments.experiment import FULL, QUICK, Cell, Results
+from keysplit.experiments.experiment import FULL, Cell, Results
 from keysplit.experiments.fish import fig17
 from keysplit.experiments.fish._parts import (
     DECAY,
@@ -20,6 +19,7 @@ from keysplit.experiments.fish._parts import (
     time_in_windows,
 )
 from keysplit.experiments.fish._runs import over_ideal, ratio
+from made_up_results import Cases, only
 
 
 def results(*cells: tuple[dict[str, Any], dict[str, Any]]) -> Results:
@@ -147,26 +147,7 @@ def test_the_change_of_workers_is_in_the_middle_half() -> None:
     assert {worker for _, worker in drawn} == set(range(8))
 
 
-# judges
-
-
-Formula = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-def made(name: str, *formulas: Formula) -> Results:
-    """The cells of a quick run, with the figures that formulas give; a later one corrects those before it."""
-    cells = []
-    for parameters in registry.registered()[name].cells(QUICK):
-        figures: dict[str, Any] = {}
-        for formula in formulas:
-            figures |= formula(parameters)
-        cells.append(Cell(parameters, figures))
-    return Results(cells, "full")
-
-
-def only(figures: dict[str, Any], **parameters: Any) -> Formula:
-    """A formula that changes figures of the cells with these parameters."""
-    return lambda p: figures if all(p.get(name) == value for name, value in parameters.items()) else {}
+# results for the claims
 
 
 def fig2(p: dict[str, Any]) -> dict[str, Any]:
@@ -229,7 +210,7 @@ def fig17_(p: dict[str, Any]) -> dict[str, Any]:
 
 
 fish, two, learned = {"grouping": "fish"}, {"grouping": "partial_key"}, {"grouping": "w_choices"}
-CASES: dict[str, tuple[Formula, list[Formula]]] = {
+CASES: Cases = {
     "fish/fig2": (
         fig2,
         [
@@ -324,32 +305,6 @@ CASES: dict[str, tuple[Formula, list[Formula]]] = {
         ],
     ),
 }
-"""For each experiment figures with which all its claims hold, and a change that breaks each claim."""
-
-
-def test_every_experiment_is_tried() -> None:
-    assert set(CASES) == {experiment.name for experiment in registry.chosen(["fish"])}
-    for name, (_, breaks) in CASES.items():
-        assert len(breaks) == len(registry.registered()[name].claims)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_claims_hold_in_results_as_the_paper_tells_them(name: str) -> None:
-    results = made(name, CASES[name][0])
-    for claim in registry.registered()[name].claims:
-        judged = claim.judge(results)
-        assert judged.holds, f"{claim.says}: {judged.ours}"
-
-
-BREAKS = [(name, place) for name, (_, breaks) in CASES.items() for place in range(len(breaks))]
-
-
-@pytest.mark.parametrize(("name", "place"), BREAKS, ids=[f"{name}-{place}" for name, place in BREAKS])
-def test_a_claim_differs_in_results_against_it(name: str, place: int) -> None:
-    formula, breaks = CASES[name]
-    claim = registry.registered()[name].claims[place]
-    judged = claim.judge(made(name, formula, breaks[place]))
-    assert not judged.holds, f"{claim.says}: {judged.ours}"
 
 
 def test_full_runs_have_the_papers_sizes() -> None:

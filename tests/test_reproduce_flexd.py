@@ -1,38 +1,19 @@
 """The experiments of the FlexD paper: the rules that judge its claims, on made-up results."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from keysplit.experiments import registry
-from keysplit.experiments.experiment import FULL, QUICK, Cell, Results
+from keysplit.experiments.experiment import FULL
 from keysplit.experiments.flexd.fig14 import straight
+from made_up_results import Cases, only
 
 
 def test_a_straight_line_explains_what_is_straight() -> None:
     assert straight([1.0, 2.0, 3.0, 4.0]) == pytest.approx(1)
     assert straight([1.0, 1.0, 1.0]) == 1
     assert straight([0.0, 1.0, 0.0, 1.0, 0.0]) < 0.5
-
-
-Formula = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-def made(name: str, *formulas: Formula) -> Results:
-    """The cells of a quick run, with the figures that formulas give; a later one corrects those before it."""
-    cells = []
-    for parameters in registry.registered()[name].cells(QUICK):
-        figures: dict[str, Any] = {}
-        for formula in formulas:
-            figures |= formula(parameters)
-        cells.append(Cell(parameters, figures))
-    return Results(cells, "full")
-
-
-def only(figures: dict[str, Any], **parameters: Any) -> Formula:
-    """A formula that changes figures of the cells with these parameters."""
-    return lambda p: figures if all(p.get(name) == value for name, value in parameters.items()) else {}
 
 
 def fig7(p: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +65,7 @@ def fig14(p: dict[str, Any]) -> dict[str, Any]:
     return {"replication": copies, "relative_imbalance": 0.05}
 
 
-CASES: dict[str, tuple[Formula, list[Formula]]] = {
+CASES: Cases = {
     "flexd/fig7": (
         fig7,
         [
@@ -140,32 +121,6 @@ CASES: dict[str, tuple[Formula, list[Formula]]] = {
         ],
     ),
 }
-"""For each experiment figures with which all its claims hold, and a change that breaks each claim."""
-
-
-def test_every_experiment_is_tried() -> None:
-    assert set(CASES) == {experiment.name for experiment in registry.chosen(["flexd"])}
-    for name, (_, breaks) in CASES.items():
-        assert len(breaks) == len(registry.registered()[name].claims)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_claims_hold_in_results_as_the_paper_tells_them(name: str) -> None:
-    results = made(name, CASES[name][0])
-    for claim in registry.registered()[name].claims:
-        judged = claim.judge(results)
-        assert judged.holds, f"{claim.says}: {judged.ours}"
-
-
-BREAKS = [(name, place) for name, (_, breaks) in CASES.items() for place in range(len(breaks))]
-
-
-@pytest.mark.parametrize(("name", "place"), BREAKS, ids=[f"{name}-{place}" for name, place in BREAKS])
-def test_a_claim_differs_in_results_against_it(name: str, place: int) -> None:
-    formula, breaks = CASES[name]
-    claim = registry.registered()[name].claims[place]
-    judged = claim.judge(made(name, formula, breaks[place]))
-    assert not judged.holds, f"{claim.says}: {judged.ours}"
 
 
 def test_full_runs_have_the_papers_sizes() -> None:

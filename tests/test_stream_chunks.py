@@ -1,5 +1,6 @@
 """Streams in chunks: the same keys as in one piece, whatever the size of the chunks."""
 
+import gc
 import io
 import sys
 from pathlib import Path
@@ -43,6 +44,56 @@ def test_chunks_are_the_file_bit_by_bit(tmp_path: Path, name: str, rows: int) ->
     assert pa.chunked_array(found) == whole
     if key is not None:
         assert whole.to_pylist() == NUMBERS
+
+
+@pytest.mark.parametrize("name", ["one_group.parquet", "many_groups.parquet", "a.csv", "a.txt"])
+def test_a_file_is_never_in_memory_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(streams, "_CSV_BYTES", 1 << 16)
+    monkeypatch.setattr(streams, "_CSV_BLOCK", 1 << 15)
+    monkeypatch.setattr(streams, "_TEXT_BYTES", 1 << 16)
+    messages, file = 1_000_000, tmp_path / name
+    words = pa.table({"word": [f"key-number-{number:08}" for number in range(messages)]})
+    if name.endswith(".parquet"):
+        rows = messages if name == "one_group.parquet" else messages // 50
+        parquet.write_table(words, file, row_group_size=rows, use_dictionary=False, compression="none")
+    elif name.endswith(".csv"):
+        csv.write_csv(words, file)
+    else:
+        file.write_text(" ".join(words["word"].to_pylist()))
+    del words
+    gc.collect()
+    before, found = pa.total_allocated_bytes(), 0
+    for chunk in streams.chunks(file, None if name == "a.txt" else "word", rows=10_000):
+        found += len(chunk)
+        assert pa.total_allocated_bytes() - before < file.stat().st_size / 3
+    assert found == messages
+
+
+def test_only_the_column_of_the_keys_is_read(tmp_path: Path) -> None:
+    file = written(tmp_path, "a.parquet")
+    data, metadata = bytearray(file.read_bytes()), parquet.read_metadata(file)
+    for group in range(metadata.num_row_groups):
+        column = metadata.row_group(group).column(1)
+        start = min(column.dictionary_page_offset or column.data_page_offset, column.data_page_offset)
+        data[start : start + column.total_compressed_size] = b"?" * column.total_compressed_size
+    file.write_bytes(data)
+    assert streams.read(file, "word").to_pylist() == WORDS
+    with pytest.raises(ValueError, match=r"^a.parquet cannot be read as parquet: "):
+        streams.read(file, "number")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+def test_a_name_of_two_columns_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    if name == "a.csv":
+        file.write_text("word,word\na,b\n")
+    else:
+        column = pa.array(["a"])
+        parquet.write_table(pa.Table.from_arrays([column, column], names=["word", "word"]), file)
+    with pytest.raises(ValueError, match=r"^key must be the name of one column, got 'word', that of 2$"):
+        streams.chunks(file, "word")
 
 
 def test_a_parquet_file_without_rows_has_a_type(tmp_path: Path) -> None:
@@ -96,6 +147,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_csv_value_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_CSV_BYTES", 1000)
+    monkeypatch.setattr(streams, "_CSV_BLOCK", 1000)
     file = tmp_path / "a.csv"
     file.write_text("word,number\n" + "a,1\n" * 1000 + "a,b\n", encoding="utf-8")
     chunks = streams.chunks(file, "number")
@@ -131,6 +183,47 @@ def test_only_parquet_knows_its_length(tmp_path: Path) -> None:
     assert streams.length(written(tmp_path, "a.csv")) is None
     assert streams.length(written(tmp_path, "a.txt")) is None
     assert streams.length("-") is None
+
+
+def test_a_folder_of_parquet_files(tmp_path: Path) -> None:
+    folder = tmp_path / "clicks.parquet"
+    for name, keys in {
+        "part-2.snappy.parquet": [5],
+        "part-1.parquet": [3, 4],
+        "day=1/part-0.parquet": [1, 2],
+        "_temporary/part-9.parquet": [9],
+        ".part-8.parquet": [8],
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table({"user": keys}), folder / name)
+    (folder / "_SUCCESS").write_text("")
+    assert streams.read(folder, "user").to_pylist() == [1, 2, 3, 4, 5]
+    assert streams.length(folder) == 5
+    assert [chunk.to_pylist() for chunk in streams.chunks(folder, "user", rows=2)] == [[1, 2], [3, 4], [5]]
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("no Parquet file")
+    for use in (lambda: streams.chunks(tmp_path, "user"), lambda: streams.length(tmp_path)):
+        with pytest.raises(
+            FileNotFoundError, match=r"^path must be a file or a folder of Parquet files, got "
+        ):
+            use()
+    parquet.write_table(pa.table({"user": [1]}), tmp_path / "a.parquet")
+    for other, text in (
+        (
+            {"user": ["x"]},
+            r"^column user must have one type, got int64 in a\.parquet and string in b\.parquet$",
+        ),
+        ({"name": ["x"]}, r"^key must be one of the columns name, got 'user'$"),
+    ):
+        parquet.write_table(pa.table(other), tmp_path / "b.parquet")
+        with pytest.raises(ValueError, match=text):
+            streams.read(tmp_path, "user")
+    (tmp_path / "b.parquet").write_text("no Parquet at all")
+    for read in (streams.read, lambda path, _: streams.length(path)):
+        with pytest.raises(ValueError, match=r"^b\.parquet cannot be read as parquet"):
+            read(tmp_path, "user")
 
 
 @pytest.mark.parametrize("messages", [0, 1, 10, 23])

@@ -14,6 +14,8 @@ __all__ = ["LEVEL", "Outcome", "busiest", "figure", "outcome", "recommend", "sho
 # tenth later than it could, which the start of tasks and the noise of the machines hide.
 LEVEL = 1.1
 
+_LETTERS = 60  # of a key are shown
+
 
 class Outcome(NamedTuple):
     """What a grouping does to the loads, and at what price.
@@ -56,12 +58,14 @@ def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:
 
 
 def shown(key: Any) -> str:
-    """Return a key as text on one line, null without quotes and strings in quotes."""
+    """Return a key as text on one line, null without quotes and strings in quotes, of long ones the start."""
     if isinstance(key, tuple) and not hasattr(key, "asDict"):
         return ", ".join(map(shown, key))
     if key is None:
         return "null"
-    return repr(key) if isinstance(key, str | bytes | bytearray) else str(key)
+    if not isinstance(key, str | bytes | bytearray):
+        return str(key)
+    return repr(key) if len(key) <= _LETTERS else f"{key[:_LETTERS]!r}..., {len(key):,} long"
 
 
 def busiest(result: SimulationResult) -> float:
@@ -114,6 +118,6 @@ def verdict(
     return (
         f"split the frequent keys: take {name}. {now}, that of {name} {times(busiest(better))} times{level}: "
         f"imbalance {figure(better.imbalance)} in place of {figure(hashed.imbalance)}. The cost: "
-        f"{better.memory:,} partial results to merge in place of {hashed.memory:,} "
+        f"{better.memory:,} partial results to keep in memory and to merge in place of {hashed.memory:,} "
         f"(replication {better.replication:.2f})"
     )

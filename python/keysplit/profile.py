@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from keysplit._core import SpaceSaving
-from keysplit.advice import busiest, outcome, recommend, shown, verdict
+from keysplit.advice import busiest, outcome, recommend, verdict
 from keysplit.groupings import grouping
 from keysplit.simulation import SimulationResult, compare
 from keysplit.windows import Window, Windows, overlaps, steady_overlap
@@ -58,6 +58,11 @@ class TopKey:
     hot: tuple[int, ...] = field(repr=False)
     age_messages: int
     age_share: float
+
+    @property
+    def certain(self) -> bool:
+        """Whether the key has at least half of `count`: of others it is not known that they are frequent."""
+        return 2 * self.error <= self.count
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,13 +127,18 @@ class Profile:
         """What to do, in words: a line for each number of workers."""
         if len(self.advice) == 1:
             return self.advice[0].verdict
-        return "\n".join(f"{each.workers} workers: {each.verdict}" for each in self.advice)
+        return "\n".join(f"{each.workers:,} workers: {each.verdict}" for each in self.advice)
 
     @property
     def drift(self) -> str:
         """How the frequent keys change, in words."""
         if len(self.windows) < 3:
-            return f"too short to see a change of the hot keys: {self.messages:,} messages are one window"
+            return "too short to see a change of the frequent keys: all messages are in one window"
+        if self.steady_overlap <= _DRIFT:
+            return (
+                "too even to see a change of the frequent keys: if messages came in random order, "
+                f"windows would have {self.steady_overlap:.0%} of them in common"
+            )
         compared = (
             f"of {len(self.windows) - 1} windows, neighbours have {self.overlap:.0%} of their most frequent "
             f"keys in common and any two {self.overlap_of_any:.0%}, {self.steady_overlap:.0%} if messages "
@@ -370,13 +380,18 @@ def _advice(workers: int, results: Sequence[SimulationResult], first: TopKey, dr
         workers=workers,
         results=by_name,
         recommended=recommended,
-        verdict=verdict(by_name["key"], by_name.get(recommended or ""), first.key, first.share),
+        verdict=verdict(
+            by_name["key"],
+            by_name.get(recommended or ""),
+            first.key,
+            first.share if first.certain else None,
+        ),
     )
 
 
 def _key_dict(key: TopKey) -> dict[str, Any]:
     return {
-        "key": key.key if key.key is None or isinstance(key.key, bool | int | str) else shown(key.key),
+        "key": key.key if key.key is None or isinstance(key.key, bool | int | str) else str(key.key),
         "count": key.count,
         "error": key.error,
         "share": key.share,

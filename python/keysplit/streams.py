@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from io import BufferedReader, BytesIO, RawIOBase
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, SupportsIndex
@@ -287,7 +287,8 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
 
     Args:
         path: A file ending in ``.parquet``, ``.csv`` (also compressed, e.g. ``.csv.gz``), or any other name
-            for text in UTF-8, where every word is a key.
+            for text in UTF-8, where every word is a key; or a folder of Parquet files, as Spark writes them,
+            which are read in the order of their names. Names that begin with ``_`` or ``.`` are left out.
         key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type that
             its values look like: ``007`` and ``7`` are one key.
 
@@ -295,10 +296,11 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
         The keys as a pyarrow ChunkedArray, which routers take as it is.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the column is missing (the message lists the columns) or not given, or the file cannot
-            be read as what its name says. What a CSV column looks like in its first 16 megabytes is its type;
-            a later value that does not fit it is such an error.
+        FileNotFoundError: If there is no such file, or no Parquet file in the folder.
+        ValueError: If the column is missing (the message lists the columns) or not given, the file cannot be
+            read as what its name says, or the column has another type in another file of the folder. What a
+            CSV column looks like in its first 16 megabytes is its type; a later value that does not fit it
+            is such an error.
 
     Example:
         >>> import tempfile, pathlib
@@ -329,7 +331,7 @@ def chunks(
         An iterator of pyarrow arrays. It holds a few chunks in memory, whatever the size of the file.
 
     Raises:
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If there is no such file, or no Parquet file in the folder.
         TypeError: If ``rows`` is not an integer.
         ValueError: If the column is missing (the message lists the columns) or not given; while reading, if
             the file cannot be read as what its name says, or if a value of a CSV column does not fit its
@@ -355,34 +357,46 @@ def length(path: str | os.PathLike[str]) -> int | None:
         path: A file as [`chunks`][keysplit.streams.chunks] takes it.
 
     Returns:
-        The number of rows of a Parquet file, else None.
+        The number of rows of a Parquet file or of all in a folder, else None.
 
     Raises:
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If there is no such file, or no Parquet file in the folder.
         ValueError: If a Parquet file cannot be read.
     """
     import pyarrow.parquet
 
     if path == _STANDARD:
         return None
-    file = _existing(path)
-    if _kind(file) != "parquet":
+    files = _existing(path)
+    if _kind(files[0]) != "parquet":
         return None
-    with _readable_as("parquet", file.name):
-        return int(pyarrow.parquet.read_metadata(file).num_rows)
+    rows = 0
+    for file in files:
+        with _readable_as("parquet", file.name):
+            rows += pyarrow.parquet.read_metadata(file).num_rows
+    return rows
 
 
 _ROWS = 1 << 20
 _CSV_BYTES = 1 << 24  # of which the types of columns are inferred
+_CSV_BLOCK = 1 << 21  # bytes; the reader is up to forty of them ahead, and a row must not be much longer
 _TEXT_BYTES = 1 << 22
 _STANDARD = "-"
 
 
-def _existing(path: str | os.PathLike[str]) -> Path:
-    file = Path(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"path must be a file, got {str(file)!r}")
-    return file
+def _existing(path: str | os.PathLike[str]) -> list[Path]:
+    """The file, or the Parquet files of the folder."""
+    given = Path(path)
+    if given.is_file():
+        return [given]
+    files = sorted(
+        file
+        for file in given.rglob("*.parquet")
+        if file.is_file() and not any(part[0] in "_." for part in file.relative_to(given).parts)
+    )
+    if not files:
+        raise FileNotFoundError(f"path must be a file or a folder of Parquet files, got {str(given)!r}")
+    return files
 
 
 def _kind(file: Path) -> str:
@@ -400,17 +414,33 @@ def _open(
         path = sys.stdin.buffer
     file: Path | BinaryIO
     if isinstance(path, str | os.PathLike):
-        existing = _existing(path)
-        file, kind, name = existing, _kind(existing), existing.name
+        file, *others = _existing(path)
+        kind, name = _kind(file), file.name
     else:
-        file, kind, name = path, "text" if key is None else "csv", "the input"
+        file, others, kind, name = path, [], "text" if key is None else "csv", "the input"
     if kind == "text":
         if key is not None:
-            raise ValueError(f"key must be None for text, where every word is a key, got {key!r}")
+            raise ValueError(
+                "key must be None for text, where every word is a key (columns are read from files named "
+                f".parquet or .csv), got {key!r}"
+            )
         return pa.string(), _sliced(_words(file), rows, kind, name)
     with _readable_as(kind, name):
         type_, arrays = (_parquet if kind == "parquet" else _csv)(file, key, rows)
-    return type_, _sliced(arrays, rows, kind, name)
+    return type_, chain(_sliced(arrays, rows, kind, name), _alike(others, key, rows, type_, name))
+
+
+def _alike(
+    files: list[Path], key: str | None, rows: int, first: pa.DataType, name: str
+) -> Iterator[pa.Array]:
+    """The keys of the other files of a folder, which have the type of those of the first."""
+    for file in files:
+        type_, arrays = _open(file, key, rows)
+        if type_ != first:
+            raise ValueError(
+                f"column {key} must have one type, got {first} in {name} and {type_} in {file.name}"
+            )
+        yield from arrays
 
 
 @contextmanager
@@ -449,19 +479,18 @@ def _words(file: Path | BinaryIO) -> Iterator[pa.Array]:
 def _check_column(key: str | None, columns: list[str]) -> str:
     if key is None or key not in columns:
         raise ValueError(f"key must be one of the columns {', '.join(columns)}, got {key!r}")
+    if columns.count(key) > 1:
+        raise ValueError(f"key must be the name of one column, got {key!r}, that of {columns.count(key)}")
     return key
 
 
 def _parquet(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType, Iterator[pa.Array]]:
     import pyarrow.parquet
 
-    opened = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20)
+    # page by page: read ahead, the column of a whole row group would be in memory
+    opened = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
     key = _check_column(key, opened.schema_arrow.names)
-    batches = (  # a reader keeps what it has read: it gets one row group at a time
-        batch
-        for group in range(opened.num_row_groups)
-        for batch in opened.iter_batches(batch_size=rows, row_groups=[group], columns=[key])
-    )
+    batches = opened.iter_batches(batch_size=rows, columns=[key])
     return opened.schema_arrow.field(key).type, (batch.column(key) for batch in batches)
 
 
@@ -469,21 +498,23 @@ def _csv(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType
     import pyarrow as pa
     import pyarrow.csv
 
-    beginning: Path | BytesIO
     whole: Path | BufferedReader
     if isinstance(file, Path):
-        beginning, whole = file, file
+        whole = file
+        with pa.input_stream(file) as opened:
+            beginning = opened.read(_CSV_BYTES + 1)
     else:  # it can be read once
-        line = file.readline()
-        beginning, whole = BytesIO(line), BufferedReader(_Begun(line, file))
-    with pyarrow.csv.open_csv(beginning) as reader:
+        beginning = file.read(_CSV_BYTES + 1)
+        whole = BufferedReader(_Begun(beginning, file))
+    options = pyarrow.csv.ReadOptions(block_size=_CSV_BYTES)
+    with pyarrow.csv.open_csv(BytesIO(beginning), options) as reader:
         key = _check_column(key, reader.schema.names)
+        type_ = reader.schema.field(key).type
     reader = pyarrow.csv.open_csv(
         whole,
-        pyarrow.csv.ReadOptions(block_size=_CSV_BYTES),
-        convert_options=pyarrow.csv.ConvertOptions(include_columns=[key]),
+        pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK),
+        convert_options=pyarrow.csv.ConvertOptions(include_columns=[key], column_types={key: type_}),
     )
-    type_ = reader.schema.field(key).type
 
     def arrays() -> Iterator[pa.Array]:
         try:

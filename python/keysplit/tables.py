@@ -31,14 +31,19 @@ def print_profile(console: Console, profile: Profile, title: str = "") -> None:
     """Print a profile: the verdict, what it rests on, the most frequent keys and how they change."""
     error = profile.distinct_keys_error
     about = f" (standard error at most {error:,.0f})" if error else ""
-    keys = f"{'about ' if error else ''}{profile.distinct_keys:,} keys{about}"
+    keys = f"{'about ' if error else ''}{counted(profile.distinct_keys, 'key')}{about}"
     console.print(Text(_head(title, profile.messages, keys, profile.sources), style="bold"))
     for advice in profile.advice:
-        several = f"{advice.workers} workers: " if len(profile.advice) > 1 else ""
+        several = f"{advice.workers:,} workers: " if len(profile.advice) > 1 else ""
         console.print(Text(f"{several}{advice.verdict}\n"))
         console.print(_groupings(list(advice.results.values()), advice.recommended))
         console.print()
-    console.print(_top_keys(profile))
+    certain = [key for key in profile.top if key.certain]
+    if certain:
+        console.print(_top_keys(profile, certain))
+    rest = rarer(profile.top)
+    if rest:
+        console.print(Text(rest))
     console.print()
     console.print(Text(profile.drift[0].upper() + profile.drift[1:] + "."))
 
@@ -49,10 +54,12 @@ def print_comparison(console: Console, results: Sequence[SimulationResult], titl
     console.print(Text(_head(title, first.messages, _keys(first), first.sources), style="bold"))
     for workers, some in by_workers(results).items():
         recommended = recommended_of(some)
-        console.print(Text(f"{workers} workers", style="bold"))
+        console.print(Text(counted(workers, "worker"), style="bold"))
         console.print(_groupings(some, recommended, ranked=True))
         console.print(Text(f"{told(some)}\n"))
-    console.print(Text("* Pareto front: none of the others has both less imbalance and less replication"))
+    console.print(
+        Text("* Pareto front: nothing is as good in both imbalance and replication and better in one of them")
+    )
 
 
 def print_result(console: Console, result: SimulationResult, title: str) -> None:
@@ -123,8 +130,21 @@ def told(results: Sequence[SimulationResult]) -> str:
     best = min(results, key=lambda result: (result.imbalance, result.memory))
     return (
         f"the most even is {best.params.name}: its busiest worker has {times(busiest(best))} times the mean, "
-        f"for {best.memory:,} partial results to merge (replication {best.replication:.2f})"
+        f"for {best.memory:,} partial results to keep in memory and to merge (replication "
+        f"{best.replication:.2f})"
     )
+
+
+def rarer(keys: Sequence[TopKey]) -> str:
+    """Say what is known of the keys that are not certain to be frequent; nothing if there are none."""
+    shares = [key.share for key in keys if not key.certain]
+    other = "other " if len(shares) < len(keys) else ""
+    return f"No {other}key has more than {max(shares):.2%} of the messages." if shares else ""
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with the name of what is counted."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def seconds(value: float | None) -> str:
@@ -162,14 +182,14 @@ def _groupings(
     return table
 
 
-def _top_keys(profile: Profile) -> Table:
+def _top_keys(profile: Profile, keys: Sequence[TopKey]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("most frequent key", no_wrap=True, overflow="ellipsis")
+    table.add_column("most frequent key")  # the one that gives way where a line is too long
     for name in ("messages", "at most too many", "share", "hot for", "windows"):
         table.add_column(name, justify="right", no_wrap=True)
-    for key in profile.top:
+    for key in keys:
         table.add_row(
-            Text(shown(key.key)),
+            Text(shown(key.key), no_wrap=True, overflow="ellipsis"),
             f"{key.count:,}",
             f"{key.error:,}",
             f"{key.share:.2%}",
@@ -187,12 +207,12 @@ def age(key: TopKey) -> str:
 
 
 def _keys(result: SimulationResult) -> str:
-    return f"{'' if result.exact_keys else 'about '}{result.distinct_keys:,} keys"
+    return f"{'' if result.exact_keys else 'about '}{counted(result.distinct_keys, 'key')}"
 
 
 def _head(title: str, messages: int, keys: str, sources: int) -> str:
     start = f"{title}: " if title else ""
-    return f"{start}{messages:,} messages, {keys}, {sources:,} source{'' if sources == 1 else 's'}\n"
+    return f"{start}{counted(messages, 'message')}, {keys}, {counted(sources, 'source')}\n"
 
 
 def _marks(loads: Any, most: int) -> str:

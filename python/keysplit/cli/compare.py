@@ -7,34 +7,24 @@ from typing import Any
 import click
 
 import keysplit as ks
+from keysplit import report as page
+from keysplit import tables
 from keysplit.cli import progress
 from keysplit.cli.errors import bad_usage
-from keysplit.cli.options import (
-    listed,
-    output_options,
-    sources_option,
-    to_standard_output,
-    write_json,
-)
+from keysplit.cli.options import deliver, listed, output_options, sources_option, workers_option
 from keysplit.cli.streams import open_stream, stream_options
 
 
 @click.command(short_help="Rank the groupings by balance and cost.")
 @stream_options
-@click.option(
-    "--workers",
-    callback=listed(int, "whole numbers"),
-    required=True,
-    metavar="N[,N...]",
-    help="Numbers of workers.",
-)
+@workers_option
 @click.option(
     "--groupings",
     callback=listed(str, "names"),
     metavar="NAME[,NAME...]",
     help="Groupings to compare; all of `keysplit groupings` if left out.",
 )
-@sources_option
+@sources_option()
 @output_options
 def compare(
     workers: Sequence[int],
@@ -46,8 +36,8 @@ def compare(
 ) -> None:
     """Route FILE by every grouping for every number of workers, and rank them.
 
-    FILE is Parquet, CSV (also compressed) or text, where a word is a key; - is standard input, CSV with
-    --key, else text. It is read once and may be larger than memory.
+    FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
+    standard input, CSV with --key, else text. It is read once and may be larger than memory.
     """
     with bad_usage():
         for number in workers:
@@ -62,16 +52,14 @@ def compare(
                 sources=sources,
                 messages=stream.messages,
             )
-        if not to_standard_output(json_):
-            from keysplit import tables
-
-            tables.print_comparison(tables.terminal(), results, stream.title)
-        if json_ is not None:
-            figures = [result.to_dict() for result in results]
-            write_json({"stream": stream.title, "sources": sources, "results": figures}, json_)
-        if report is not None:
-            from keysplit import report as page
-
-            page.write_comparison(results, report, title=stream.title)
-            if not to_standard_output(json_):
-                click.echo(f"Report: {report}")
+        deliver(
+            json_,
+            report,
+            show=lambda console: tables.print_comparison(console, results, stream.title),
+            figures=lambda: {
+                "stream": stream.title,
+                "sources": sources,
+                "results": [result.to_dict() for result in results],
+            },
+            write=lambda path: page.write_comparison(results, path, title=stream.title),
+        )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from keysplit.cli.errors import told
-from keysplit.cli.options import in_range
+from keysplit.cli.errors import bad_usage
+from keysplit.cli.options import number, sources_option, writable
 
 MOST_DEMO_WORKERS = 256
 
@@ -24,13 +24,13 @@ MOST_DEMO_WORKERS = 256
     metavar="COLUMN",
     help="Column of whole numbers to summarise by key; for the flights: arr_delay.",
 )
-@click.option("--rows", type=int, callback=in_range(1), help="Take the first so many rows only.")
-@click.option(
+@number("--rows", type=int, low=1, help="Take the first so many rows only.")
+@number(
     "--workers",
-    type=int,
     default=32,
-    show_default=True,
-    callback=in_range(1, MOST_DEMO_WORKERS, " (each is a Python process)"),
+    low=1,
+    high=MOST_DEMO_WORKERS,
+    why=" (each is a Python process)",
     help="Workers, all at work at the same time.",
 )
 @click.option(
@@ -39,20 +39,12 @@ MOST_DEMO_WORKERS = 256
     show_default=True,
     help="What keysplit routes by: see `keysplit groupings`.",
 )
-@click.option(
-    "--sources",
-    type=int,
-    default=5,
-    show_default=True,
-    callback=in_range(1, MOST_DEMO_WORKERS),
-    help="Tasks that route, each by what it has sent itself.",
-)
-@click.option(
+@sources_option(MOST_DEMO_WORKERS)
+@number(
     "--service-time-ms",
-    type=float,
     default=0.25,
-    show_default=True,
-    callback=in_range(0, 1000),
+    low=0,
+    high=1000,
     help="Emulated service time of a row; 0 for none.",
 )
 @click.option(
@@ -60,6 +52,7 @@ MOST_DEMO_WORKERS = 256
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("keysplit-demo.html"),
     show_default=True,
+    callback=writable,
     metavar="PATH",
     help="Where the HTML report goes.",
 )
@@ -67,6 +60,7 @@ MOST_DEMO_WORKERS = 256
     "--json",
     "json_",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=writable,
     metavar="PATH",
     help="Write the figures as JSON, too.",
 )
@@ -87,22 +81,17 @@ def demo(
     The job: for every key the exact distribution of a value, computed row by row in Python. Each row keeps
     its worker busy for an emulated service time, so that a cluster's worth of workers fits on one machine.
     """
-    try:
+    with bad_usage():
         from keysplit.demo import report as page
         from keysplit.demo import run, stream, terminal
 
         run.check_packages()
-        for path in filter(None, (report, json_)):
-            if not path.absolute().parent.is_dir():
-                raise FileNotFoundError(f"the folder of {path} must exist")
         if input_ is None:
             rows_in = stream.flights(key=key or "carrier", value=value or "arr_delay", rows=rows)
         else:
             rows_in = stream.read(input_, key=key, value=value, rows=rows)
         run.check_grouping(rows_in, workers=workers, grouping=grouping)
         run.check_java()
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        raise click.UsageError(told(error)) from error
     service_time_s = service_time_ms / 1000
     terminal.announce(rows_in, workers=workers, service_time_s=service_time_s)
     try:
@@ -117,14 +106,12 @@ def demo(
     except run.SparkFailed as error:
         raise click.ClickException(f"Spark failed: {error}") from error
     terminal.show(result)
-    try:
+    with bad_usage():
         page.write(result, report)
         click.echo(f"Report: {report}")
         if json_ is not None:
             page.write_json(result, json_)
             click.echo(f"Figures: {json_}")
-    except OSError as error:
-        raise click.UsageError(told(error)) from error
     wrong = result.wrong()
     if wrong:
         unequal = [f"{label}: {len(names)} keys, the first is {names[0]}" for label, names in wrong.items()]

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from keysplit.cli.options import printable
+
 INTERRUPTED = 130
 
 
@@ -28,7 +30,7 @@ class OneLineErrors(click.Group):
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.ClickException as error:
-            click.echo(f"keysplit: {' '.join(error.format_message().split())}", err=True)
+            click.echo(f"keysplit: {printable(' '.join(error.format_message().split()))}", err=True)
             code = error.exit_code
         except click.Abort:
             code = INTERRUPTED
@@ -44,7 +46,7 @@ def bad_usage() -> Iterator[None]:
         yield
     except BrokenPipeError:  # who reads the output has seen enough: click ends quietly
         raise
-    except (ImportError, OSError, TypeError, ValueError) as error:
+    except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         raise click.UsageError(told(error)) from error
 
 

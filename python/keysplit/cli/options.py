@@ -2,27 +2,38 @@
 
 import json
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+
+from keysplit import tables
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 STANDARD = "-"  # standard input or output
+_MOST = 10**15  # of a count
 
 
-def whole(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+def whole(text: str) -> int:
     """Read a whole number, written as 1000000, 1_000_000 or 1e6."""
-    if text is None:
-        return None
     try:
         number = Decimal(text.replace("_", ""))
-        is_whole = number.is_finite() and number == number.to_integral_value()
-    except InvalidOperation:
-        is_whole = False
-    if not is_whole:
-        raise click.UsageError(f"{parameter.name} must be a whole number, got {text!r}")
-    return int(number)
+        if abs(number) <= _MOST and number == int(number):
+            return int(number)
+    except ArithmeticError:
+        pass
+    raise ValueError(f"must be a whole number of at most {_MOST:,}, got {text!r}")
+
+
+def count(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Read the value of an option by `whole`."""
+    try:
+        return None if text is None else whole(text)
+    except ValueError as error:
+        raise click.UsageError(f"{parameter.name} {error}") from error
 
 
 def listed(read: Callable[[str], Any], what: str) -> Callable[..., Any]:
@@ -51,24 +62,34 @@ def in_range(low: float, high: float | None = None, why: str = "") -> Callable[.
     return check
 
 
-def sources_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option --sources."""
+def number(name: str, *, low: float, high: float | None = None, why: str = "", **settings: Any) -> Decorator:
+    """Make an option whose value is a number in a range; `settings` are those of `click.option`."""
+    return click.option(name, callback=in_range(low, high, why), show_default=True, **settings)
+
+
+def sources_option(most: int = 65_536) -> Decorator:
+    """Make the option --sources."""
+    told = "Tasks that route, each by what it has sent itself."
+    return number("--sources", default=5, low=1, high=most, help=told)
+
+
+def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option --workers, which takes several numbers."""
     return click.option(
-        "--sources",
-        type=int,
-        default=5,
-        show_default=True,
-        callback=in_range(1, 65_536),
-        help="Tasks that route, each by what it has sent itself.",
+        "--workers",
+        callback=listed(int, "whole numbers"),
+        required=True,
+        metavar="N[,N...]",
+        help="Numbers of workers.",
     )(command)
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options --json and --report."""
+    """Give a command the options --json and --report, which `deliver` takes."""
     command = click.option(
         "--report",
         type=click.Path(path_type=Path, dir_okay=False),
-        callback=_writable,
+        callback=writable,
         metavar="PATH",
         help="Write a page with pictures, one HTML file that needs nothing else.",
     )(command)
@@ -76,28 +97,66 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--json",
         "json_",
         type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-        callback=_writable,
+        callback=writable,
         metavar="PATH",
         help="Write the figures as JSON, too; - prints them, and nothing else, on standard output.",
     )(command)
 
 
-def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    if path is not None and str(path) != STANDARD and not path.absolute().parent.is_dir():
+def writable(_: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse a path that cannot be written, before any work is done."""
+    if path is None:
+        return None
+    if str(path) == STANDARD:
+        if isinstance(parameter.type, click.Path) and parameter.type.allow_dash:
+            return path
+        raise click.UsageError(f"{parameter.name} must be a file, got '-'")
+    if not path.absolute().parent.is_dir():
         raise click.UsageError(f"the folder of {path} must exist")
+    try:
+        if not path.exists():
+            path.touch()
+            path.unlink()
+        elif path.is_file():
+            path.open("ab").close()
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be written: {error.strerror}") from error
     return path
 
 
-def to_standard_output(json_: Path | None) -> bool:
-    """Whether the figures go to standard output, so that nothing else may."""
-    return json_ is not None and str(json_) == STANDARD
+def deliver(
+    json_: Path | None,
+    report: Path | None,
+    *,
+    show: Callable[[Console], None],
+    figures: Callable[[], dict[str, Any]],
+    write: Callable[[Path], None],
+) -> None:
+    """Show a result where the user wants it.
+
+    Args:
+        json_: where its figures go, None for nowhere; standard output then holds nothing else.
+        report: where its page goes, None for nowhere.
+        show: prints it on the terminal.
+        figures: returns it, ready for JSON.
+        write: writes its page.
+    """
+    alone = json_ is not None and str(json_) == STANDARD
+    if not alone:
+        show(tables.terminal())
+    if json_ is not None:
+        text = json.dumps(figures(), indent=2, ensure_ascii=False, allow_nan=False)
+        if alone:
+            click.echo(text)
+        else:
+            json_.write_text(text + "\n", encoding="utf-8")
+            click.echo(f"Figures: {json_}")
+    if report is not None:
+        write(report)
+        if not alone:
+            click.echo(f"Report: {report}")
 
 
-def write_json(figures: Any, json_: Path) -> None:
-    """Write figures, ready for JSON, to a file or to standard output."""
-    text = json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False)
-    if to_standard_output(json_):
-        click.echo(text)
-    else:
-        json_.write_text(text + "\n", encoding="utf-8")
-        click.echo(f"Figures: {json_}")
+def printable(text: str) -> str:
+    """Return text in which what a terminal would obey or hide is written as in Python."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keysplit.cli.errors import told
-from keysplit.cli.options import in_range
+from keysplit.cli.errors import bad_usage
+from keysplit.cli.options import in_range, writable
 
 if TYPE_CHECKING:
     from keysplit.experiments.runner import Outcome
@@ -30,7 +30,7 @@ WIDTH = 100
 )
 @click.option(
     "--stream",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Parquet, CSV or text (a word is a key), in the stead of all real streams.",
 )
@@ -51,6 +51,7 @@ WIDTH = 100
 @click.option(
     "--docs",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=writable,
     metavar="PAGE",
     help="Write all results that are in the folder as a page of Markdown.",
 )
@@ -82,28 +83,29 @@ def reproduce(
     scale = QUICK if quick else FULL
     store = Store(out, scale.name)
     try:
-        experiments = registry.chosen(names)
-        if not no_figures:
-            figure.need_matplotlib()
-        if data is not None and not data.is_dir():
-            raise FileNotFoundError(f"data must be a folder, got {str(data)!r}")
-        if key is not None and stream is None:
-            raise ValueError("key goes with --stream FILE")
-        inputs = Inputs(data, stream, key)
-        for experiment in experiments:
-            if fresh:
-                store.forget(experiment)
-            with _Progress(experiment.name) as progress:
-                outcome = runner.run(experiment, scale, inputs, store, jobs=jobs, progress=progress)
-            drawn = None if no_figures else figure.draw(experiment, outcome.results)
-            if drawn is not None:
-                figure.save(drawn, *(store.path(experiment, suffix) for suffix in (".svg", ".png")))
-            _show(outcome, store.path(experiment, ".json" if drawn is None else ".png"))
-        if docs is not None:
-            page.write(docs, out)
-            click.echo(f"Page: {docs}")
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        raise click.UsageError(told(error)) from error
+        with bad_usage():
+            experiments = registry.chosen(names)
+            if docs is not None or not no_figures:
+                figure.need_matplotlib()
+            if data is not None and not data.is_dir():
+                raise FileNotFoundError(f"data must be a folder, got {str(data)!r}")
+            if key is not None and stream is None:
+                raise ValueError("key goes with --stream FILE")
+            inputs = Inputs(data, stream, key)
+            if experiments:
+                store.prepare()
+            for experiment in experiments:
+                if fresh:
+                    store.forget(experiment)
+                with _Progress(experiment.name) as progress:
+                    outcome = runner.run(experiment, scale, inputs, store, jobs=jobs, progress=progress)
+                drawn = None if no_figures else figure.draw(experiment, outcome.results)
+                if drawn is not None:
+                    figure.save(drawn, *(store.path(experiment, suffix) for suffix in (".svg", ".png")))
+                _show(outcome, store.path(experiment, ".json" if drawn is None else ".png"))
+            if docs is not None:
+                page.write(docs, out)
+                click.echo(f"Page: {docs}")
     except KeyboardInterrupt as error:
         click.echo("keysplit: stopped; what is finished is kept, the same command goes on", err=True)
         raise click.Abort from error

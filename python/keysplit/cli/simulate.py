@@ -9,16 +9,11 @@ from typing import Any
 import click
 
 import keysplit as ks
+from keysplit import report as page
+from keysplit import tables
 from keysplit.cli import progress
 from keysplit.cli.errors import bad_usage
-from keysplit.cli.options import (
-    in_range,
-    listed,
-    output_options,
-    sources_option,
-    to_standard_output,
-    write_json,
-)
+from keysplit.cli.options import deliver, listed, number, output_options, sources_option, whole
 from keysplit.cli.streams import open_stream, stream_options
 
 EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"
@@ -35,17 +30,17 @@ EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:W
     metavar="NAME=VALUE",
     help="A parameter of the grouping, see `keysplit groupings NAME`; may be repeated.",
 )
-@sources_option
-@click.option(
+@sources_option()
+@number(
     "--service-time-ms",
     type=float,
-    callback=in_range(0),
+    low=0,
     help="Time that a message takes at a worker of capacity 1; turns the timing model on.",
 )
-@click.option(
+@number(
     "--arrival-rate",
     type=float,
-    callback=in_range(0),
+    low=0,
     metavar="PER_S",
     help="Messages that arrive in a second; if left out, the next comes when there is room.",
 )
@@ -62,14 +57,7 @@ EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:W
     metavar="EVENT",
     help=f"Before a message arrives: {EVENTS}; may be repeated.",
 )
-@click.option(
-    "--samples",
-    type=int,
-    default=100,
-    show_default=True,
-    callback=in_range(1, 1_000_000),
-    help="Times at which figures are taken.",
-)
+@number("--samples", default=100, low=1, high=1_000_000, help="Times at which figures are taken.")
 @output_options
 def simulate(
     grouping: str,
@@ -87,8 +75,8 @@ def simulate(
 ) -> None:
     """Route FILE by one grouping, and tell its loads, its costs and, with a service time, its latencies.
 
-    FILE is Parquet, CSV (also compressed) or text, where a word is a key; - is standard input, CSV with
-    --key, else text. It is read once and may be larger than memory.
+    FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
+    standard input, CSV with --key, else text. It is read once and may be larger than memory.
     """
     with bad_usage():
         ks.grouping(grouping, workers=workers)
@@ -111,18 +99,13 @@ def simulate(
                 samples=samples,
                 messages=stream.messages,
             )
-        if not to_standard_output(json_):
-            from keysplit import tables
-
-            tables.print_result(tables.terminal(), result, stream.title)
-        if json_ is not None:
-            write_json({"stream": stream.title, **result.to_dict()}, json_)
-        if report is not None:
-            from keysplit import report as page
-
-            page.write_simulation(result, report, title=stream.title)
-            if not to_standard_output(json_):
-                click.echo(f"Report: {report}")
+        deliver(
+            json_,
+            report,
+            show=lambda console: tables.print_result(console, result, stream.title),
+            figures=lambda: {"stream": stream.title, **result.to_dict()},
+            write=lambda path: page.write_simulation(result, path, title=stream.title),
+        )
 
 
 def _parameters(grouping: str, settings: Sequence[str]) -> dict[str, Any]:
@@ -148,20 +131,13 @@ def _event(text: str) -> ks.AddWorker | ks.RemoveWorker | ks.SetCapacity:
     try:
         match kind, values:
             case "add", [position]:
-                return ks.AddWorker(_position(position))
+                return ks.AddWorker(whole(position))
             case "add", [position, capacity]:
-                return ks.AddWorker(_position(position), float(capacity))
+                return ks.AddWorker(whole(position), float(capacity))
             case "remove", [position, worker]:
-                return ks.RemoveWorker(_position(position), int(worker))
+                return ks.RemoveWorker(whole(position), int(worker))
             case "capacity", [position, worker, capacity]:
-                return ks.SetCapacity(_position(position), int(worker), float(capacity))
+                return ks.SetCapacity(whole(position), int(worker), float(capacity))
     except ValueError:
         pass
     raise ValueError(f"event must be {EVENTS}, got {text!r}")
-
-
-def _position(text: str) -> int:
-    number = float(text)  # 1e6 is a position, too
-    if number != int(number):
-        raise ValueError
-    return int(number)

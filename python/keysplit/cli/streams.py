@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import keysplit as ks
-from keysplit.cli.options import STANDARD, in_range, whole
+from keysplit.cli.options import STANDARD, count, number, printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,16 +30,9 @@ class Stream:
 def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments that `open_stream` takes."""
     for add in (
-        click.option(
-            "--stream-seed",
-            type=int,
-            default=0,
-            show_default=True,
-            callback=in_range(0),
-            help="Seed of the drawn stream.",
-        ),
-        click.option("--messages", callback=whole, metavar="N", help="Length of the drawn stream, e.g. 1e6."),
-        click.option("--keys", callback=whole, metavar="N", help="Keys of the drawn stream."),
+        number("--stream-seed", default=0, low=0, help="Seed of the drawn stream."),
+        click.option("--messages", callback=count, metavar="N", help="Length of the drawn stream, e.g. 1e6."),
+        click.option("--keys", callback=count, metavar="N", help="Keys of the drawn stream."),
         click.option(
             "--zipf",
             type=float,
@@ -92,13 +85,10 @@ def open_stream(
         raise ValueError(
             f"{' and '.join(given)} make a drawn stream, which goes without a FILE, got {str(file)!r}"
         )
-    if str(file) == STANDARD:
-        title = "words of standard input" if key is None else f"column {key} of standard input"
-        chunks = ks.streams.chunks(STANDARD, key)
-        return _looked_at(Stream(title=title, chunks=chunks, messages=None))
-    title = f"words of {file.name}" if key is None else f"column {key} of {file.name}"
-    chunks = ks.streams.chunks(file, key)
-    return _looked_at(Stream(title=title, chunks=chunks, messages=ks.streams.length(file)))
+    what = "words" if key is None else f"column {key}"
+    source, name = (STANDARD, "standard input") if str(file) == STANDARD else (file, file.name)
+    chunks, messages = ks.streams.chunks(source, key), ks.streams.length(source)
+    return _looked_at(Stream(title=printable(f"{what} of {name}"), chunks=chunks, messages=messages))
 
 
 def _looked_at(stream: Stream) -> Stream:

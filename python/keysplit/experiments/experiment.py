@@ -82,8 +82,15 @@ class Results:
         return iter(self.cells)
 
     def where(self, **parameters: Any) -> Results:
-        """Keep the cells with these parameters; a list, tuple, set or range allows any of its values."""
-        return replace(self, cells=[cell for cell in self.cells if _fits(cell.parameters, parameters)])
+        """Keep the cells with these parameters; a list, tuple, set or range allows any of its values.
+
+        Raises:
+            LookupError: If there are none: a rule that held for no cell would say nothing.
+        """
+        found = [cell for cell in self.cells if _fits(cell.parameters, parameters)]
+        if not found:
+            raise LookupError(f"no cell has {parameters}")
+        return replace(self, cells=found)
 
     def values(self, parameter: str) -> list[Any]:
         """List the different values of a parameter, in the order of the cells."""
@@ -91,10 +98,7 @@ class Results:
 
     def all(self, figure: str, **parameters: Any) -> list[Any]:
         """List a figure of all cells with these parameters."""
-        found = [cell.figures[figure] for cell in self.where(**parameters)]
-        if not found:
-            raise LookupError(f"no cell has {parameters}")
-        return found
+        return [cell.figures[figure] for cell in self.where(**parameters)]
 
     def one(self, figure: str, **parameters: Any) -> Any:
         """Give a figure of the only cell with these parameters."""

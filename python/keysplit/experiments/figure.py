@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,8 @@ def need_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            "figures need matplotlib: pip install 'keysplit[experiments]' (or leave them out: --no-figures)"
+            "figures and the page of --docs need matplotlib: pip install 'keysplit[experiments]' "
+            "(--no-figures leaves the figures out)"
         ) from error
 
 
@@ -155,8 +156,27 @@ def logarithmic(plots: Sequence[Axes], top: float | None = None) -> None:
     positive = [y for y in drawn if 0 < y < math.inf] or [1.0]
     low, high = (math.log10(end) for end in (min(positive), max(positive)))
     for axes in plots:
-        axes.set_yscale("log", nonpositive="clip")
+        # the limits first: without them matplotlib warns of lines that are 0 all along
         axes.set_ylim(10.0 ** math.floor(low), top or 10.0 ** max(math.ceil(high), math.floor(low) + 1))
+        axes.set_yscale("log", nonpositive="clip")
+
+
+def bars(
+    axes: Axes, groups: Sequence[Any], series: Sequence[tuple[Mapping[str, Any], Sequence[float]]]
+) -> None:
+    """Draw a group of bars for every place of the horizontal axis.
+
+    Args:
+        axes: Where to draw.
+        groups: What is written below the groups.
+        series: How the bars of each series look (arguments of ``Axes.bar``), and their heights, one a group.
+    """
+    width = 0.8 / len(series)
+    for place, (look, heights) in enumerate(series):
+        offset = (place - (len(series) - 1) / 2) * width
+        axes.bar([group + offset for group in range(len(groups))], heights, width, **look)
+    axes.set_xticks(range(len(groups)), [str(group) for group in groups])
+    axes.grid(False, axis="x")
 
 
 def legend(figure: Figure) -> None:

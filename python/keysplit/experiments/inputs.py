@@ -28,7 +28,7 @@ class Inputs:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read.
+        ValueError: If it cannot be read, or has no messages.
     """
 
     def __init__(self, data: Path | None = None, stream: Path | None = None, key: str | None = None) -> None:
@@ -36,7 +36,7 @@ class Inputs:
         self._made: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = Lock()
         if stream is not None:
-            self.once((stream, key), lambda: streams.read(stream, key))
+            self._read(stream, key)
 
     def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
         """Make something at the first call with this name; the last few things made are kept."""
@@ -67,7 +67,7 @@ class Inputs:
         if file is None:
             length, keys = _drawn_size(dataset, most_messages)
             return self.once(("drawn", dataset, length), lambda: _draw(dataset, length, keys))
-        column = self.once(file, lambda: streams.read(*file))
+        column = self._read(*file)
         return column if most_messages is None else column[:most_messages]
 
     def told(self, dataset: Dataset) -> str:
@@ -91,6 +91,12 @@ class Inputs:
         if file is None:
             return ["drawn", dataset.messages, dataset.keys, dataset.top_share, dataset.periods, MOST_DRAWN]
         return [file[0].name, file[1], file[0].stat().st_size]
+
+    def _read(self, path: Path, key: str | None) -> Any:
+        column = self.once((path, key), lambda: streams.read(path, key))
+        if len(column) == 0:
+            raise ValueError(f"{str(path)!r} must hold at least one message, got none")
+        return column
 
     def _file(self, dataset: Dataset) -> tuple[Path, str | None] | None:
         if self.stream is not None:

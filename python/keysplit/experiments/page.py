@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
-from keysplit.experiments.experiment import Experiment, Results
+from keysplit.experiments.experiment import FULL, QUICK, Experiment, Results
 from keysplit.experiments.figure import draw, save
 from keysplit.experiments.papers import Paper
 from keysplit.experiments.registry import papers, registered
@@ -39,7 +39,7 @@ def write(page: Path, folder: Path) -> None:
         folder: The folder of all results. What was run in full is taken from there, else what was run quick.
 
     Raises:
-        ValueError: If there are no results.
+        ValueError: If there are no results, or some are damaged or out of date.
     """
     outcomes = read(folder)
     if not outcomes:
@@ -80,7 +80,13 @@ def markdown(outcomes: Mapping[str, Outcome], figures: str) -> str:
 
 
 def _results(experiment: Experiment, folder: Path) -> Results | None:
-    return Store(folder, "full").read(experiment) or Store(folder, "quick").read(experiment)
+    for scale in (FULL, QUICK):
+        results = Store(folder, scale.name).read(experiment)
+        if results is not None:
+            if [cell.parameters for cell in results] != list(experiment.cells(scale)):
+                raise ValueError(f"results must be of the cells that {experiment.name} has now: run it again")
+            return results
+    return None
 
 
 def _summary(outcomes: Mapping[str, Outcome]) -> str:

@@ -68,12 +68,15 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
         elif slug in papers() and (name == slug or name in experiments_of(slug)):
             wanted |= experiments_of(slug).keys() if name == slug else {name}
         else:
-            raise ValueError(
-                f"name must be all, a paper ({', '.join(papers())}) or an experiment "
-                f"(`keysplit reproduce` lists them), got {name!r}"
-            )
+            raise ValueError(f"name must be {_allowed(slug)}, got {name!r}")
     slugs = [slug for slug in papers() if any(name.startswith(f"{slug}/") for name in wanted)]
     return [each for slug in slugs for name, each in experiments_of(slug).items() if name in wanted]
+
+
+def _allowed(slug: str) -> str:
+    if slug in papers():
+        return f"{slug} or one of its experiments ({', '.join(experiments_of(slug))})"
+    return f"all, a paper ({', '.join(papers())}) or an experiment (`keysplit reproduce` lists them)"
 
 
 def _natural(name: str) -> list[tuple[str, int]]:

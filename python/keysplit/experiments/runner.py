@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
 
 from keysplit.experiments.experiment import (
     Cell,
@@ -73,20 +72,20 @@ def run(
     missing = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in finished}
     progress(len(set(keys)) - len(missing), len(set(keys)))
 
-    def measure(parameters: Parameters) -> Figures:
+    def measure(key: str, parameters: Parameters) -> Figures:
         # as JSON has it, so that a figure that was kept and one that is new do not differ
         figures: Figures = json.loads(json.dumps(experiment.measure(inputs, **parameters)))
+        # here, so that what is under way when the run is stopped is kept, too: it is waited for anyway
+        store.keep(experiment, key, Cell(parameters, figures))
         return figures
 
     with ThreadPoolExecutor(jobs or cores()) as pool:
         waiting: dict[Future[Figures], str] = {
-            pool.submit(measure, cell): key for key, cell in missing.items()
+            pool.submit(measure, key, cell): key for key, cell in missing.items()
         }
         try:
             for future in as_completed(waiting):
-                key = waiting[future]
-                finished[key] = future.result()
-                store.keep(experiment, key, Cell(missing[key], finished[key]))
+                finished[waiting[future]] = future.result()
                 progress(len(set(keys) & finished.keys()), len(set(keys)))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -112,11 +111,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _dataset(datasets: Any, cell: Parameters) -> Dataset | None:
+def _dataset(datasets: Mapping[str, Dataset], cell: Parameters) -> Dataset | None:
     symbol = cell.get("stream")
     if symbol is None:
         return None
     if symbol not in datasets:
         raise ValueError(f"stream must be one of {', '.join(datasets)}, got {symbol!r}")
-    dataset: Dataset = datasets[symbol]
-    return dataset
+    return datasets[symbol]

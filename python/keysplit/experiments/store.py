@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Lock
 from typing import Any
 
 import keysplit as ks
@@ -31,6 +33,18 @@ class Store:
 
     def __init__(self, folder: Path, scale: str) -> None:
         self.folder, self.scale = folder, scale
+        self._lock = Lock()
+
+    def prepare(self) -> None:
+        """Make the folder.
+
+        Raises:
+            OSError: If nothing can be written there.
+        """
+        folder = self.folder / self.scale
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
 
     def path(self, experiment: Experiment, suffix: str) -> Path:
         """Name a file of an experiment: ``.cells.jsonl``, ``.json``, ``.svg``, ``.png``."""
@@ -49,11 +63,11 @@ class Store:
         return cells
 
     def keep(self, experiment: Experiment, key: str, cell: Cell) -> None:
-        """Add a finished cell."""
+        """Add a finished cell; threads may do so at the same time."""
         path = self.path(experiment, ".cells.jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"key": key, "parameters": cell.parameters, "figures": cell.figures})
-        with path.open("a+b") as file:
+        with self._lock, path.open("a+b") as file:
             if file.tell() and not _ends_line(path):
                 file.write(b"\n")
             file.write(line.encode() + b"\n")
@@ -64,8 +78,8 @@ class Store:
 
     def write(
         self, experiment: Experiment, results: Results, verdicts: Iterable[tuple[Claim, Judged, str]]
-    ) -> Path:
-        """Write the results for programs, and for the page."""
+    ) -> None:
+        """Write the results for programs, and for the page: the whole file or nothing."""
         path = self.path(experiment, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         claims = [
@@ -90,17 +104,27 @@ class Store:
             "claims": claims,
             "cells": [{"parameters": cell.parameters, "figures": cell.figures} for cell in results],
         }
-        path.write_text(json.dumps(_strict(whole), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        return path
+        part = path.with_suffix(".json.part")
+        part.write_text(json.dumps(_strict(whole), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        part.replace(path)
 
     def read(self, experiment: Experiment) -> Results | None:
-        """Read results that were written; None if there are none."""
+        """Read results that were written; None if there are none.
+
+        Raises:
+            ValueError: If the file is damaged, or was written by another version.
+        """
         path = self.path(experiment, ".json")
         if not path.exists():
             return None
-        whole = json.loads(path.read_text(encoding="utf-8"))
-        cells = [Cell(cell["parameters"], _numbers(cell["figures"])) for cell in whole["cells"]]
-        return Results(cells, whole["scale"], whole["streams"], whole["standard"])
+        try:
+            whole = json.loads(path.read_text(encoding="utf-8"))
+            cells = [Cell(cell["parameters"], _numbers(cell["figures"])) for cell in whole["cells"]]
+            return Results(cells, whole["scale"], whole["streams"], whole["standard"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{str(path)!r} must hold the results of {experiment.name}, and does not: run it again"
+            ) from error
 
 
 def key_of(experiment: Experiment, parameters: Parameters, identity: Sequence[Any]) -> str:

@@ -43,7 +43,7 @@ def write_profile(profile: Profile, path: Path, *, title: str) -> None:
         keys=panels.keys_of(profile),
         drift=profile.drift[0].upper() + profile.drift[1:] + ".",
         threshold=profile.threshold,
-        overlap=(profile.overlap, profile.overlap_of_any, profile.steady_overlap),
+        overlap=(profile.overlap_of_any, profile.steady_overlap) if len(profile.windows) > 2 else None,
     )
 
 

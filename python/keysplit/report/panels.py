@@ -11,7 +11,7 @@ from keysplit.profile import Profile, TopKey
 from keysplit.report import charts
 from keysplit.report.treemap import Rectangle, squarify
 from keysplit.simulation import SimulationResult, pareto
-from keysplit.tables import age, by_workers, recommended_of, seconds, told
+from keysplit.tables import age, by_workers, rarer, recommended_of, seconds, told
 
 MOST_BARS = 100
 MOST_TILES = 150
@@ -63,7 +63,7 @@ def _panels(
     recommended: str | None,
 ) -> dict[str, Any]:
     named = {result.params.name: result for result in results}
-    best = named.get(recommended or "", results[0])
+    best = named.get(recommended or "key", results[0])
     shown_large = [named["key"], best] if "key" in named and best is not named["key"] else [best]
     front = {id(result) for result, on in zip(results, pareto(results), strict=True) if on}
     styles = _styles(results, best, front)
@@ -72,6 +72,7 @@ def _panels(
     ranked = sorted(results, key=lambda result: result.params.name != "key")
     return {
         "workers": workers,
+        "loads": len(best.loads),  # more than workers, if some came later
         "headline": headline[0].upper() + headline[1:],
         "rest": rest,
         "hashed": _figures(named["key"]) if "key" in named else None,
@@ -305,12 +306,16 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
     }
 
 
-def keys_of(profile: Profile) -> dict[str, list[dict[str, Any]]]:
+def keys_of(profile: Profile) -> dict[str, Any]:
     """Return the most frequent keys, and those that were hot for a while only, each with when it was."""
-    top = profile.top[:TOP_KEYS]
+    top = [key for key in profile.top[:TOP_KEYS] if key.certain]
     others = [key for key in profile.hot if key not in top and key.age_share < 1]
     brief = sorted(others, key=lambda key: -max(key.shares))[:SHORT_LIVED_KEYS]
-    return {"top": [_strip(key, profile) for key in top], "brief": [_strip(key, profile) for key in brief]}
+    return {
+        "top": [_strip(key, profile) for key in top],
+        "rarer": rarer(profile.top[:TOP_KEYS]),
+        "brief": [_strip(key, profile) for key in brief],
+    }
 
 
 def _strip(key: TopKey, profile: Profile) -> dict[str, Any]:

@@ -96,7 +96,7 @@ fn simulation(name: &str, params: &Params, sources: usize, timed: bool) -> Simul
         .with("sources", sources as u64)
         .with("seed", 0)
         .with("messages", ((ROUNDS + 1) * MESSAGES) as u64)
-        .with("samples", 100)
+        .with("samples", 10)
         .with("arrival_rate_per_s", timed.then_some(0.8 * f64::from(WORKERS)))
         .with("in_flight", None::<u64>)
         .with("feedback_interval_s", 100.0)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keysplit as ks
-from keysplit.experiments.consistent._streams import told, which
-from keysplit.experiments.experiment import Figures, Parameters, Results, figures_of
+from keysplit.experiments.consistent._streams import named
+from keysplit.experiments.experiment import Figures, Results, figures_of
 from keysplit.experiments.figure import LOOKS, legend, logarithmic, panels
 from keysplit.experiments.table import Entry, Table
 
@@ -49,11 +49,6 @@ def per_key(results: Results, **parameters: Any) -> float:
     return chosen.median("memory") / chosen.median("distinct_keys")
 
 
-def streams(results: Results) -> list[tuple[str, Parameters]]:
-    """List the streams of the cells: name and parameters."""
-    return [(told(each), each) for each in which(cell.parameters for cell in results)]
-
-
 def label(name: Any) -> str:
     """Give the paper's name of a grouping; of anything else its own."""
     return "CH" if name == CIRCLE else LOOKS[name].label if name in LOOKS else str(name)
@@ -62,7 +57,7 @@ def label(name: Any) -> str:
 def over(results: Results, x: str, series: str) -> Table:
     """Tell imbalance and copies of a key: a row a stream and series, a column an x."""
     rows: list[Sequence[Entry]] = []
-    for name, stream in streams(results):
+    for name, stream in named(results):
         chosen = results.where(**stream)
         xs = chosen.values(x)
         for each in chosen.values(series):
@@ -84,10 +79,10 @@ def draw_over(
     line: Callable[[Any], dict[str, Any]] = lambda name: LOOKS[name].line(),
 ) -> None:
     """Draw the paper's pair of plots, imbalance and memory over x: a row a stream."""
-    named = streams(results)
-    titles = [f"{what}, {name}" for name, _ in named for what in ("imbalance", "memory")]
+    streams = named(results)
+    titles = [f"{what}, {name}" for name, _ in streams for what in ("imbalance", "memory")]
     plots = panels(figure, titles, 2, x=x_label, share_y=False)
-    for place, (_, stream) in enumerate(named):
+    for place, (_, stream) in enumerate(streams):
         pair = plots[2 * place : 2 * place + 2]
         for each in results.where(**stream).values(series):
             chosen = results.where(**stream, **{series: each})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import keysplit as ks
 from keysplit.experiments.consistent import EPSILON, MESSAGES, VIRTUAL_WORKERS
+from keysplit.experiments.consistent._streams import named
 from keysplit.experiments.experiment import Figures, Results, plain
 from keysplit.experiments.figure import legend, logarithmic, panels
 from keysplit.experiments.table import Entry, Table
@@ -17,6 +18,9 @@ from keysplit.simulation import SetCapacity
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+GROUPINGS = ["key", "shuffle", "consistent"]
+"""That Fig. 7, 8 and 12 compare."""
 
 WORKERS = 10
 STRONG, TIMES = 3, 5.0
@@ -38,13 +42,13 @@ GAPS = {
 """What is shown over time: the largest less the smallest value of a worker."""
 
 SETTING = (
-    "Ten workers, one source. Messages arrive at equal distances, so many that 80 per cent of what all "
-    "workers together can do is asked for; a stream takes 2,034 seconds (22,000,000 messages at the 10,817 "
-    "of Table 2, taken as messages a second), and shorter ones as long. Signals and time slots: ten a "
-    "second, which the paper leaves open; busy above 0.85 and idle below 0.75 of the capacity (7.2). Shown "
-    "is the largest less the smallest value of a worker at 100 positions: its queue; the mean latency of its "
-    "messages since the last position; its utilisation, which is its queue over its capacity (section 3), "
-    "the speed of the slowest worker being 1."
+    "Ten workers, one source, one seed of the hashes. Messages arrive at equal distances, so many that 80 "
+    "per cent of what all workers together can do is asked for; a stream takes 2,034 seconds (22,000,000 "
+    "messages at the 10,817 of Table 2, taken as messages a second), and shorter ones as long. Signals and "
+    "time slots: ten a second, which the paper leaves open; busy above 0.85 and idle below 0.75 of the "
+    "capacity (7.2). Shown is the largest less the smallest value of a worker at 100 positions: its queue; "
+    "the mean latency of its messages since the last position; its utilisation, which is its queue over its "
+    "capacity (section 3), the speed of the slowest worker being 1."
 )
 
 
@@ -107,16 +111,10 @@ def _latencies(latency_s: dict[str, float]) -> dict[str, float]:
     return {f"{name}_latency_s": seconds for name, seconds in latency_s.items()}
 
 
-def consistent(virtual_workers: int = VIRTUAL_WORKERS) -> ks.Grouping:
-    """Make the CG of these experiments."""
-    return ks.ConsistentGrouping(
-        workers=WORKERS, seed=1, virtual_workers=virtual_workers, epsilon=EPSILON, slot_s=SLOT_S
-    )
-
-
-def params_of(grouping: str) -> ks.Grouping:
-    """Make a grouping of these experiments."""
-    return consistent() if grouping == "consistent" else ks.grouping(grouping, workers=WORKERS, seed=1)
+def params_of(grouping: str, virtual_workers: int = VIRTUAL_WORKERS) -> ks.Grouping:
+    """Make a grouping of these experiments; the virtual workers are CG's."""
+    more = {"virtual_workers": virtual_workers, "epsilon": EPSILON, "slot_s": SLOT_S}
+    return ks.grouping(grouping, workers=WORKERS, seed=1, **(more if grouping == "consistent" else {}))
 
 
 def course(results: Results, figure: str, **parameters: Any) -> list[float]:
@@ -137,10 +135,10 @@ def grows(results: Results, figure: str, **parameters: Any) -> bool:
     return values[-1] > 1.5 * values[len(values) // 2 - 1] > 0
 
 
-def over_time(results: Results, series: str, streams: Sequence[tuple[str, Any]], label: Any) -> Table:
+def over_time(results: Results, series: str, label: Callable[[Any], Any]) -> Table:
     """Tell the gaps: settled, and at the end; and the mean and the 99th percentile of the latency."""
     rows: list[Sequence[Entry]] = []
-    for name, stream in streams:
+    for name, stream in named(results):
         for each in results.where(**stream).values(series):
             one = results.where(**stream, **{series: each})
             means = [settled(one, figure) for figure in GAPS]
@@ -155,9 +153,10 @@ def over_time(results: Results, series: str, streams: Sequence[tuple[str, Any]],
 
 
 def draw_over_time(
-    figure: Figure, results: Results, series: str, streams: Sequence[tuple[str, Any]], look: Any
+    figure: Figure, results: Results, series: str, look: Callable[[Any], dict[str, Any]]
 ) -> None:
     """Draw the three gaps over time, side by side: a row a stream."""
+    streams = named(results)
     titles = [f"{what}, {name}" for name, _ in streams for what in GAPS.values()]
     plots = panels(figure, titles, len(GAPS), x="part of the stream", y="largest - smallest", share_y=False)
     for place, (_, stream) in enumerate(streams):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from keysplit import streams
 from keysplit.experiments.consistent import MESSAGES, PAPER
-from keysplit.experiments.experiment import Parameters, Scale
+from keysplit.experiments.experiment import Parameters, Results, Scale
 from keysplit.experiments.inputs import Inputs
 
 TABLE_1_SHARE = 0.2469
@@ -40,14 +39,11 @@ def keys_of(inputs: Inputs, messages: int, *, stream: str | None = None, like: s
     return inputs.zipf(streams.zipf_exponent(keys, share), keys, messages, seed=1)
 
 
-def told(cell: Parameters) -> str:
-    """Say in a word which stream a cell is of."""
-    return f"like {cell['like']}" if "like" in cell else str(cell["stream"])
-
-
-def which(cells: Iterable[Parameters]) -> list[Parameters]:
-    """List the streams of cells, each once, as parameters that choose its cells."""
-    named: list[Parameters] = [
-        {name: value for name, value in cell.items() if name in ("like", "stream")} for cell in cells
-    ]
-    return [each for place, each in enumerate(named) if each not in named[:place]]
+def named(results: Results) -> list[tuple[str, Parameters]]:
+    """List the streams of cells, each once: its name, and the parameters that choose its cells."""
+    found: dict[str, Parameters] = {}
+    for cell in results:
+        name = "like" if "like" in cell.parameters else "stream"
+        symbol = cell.parameters[name]
+        found[f"like {symbol}" if name == "like" else symbol] = {name: symbol}
+    return list(found.items())

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from keysplit.experiments.consistent._balance import streams
 from keysplit.experiments.consistent._queues import (
     SETTING,
     STRONG,
     TIMES,
     capacities,
-    consistent,
     course,
     draw_over_time,
     over_time,
+    params_of,
     queues,
     settled,
 )
@@ -45,7 +44,7 @@ def measure(
 ) -> Figures:
     """Simulate CG with a number of virtual workers."""
     keys = keys_of(inputs, messages, stream=stream, like=like)
-    return queues(consistent(virtual_workers), keys, capacities(STRONG, TIMES))
+    return queues(params_of("consistent", virtual_workers), keys, capacities(STRONG, TIMES))
 
 
 def converged(results: Results) -> dict[int, float]:
@@ -133,7 +132,7 @@ CLAIMS = [
 
 def table(results: Results) -> Table:
     """The gaps."""
-    return over_time(results, "virtual_workers", streams(results), lambda number: number)
+    return over_time(results, "virtual_workers", lambda number: number)
 
 
 def look(virtual_workers: Any) -> dict[str, Any]:
@@ -143,7 +142,7 @@ def look(virtual_workers: Any) -> dict[str, Any]:
 
 def draw(figure: Figure, results: Results) -> None:
     """The gaps over time."""
-    draw_over_time(figure, results, "virtual_workers", streams(results), look)
+    draw_over_time(figure, results, "virtual_workers", look)
 
 
 EXPERIMENT = Experiment(

@@ -157,9 +157,9 @@ EXPERIMENT = Experiment(
     name="consistent/fig4",
     label="Fig. 4",
     title="imbalance and memory of schemes for virtual workers, over the skew",
-    setting="Zipf streams of 10,000,000 messages and 100,000 keys, one source (the paper does not tell). "
-    "Epsilon 0.3 for PoRC and CH, as in Table 1; a virtual worker is one point on the circle of CH. H is "
-    f"KG. {METRIC}",
+    setting="Zipf streams of 10,000,000 messages and 100,000 keys, one source (the paper does not tell), "
+    "one seed. Epsilon 0.3 for PoRC and CH, as in Table 1; a virtual worker is one point on the circle of "
+    f"CH. H is KG. {METRIC}",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import keysplit as ks
 from keysplit.experiments.consistent import EPSILON, VIRTUAL_WORKERS
-from keysplit.experiments.consistent._balance import METRIC, balance, name_axes, per_key, streams
-from keysplit.experiments.consistent._streams import DRAWN, drawn, keys_of, real
+from keysplit.experiments.consistent._balance import METRIC, balance, name_axes, per_key
+from keysplit.experiments.consistent._streams import DRAWN, drawn, keys_of, named, real
 from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit.experiments.figure import LOOKS, legend, panels
 from keysplit.experiments.inputs import Inputs
@@ -56,7 +56,7 @@ def measure(
 def trade_off(results: Results) -> Judged:
     """A larger epsilon: less memory, more imbalance, from one end to the other."""
     fits, words = [], []
-    for name, stream in streams(results):
+    for name, stream in named(results):
         chosen = results.where(**stream, grouping="consistent")
         _, imbalances = chosen.line("epsilon", "relative_imbalance")
         _, memories = chosen.line("epsilon", "memory")
@@ -71,7 +71,7 @@ def trade_off(results: Results) -> Judged:
 def interpolates(results: Results) -> Judged:
     """CG's imbalance and memory: between those of KG and SG."""
     outside = 0
-    for _, stream in streams(results):
+    for _, stream in named(results):
         chosen = results.where(**stream)
         for figure in ("relative_imbalance", "memory"):
             ends = sorted(chosen.one(figure, grouping=name) for name in ("key", "shuffle"))
@@ -99,7 +99,7 @@ CLAIMS = [
 def table(results: Results) -> Table:
     """Imbalance and copies of a key, by epsilon."""
     rows: list[Sequence[Entry]] = []
-    for name, stream in streams(results):
+    for name, stream in named(results):
         for cell in results.where(**stream):
             parameters = cell.parameters
             copies = per_key(
@@ -112,10 +112,10 @@ def table(results: Results) -> Table:
 
 def draw(figure: Figure, results: Results) -> None:
     """Imbalance and memory over epsilon, KG and SG as lines: a row a stream."""
-    named = streams(results)
-    titles = [f"{what}, {name}" for name, _ in named for what in ("imbalance", "memory")]
+    streams = named(results)
+    titles = [f"{what}, {name}" for name, _ in streams for what in ("imbalance", "memory")]
     plots = panels(figure, titles, 2, x="epsilon", share_y=False)
-    for place, (_, stream) in enumerate(named):
+    for place, (_, stream) in enumerate(streams):
         chosen = results.where(**stream)
         for axes, what in zip(plots[2 * place :], ("relative_imbalance", "memory"), strict=False):
             axes.plot(*chosen.line("epsilon", what, grouping="consistent"), **LOOKS["consistent"].line())
@@ -133,8 +133,8 @@ EXPERIMENT = Experiment(
     name="consistent/fig5",
     label="Fig. 5",
     title="imbalance and memory of CG over epsilon",
-    setting="One source, 10 equal workers with 10 virtual workers each. The paper does not tell which "
-    f"epsilons. {DRAWN} {METRIC}",
+    setting="One source, 10 equal workers with 10 virtual workers each, one seed of the hashes. The paper "
+    f"does not tell which epsilons. {DRAWN} {METRIC}",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

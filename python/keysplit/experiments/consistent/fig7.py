@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keysplit.experiments.consistent._balance import label, streams
+from keysplit.experiments.consistent._balance import label
 from keysplit.experiments.consistent._queues import (
+    GROUPINGS,
     SETTING,
     WORKERS,
     capacities,
@@ -26,7 +27,6 @@ from keysplit.experiments.table import Table, told
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPINGS = ["key", "shuffle", "consistent"]
 QUICK_MESSAGES = 1_000_000
 
 
@@ -98,12 +98,12 @@ CLAIMS = [
 
 def table(results: Results) -> Table:
     """The gaps."""
-    return over_time(results, "grouping", streams(results), label)
+    return over_time(results, "grouping", label)
 
 
 def draw(figure: Figure, results: Results) -> None:
     """The gaps over time."""
-    draw_over_time(figure, results, "grouping", streams(results), lambda name: LOOKS[name].line())
+    draw_over_time(figure, results, "grouping", lambda name: LOOKS[name].line())
 
 
 EXPERIMENT = Experiment(

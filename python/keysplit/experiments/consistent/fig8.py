@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keysplit.experiments.consistent._balance import label, streams
+from keysplit.experiments.consistent._balance import label
 from keysplit.experiments.consistent._queues import (
+    GROUPINGS,
     SETTING,
     STRONG,
     TIMES,
@@ -27,7 +28,6 @@ from keysplit.experiments.table import Table, told
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPINGS = ["key", "shuffle", "consistent"]
 QUICK_MESSAGES = 1_000_000
 OTHERS_MESSAGES = 2_200_000
 """Of the stream for the clusters that the paper tried and does not show."""
@@ -68,11 +68,9 @@ def measure(
 
 def shown(results: Results) -> Results:
     """Keep the cells of the figure: the longest stream like WP, and the real one."""
-    longest = max(results.where(like="WP").values("messages"))
-    cells = [
-        cell for cell in results if "stream" in cell.parameters or cell.parameters["messages"] == longest
-    ]
-    return Results(cells, results.scale, results.streams).where(strong=STRONG, times=TIMES)
+    like_wp = results.where(like="WP").values("messages")
+    words = results.where(stream="TW").values("messages")
+    return results.where(strong=STRONG, times=TIMES, messages=[max(like_wp), *words])
 
 
 def fall_behind(results: Results) -> Judged:
@@ -110,12 +108,13 @@ def even_utilisation(results: Results) -> Judged:
 def everywhere(results: Results) -> Judged:
     """The same on the clusters that the paper does not show."""
     short = min(results.where(like="WP").values("messages"))
+    others = results.where(like="WP", messages=short)
+    clusters = dict.fromkeys((cell.parameters["strong"], cell.parameters["times"]) for cell in others)
     found = []
-    for strong, times in OTHERS:
-        chosen = results.where(like="WP", messages=short, strong=strong, times=times)
-        if chosen.cells:
-            gaps = {name: settled(chosen, "queue_gap", grouping=name) for name in GROUPINGS}
-            found.append((strong, times, gaps["consistent"] <= min(gaps["key"], gaps["shuffle"]) / 10))
+    for strong, times in clusters:
+        chosen = others.where(strong=strong, times=times)
+        gaps = {name: settled(chosen, "queue_gap", grouping=name) for name in GROUPINGS}
+        found.append((strong, times, gaps["consistent"] <= min(gaps["key"], gaps["shuffle"]) / 10))
     missed = [f"y = {strong}, z = {times:.0f}" for strong, times, fits in found if not fits]
     told_missed = f"; not at {', '.join(missed)}" if missed else ""
     return Judged(not missed, f"in {len(found) - len(missed)} of {len(found)}{told_missed}")
@@ -154,13 +153,13 @@ CLAIMS = [
 def table(results: Results) -> Table:
     """The gaps on the cluster of the figure."""
     chosen = shown(results)
-    return over_time(chosen, "grouping", streams(chosen), label)
+    return over_time(chosen, "grouping", label)
 
 
 def draw(figure: Figure, results: Results) -> None:
     """The gaps over time."""
     chosen = shown(results)
-    draw_over_time(figure, chosen, "grouping", streams(chosen), lambda name: LOOKS[name].line())
+    draw_over_time(figure, chosen, "grouping", lambda name: LOOKS[name].line())
 
 
 EXPERIMENT = Experiment(

@@ -126,7 +126,7 @@ def even(results: Results) -> Judged:
         for place in range(len(WORKERS))
         for other in (CIRCLE, "consistent")
     )
-    fits = alike and more and max(imbalances[name][-1] for name in both) <= EPSILON
+    fits = alike and more and max(max(imbalances[name]) for name in both) <= EPSILON
     return Judged(fits, f"copies: {words(memories, *both, CIRCLE)}")
 
 

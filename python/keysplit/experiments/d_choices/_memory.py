@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import keysplit as ks
-from keysplit import _core
-from keysplit.experiments.d_choices import EXPONENTS, FEW_EXPONENTS, KEYS, MESSAGES, TOLERANCE, balance
+from keysplit.experiments.d_choices import (
+    EXPONENTS,
+    FEW_EXPONENTS,
+    KEYS,
+    MESSAGES,
+    balance,
+    frequencies,
+    solved,
+)
 from keysplit.experiments.experiment import Figures, Parameters, Results, Scale
 from keysplit.experiments.figure import LOOKS, legend, panels
 from keysplit.experiments.inputs import Inputs
@@ -22,7 +29,7 @@ SETTING = (
     "Memory is the number of pairs of key and worker, estimated as section IV-B does from the frequencies f "
     "of a Zipf stream of 10,000 keys and 10,000,000 messages: the sum over the keys of min(f, 2) for PKG, "
     "min(f, n) for SG, and for a frequent key min(f, d) with D-C, min(f, n) with W-C. *Simulated*: the pairs"
-    " that occurred when five sources routed it."
+    " that occurred when five sources routed it, with one seed of the hashes."
 )
 
 
@@ -38,16 +45,14 @@ def cells(scale: Scale) -> list[Parameters]:
 def measure(inputs: Inputs, *, exponent: float, messages: int, workers: int) -> Figures:
     """Estimate the memory of each grouping, and count it in a simulation."""
     stream = inputs.zipf(exponent, KEYS, messages, seed=1)
-    counts = np.sort(np.bincount(stream))[::-1]
-    frequent = counts * 5 * workers >= messages
-    head = counts[frequent].astype(np.float64)
-    d = _core.solve_choices(head, float(messages), workers, TOLERANCE)
+    counts = frequencies(stream)
+    head, d = solved(counts, workers)
     two = np.minimum(counts, 2)
     estimated = {
         "partial_key": two,
         "shuffle": np.minimum(counts, workers),
-        "d_choices": np.where(frequent, np.minimum(counts, d), two),
-        "w_choices": np.where(frequent, np.minimum(counts, workers), two),
+        "d_choices": np.where(head, np.minimum(counts, d), two),
+        "w_choices": np.where(head, np.minimum(counts, workers), two),
     }
     simulated = {
         name: balance(ks.grouping(name, workers=workers, seed=1), stream)["memory"] for name in estimated

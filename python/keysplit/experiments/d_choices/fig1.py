@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import keysplit as ks
 from keysplit import streams
-from keysplit.experiments.d_choices import PAPER, WORKERS, balance, by_workers
+from keysplit.experiments.d_choices import GROUPINGS, PAPER, WORKERS, balance, by_workers
 from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit.experiments.figure import LOOKS, legend, logarithmic, panels
 from keysplit.experiments.inputs import Inputs
@@ -15,7 +15,6 @@ from keysplit.experiments.table import Table, told
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPINGS = ["partial_key", "d_choices", "w_choices"]
 WP = PAPER.datasets["WP"]
 ORIGINS = {"real": "the stream in its stead", "drawn": "drawn with its statistics"}
 

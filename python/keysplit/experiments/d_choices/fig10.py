@@ -31,7 +31,7 @@ def cells(scale: Scale) -> list[Parameters]:
         for keys in scale.grid([10_000, 100_000, 1_000_000], [10_000, 100_000])
         for exponent in scale.grid(EXPONENTS, FEW_EXPONENTS)
         for seed in scale.grid([1, 2, 3], [1])
-        for workers in scale.grid([5, 10, 50, 100], [5, 10, 50, 100])
+        for workers in (5, 10, 50, 100)
         for grouping in GROUPINGS
     ]
 
@@ -50,9 +50,10 @@ def little_by_keys(results: Results) -> Judged:
         results.where(grouping="partial_key", keys=keys).line("exponent", "mean_imbalance", workers=100)[1]
         for keys in results.values("keys")
     ]
-    ratios = [max(point) / min(point) for point in zip(*lines, strict=True) if min(point) > 0.01]
-    most = max(ratios, default=1.0)
-    return Judged(most <= 2, f"at most {told(most)} times")
+    ratios = [max(point) / min(point) for point in zip(*lines, strict=True) if max(point) > 0.01]
+    if not ratios:
+        return Judged(False, "nowhere above 0.01")
+    return Judged(max(ratios) <= 2, f"at most {told(max(ratios))} times")
 
 
 def harder(results: Results) -> Judged:
@@ -139,10 +140,12 @@ CLAIMS = [
         says="The number of keys hardly matters (PKG on 100 workers: within a factor of 2, above 0.01)",
         where="V-B, Q3",
         judge=little_by_keys,
+        because="only at z = 0.9, where PKG just begins to fail on 100 workers: 0.022 with 10,000 keys and "
+        "0.0066 with a million, whose hottest key has less; from z = 1 on the factor is 1.66",
     ),
     Claim(
         says="The problem becomes harder as skew and scale grow (PKG at z = 0.8, 1.2, 2.0 on 5, 50, 100 "
-        "workers)",
+        "workers, 10,000 keys)",
         where="V-B, Q3",
         judge=harder,
     ),
@@ -157,10 +160,9 @@ CLAIMS = [
         where="V-B, Q3",
         judge=alike,
         because="both are far below PKG, but each has its weak spot: at the highest skews RR leaves the "
-        "hottest keys of the tail on two workers each, which the even head does not make up for "
-        "(0.017 on 5 workers at z = 2), while D-C has all workers for the head; at z = 1.1 and 1.2 "
-        "the candidates of D-C are few, and those of hot keys may coincide (up to 4e-3 on 10 "
-        "workers)",
+        "hottest keys of the tail on two workers each, which the even head does not make up for (0.017 on "
+        "5 workers at z = 2), while D-C has all workers for the head; at z = 1.1 and 1.2 the candidates of "
+        "D-C are few, and those of hot keys may coincide (up to 4e-3 on 10 workers)",
     ),
     Claim(
         says="D-C and RR keep the imbalance far below PKG's at large skew and scale "
@@ -170,12 +172,12 @@ CLAIMS = [
     ),
     Claim(
         says="D-C does so at a fraction of the cost of RR (copies of keys beyond PKG's, z = 1 to 1.6 on 50 "
-        "and 100 workers)",
+        "and 100 workers, 10,000 keys)",
         where="V-B, Q3",
         judge=cheaper,
-        because="it is 0.41 to 0.86 of it but for 50 workers at z = 1.5: where RR is out of balance its rare"
-        " keys keep away from the workers that are ahead and stay on one of their two, which saves "
-        "it copies, too",
+        because="it is 0.41 to 0.86 of it but for 50 workers at z = 1.5: where RR is out of balance its "
+        "rare keys keep away from the workers that are ahead and stay on one of their two, which saves it "
+        "copies, too",
     ),
 ]
 

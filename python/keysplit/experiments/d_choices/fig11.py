@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import keysplit as ks
-from keysplit.experiments.d_choices import PAPER, SOURCES, TOLERANCE, WORKERS, balance, by_workers
+from keysplit.experiments.d_choices import (
+    GROUPINGS,
+    PAPER,
+    SOURCES,
+    TOLERANCE,
+    WORKERS,
+    balance,
+    by_workers,
+    real_cells,
+)
 from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit.experiments.figure import LOOKS, legend, logarithmic, panels
 from keysplit.experiments.inputs import Inputs
@@ -14,7 +23,6 @@ from keysplit.experiments.table import Table, told
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPINGS = ["partial_key", "d_choices", "w_choices"]
 STREAMS = ["WP", "TW", "CT"]
 LARGE = [20, 50, 100]
 WORST = SOURCES * TOLERANCE
@@ -22,19 +30,7 @@ WORST = SOURCES * TOLERANCE
 
 def cells(scale: Scale) -> list[Parameters]:
     """Every grouping on every stream and number of workers."""
-    return [
-        {
-            "stream": stream,
-            "messages": scale.messages(PAPER.datasets[stream].messages),
-            "seed": seed,
-            "workers": workers,
-            "grouping": grouping,
-        }
-        for stream in STREAMS
-        for seed in scale.grid([1, 2, 3, 4, 5], [1])
-        for workers in WORKERS
-        for grouping in GROUPINGS
-    ]
+    return real_cells(scale, STREAMS, WORKERS)
 
 
 def measure(inputs: Inputs, *, stream: str, messages: int, seed: int, workers: int, grouping: str) -> Figures:
@@ -115,11 +111,15 @@ CLAIMS = [
         because="the hottest key of TW (3.4 per cent) is less than two of 20 workers are for: d is 2, so D-C"
         " does what PKG does, and both are at 3e-6",
     ),
-    Claim(says="W-C provides better balance than D-C (20 workers and more)", where="V-B, Q3", judge=best),
+    Claim(
+        says="W-C provides better balance than D-C, or as good (20 workers and more)",
+        where="V-B, Q3",
+        judge=best,
+    ),
     Claim(
         says="D-C's imbalance should be within the sources' tolerances together (at the end)",
         where="V-B, Q3",
-        paper="5e-4",
+        paper="5 x 1e-4",
         judge=within_tolerance,
         because="d is solved from a necessary condition on expectations. On the short streams (31,000 and "
         "260,000 messages) candidates of several hot keys that coincide, and hot keys that change, "

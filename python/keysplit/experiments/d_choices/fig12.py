@@ -6,7 +6,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 import keysplit as ks
-from keysplit.experiments.d_choices import PAPER, SOURCES
+from keysplit.experiments.d_choices import GROUPINGS, PAPER, SOURCES, real_cells
 from keysplit.experiments.experiment import (
     Claim,
     Experiment,
@@ -24,26 +24,13 @@ from keysplit.experiments.table import Table, told
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPINGS = ["partial_key", "d_choices", "w_choices"]
 STREAMS = ["TW", "WP", "CT"]
 WORKERS = [20, 50, 100]
 
 
 def cells(scale: Scale) -> list[Parameters]:
     """Every grouping on every stream and number of workers."""
-    return [
-        {
-            "stream": stream,
-            "messages": scale.messages(PAPER.datasets[stream].messages),
-            "seed": seed,
-            "workers": workers,
-            "grouping": grouping,
-        }
-        for stream in STREAMS
-        for seed in scale.grid([1, 2, 3, 4, 5], [1])
-        for workers in WORKERS
-        for grouping in GROUPINGS
-    ]
+    return real_cells(scale, STREAMS, WORKERS)
 
 
 def measure(inputs: Inputs, *, stream: str, messages: int, seed: int, workers: int, grouping: str) -> Figures:
@@ -65,7 +52,7 @@ def parts(results: Results, stream: str, workers: int, grouping: str) -> tuple[f
     """Give the mean imbalance in the second fifth of a stream and in the last."""
     _, line = over_time(results, stream, workers, grouping)
     fifth = max(1, len(line) // 5)
-    return fmean(line[fifth : 2 * fifth]), fmean(line[-fifth:])
+    return fmean(line[fifth : 2 * fifth] or line), fmean(line[-fifth:])
 
 
 def large_scale(results: Results) -> Judged:
@@ -113,6 +100,9 @@ CLAIMS = [
         "stream against the last: a factor of 3 at most)",
         where="V-B, Q3",
         judge=stable,
+        because="TW on 50 workers has next to no imbalance with four of five seeds, 2e-6 at the end, "
+        "and there what is left of the start fades with the length of the stream; in the five "
+        "other plots the factor is 1.4 at most",
     ),
     Claim(
         says="The drift of CT makes the task harder (D-C and W-C on 100 workers, against TW)",

@@ -70,7 +70,7 @@ CLAIMS = [
     Claim(
         says="The head has at most 5n keys at a threshold of 1/(5n)",
         where="III-A",
-        paper="250; 500",
+        paper="5n: 250; 500",
         judge=bounded,
     ),
     Claim(

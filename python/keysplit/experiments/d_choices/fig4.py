@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from keysplit import _core
-from keysplit.experiments.d_choices import EXPONENTS, FEW_EXPONENTS, KEYS, MESSAGES, TOLERANCE, WORKERS
+from keysplit.experiments.d_choices import (
+    EXPONENTS,
+    FEW_EXPONENTS,
+    KEYS,
+    MESSAGES,
+    WORKERS,
+    frequencies,
+    solved,
+)
 from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit.experiments.figure import legend, panels
 from keysplit.experiments.inputs import Inputs
@@ -29,10 +34,9 @@ def cells(scale: Scale) -> list[Parameters]:
 
 
 def measure(inputs: Inputs, *, exponent: float, messages: int, workers: int) -> Figures:
-    """Solve d on the exact frequencies of the stream, as section IV-A does."""
-    counts = np.sort(np.bincount(inputs.zipf(exponent, KEYS, messages, seed=1)))[::-1].astype(np.float64)
-    head = counts[counts * 5 * workers >= messages]
-    return {"head": len(head), "d": _core.solve_choices(head, float(messages), workers, TOLERANCE)}
+    """Solve d on the exact frequencies of the stream."""
+    head, d = solved(frequencies(inputs.zipf(exponent, KEYS, messages, seed=1)), workers)
+    return {"head": int(head.sum()), "d": d}
 
 
 def always_fewer(results: Results) -> Judged:

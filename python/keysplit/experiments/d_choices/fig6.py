@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from keysplit.experiments.d_choices import _memory
 from keysplit.experiments.d_choices._memory import WORKERS, overhead
 from keysplit.experiments.experiment import Claim, Experiment, Judged, Results
-from keysplit.experiments.table import Table, share
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit.experiments.table import share
 
 BASE = "shuffle"
 
@@ -59,16 +56,6 @@ CLAIMS = [
 ]
 
 
-def table(results: Results) -> Table:
-    """Memory against SG's, in per cent."""
-    return _memory.table(results, BASE)
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Memory against SG's over skew."""
-    _memory.draw(figure, results, BASE)
-
-
 EXPERIMENT = Experiment(
     name="d_choices/fig6",
     label="Fig. 6",
@@ -77,7 +64,7 @@ EXPERIMENT = Experiment(
     cells=_memory.cells,
     measure=_memory.measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(_memory.table, base=BASE),
+    draw=partial(_memory.draw, base=BASE),
     size=(8, 3.8),
 )

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import keysplit as ks
-from keysplit import _core
-from keysplit.experiments.d_choices import KEYS, TOLERANCE, balance
+from keysplit.experiments.d_choices import KEYS, TOLERANCE, balance, frequencies, solved
 from keysplit.experiments.experiment import (
     Claim,
     Experiment,
@@ -43,8 +40,6 @@ def cells(scale: Scale) -> list[Parameters]:
 def measure(inputs: Inputs, *, exponent: float, seed: int, messages: int, workers: int) -> Figures:
     """Solve d, and find the smallest number of choices for all keys that is as balanced as W-Choices."""
     stream = inputs.zipf(exponent, KEYS, messages, seed)
-    counts = np.sort(np.bincount(stream))[::-1].astype(np.float64)
-    head = counts[counts * 5 * workers >= messages]
     enough = balance(ks.WChoices(workers=workers, seed=seed), stream)["imbalance"] + TOLERANCE
 
     def balanced(d: int) -> bool:
@@ -57,7 +52,7 @@ def measure(inputs: Inputs, *, exponent: float, seed: int, messages: int, worker
         middle = (low + high) // 2
         low, high = (low, middle) if balanced(middle) else (middle + 1, high)
     return {
-        "d": _core.solve_choices(head, float(messages), workers, TOLERANCE),
+        "d": solved(frequencies(stream), workers)[1],
         "least": low,
         "imbalance": balance(ks.DChoices(workers=workers, seed=seed), stream)["imbalance"],
     }

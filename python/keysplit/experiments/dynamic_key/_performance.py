@@ -24,6 +24,9 @@ METRICS = {
     "throughput_per_s": "throughput, messages/s",
 }
 
+NAMES = ["latency", "StdDev", "DistCost", "throughput"]
+"""Of the metrics, in their order, without units."""
+
 MODEL = (
     "Closed loop with 100 messages a worker under way, which is ours. A message takes 1.05 ms at a worker: "
     "so SG takes the time of Table 3. Streams that are shorter than the paper's take longer a message, so "

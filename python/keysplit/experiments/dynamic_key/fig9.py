@@ -9,6 +9,7 @@ from keysplit.experiments.dynamic_key import DKG, METHODS, PAPER, WORKERS
 from keysplit.experiments.dynamic_key._performance import (
     METRICS,
     MODEL,
+    NAMES,
     bar,
     label,
     method,
@@ -16,7 +17,7 @@ from keysplit.experiments.dynamic_key._performance import (
     ratios,
 )
 from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit.experiments.figure import legend, panels
+from keysplit.experiments.figure import bars, legend, panels
 from keysplit.experiments.inputs import MOST_DRAWN, Inputs
 from keysplit.experiments.table import Entry, Table, told
 
@@ -84,11 +85,7 @@ def better(results: Results) -> Judged:
         fits,
         "; ".join(
             f"{name} {told(found[DKG])} against {told(found['partial_key'])}"
-            for name, found in zip(
-                ("latency", "StdDev", "DistCost", "throughput"),
-                (latency, deviation, cost, throughput),
-                strict=True,
-            )
+            for name, found in zip(NAMES, (latency, deviation, cost, throughput), strict=True)
         ),
     )
 
@@ -161,14 +158,9 @@ def table(results: Results) -> Table:
 def draw(figure: Figure, results: Results) -> None:
     """Bars of every metric, over the highest value: a plot a stream."""
     plots = panels(figure, list(PAPER.datasets), 3, y="part of the highest value")
-    names = ["latency", "StdDev", "DistCost", "throughput"]
-    width = 0.8 / len(METHODS)
     for axes, stream in zip(plots, PAPER.datasets, strict=True):
         heights = [ratios(of(results, stream, metric)) for metric in METRICS]
-        for place, name in enumerate(METHODS):
-            xs = [group + (place - 1.5) * width for group in range(len(METRICS))]
-            axes.bar(xs, [each[name] for each in heights], width, **bar(name))
-        axes.set_xticks(range(len(METRICS)), names)
+        bars(axes, NAMES, [(bar(name), [each[name] for each in heights]) for name in METHODS])
         axes.tick_params(labelbottom=True)
     legend(figure)
 

@@ -4,55 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
+from keysplit.experiments.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
 from keysplit.experiments.figure import LOOKS, legend, logarithmic, panels
 from keysplit.experiments.fish import WORKERS
-from keysplit.experiments.fish._runs import (
-    LIKE_FIG_10,
-    evolving,
-    keys_of,
-    named,
-    params_of,
-    real,
-    run,
-    told_stream,
-)
-from keysplit.experiments.inputs import Inputs
+from keysplit.experiments.fish._groupings import GROUPINGS, cells_of, measure
+from keysplit.experiments.fish._runs import LIKE_FIG_10, evolving, named, real, told_stream
 from keysplit.experiments.table import Table, told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPINGS = ["shuffle", "partial_key", "d_choices", "w_choices", "fish"]
 MOST = WORKERS[-1]
 
 
 def cells(scale: Scale) -> list[Parameters]:
     """Every grouping on every stream and number of workers."""
-    return [
-        {**stream, "workers": workers, "grouping": grouping}
-        for stream in [*real(scale, "MT", "AM"), *evolving(scale)]
-        for workers in WORKERS
-        for grouping in GROUPINGS
-    ]
+    return cells_of([*real(scale, "MT", "AM"), *evolving(scale)])
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    seed: int,
-    messages: int,
-    workers: int,
-    grouping: str,
-    exponent: float | None = None,
-    stream: str | None = None,
-) -> Figures:
-    """Simulate one grouping in time; FG keeps every key once: the replication is the memory over FG's."""
-    keys = keys_of(inputs, messages, seed, exponent=exponent, stream=stream)
-    return run(params_of(grouping, workers, seed), keys)
-
-
-def at_most(results: Results, grouping: str) -> dict[Any, float]:
+def on_most(results: Results, grouping: str) -> dict[Any, float]:
     """Give a grouping's memory on 128 workers, by stream."""
     return {
         name: results.median("replication", grouping=grouping, workers=MOST, **where)
@@ -68,19 +38,19 @@ def ends(found: dict[Any, float]) -> str:
 
 def comparable(results: Results) -> Judged:
     """FISH: at most 2.61 times FG's memory on 128 workers."""
-    found = at_most(results, "fish")
+    found = on_most(results, "fish")
     return Judged(max(found.values()) <= 2.61, ends(found))
 
 
 def shuffle_most(results: Results) -> Judged:
     """SG: the largest memory on 128 workers, at least 5 times FISH's on every stream."""
-    shuffled, ours = at_most(results, "shuffle"), at_most(results, "fish")
+    shuffled, ours = on_most(results, "shuffle"), on_most(results, "fish")
     return Judged(all(shuffled[name] >= 5 * ours[name] for name in ours), ends(shuffled))
 
 
 def others_close(results: Results) -> Judged:
     """PKG, D-C and W-C: at most the 2.61 times that FISH is allowed."""
-    found = {grouping: at_most(results, grouping) for grouping in ("partial_key", "d_choices", "w_choices")}
+    found = {grouping: on_most(results, grouping) for grouping in ("partial_key", "d_choices", "w_choices")}
     return Judged(
         all(value <= 2.61 for each in found.values() for value in each.values()),
         "; ".join(f"{LOOKS[name].label} {ends(each)}" for name, each in found.items()),
@@ -128,7 +98,7 @@ def table(results: Results) -> Table:
             ),
         ]
         for workers in WORKERS
-        for grouping in GROUPINGS
+        for grouping in ["shuffle", *GROUPINGS]
     ]
     return Table(["n", "memory / FG's", *map(told_stream, named(results))], rows)
 
@@ -138,7 +108,7 @@ def draw(figure: Figure, results: Results) -> None:
     streams = named(results)
     plots = panels(figure, [told_stream(name) for name in streams], 4, x="workers", y="memory / FG's")
     for axes, where in zip(plots, streams.values(), strict=True):
-        for grouping in GROUPINGS:
+        for grouping in ["shuffle", *GROUPINGS]:
             xs, ys = results.line("workers", "replication", grouping=grouping, **where)
             axes.plot(xs, ys, **LOOKS[grouping].line())
         axes.set_xscale("log", base=2)

@@ -17,14 +17,13 @@ from keysplit.experiments.experiment import (
 from keysplit.experiments.fish import WORKERS
 from keysplit.experiments.fish._parameters import draw_of, table_of
 from keysplit.experiments.fish._runs import (
+    LIFETIME_COUNTS,
     LIKE_FIG_10,
     evolving,
-    keys_of,
-    over_ideal,
-    params_of,
+    largest,
     ratio,
-    run,
     told_place,
+    varied,
 )
 from keysplit.experiments.inputs import Inputs
 from keysplit.experiments.table import Table, told
@@ -50,8 +49,7 @@ def measure(
     inputs: Inputs, *, exponent: float, seed: int, messages: int, workers: int, decay: float
 ) -> Figures:
     """Simulate FISH in time."""
-    keys = keys_of(inputs, messages, seed, exponent=exponent)
-    return over_ideal(run(params_of("fish", workers, seed, decay=decay), keys), workers)
+    return varied(inputs, exponent, seed, messages, workers, decay=decay)
 
 
 def lifetime_grows(results: Results) -> Judged:
@@ -63,16 +61,14 @@ def lifetime_grows(results: Results) -> Judged:
 
 def lifetime_worst(results: Results) -> Judged:
     """No decay: somewhere at least twice the time of 0.2."""
-    found = ratio(results, "time", {"decay": 1.0}, DEFAULT)
-    worst = max(found, key=found.__getitem__)
-    return Judged(found[worst] >= 2, f"at most {told(found[worst])} times ({told_place(worst)})")
+    worst, place = largest(ratio(results, "time", {"decay": 1.0}, DEFAULT))
+    return Judged(worst >= 2, f"at most {told(worst)} times ({place})")
 
 
 def forgetting_is_fast(results: Results) -> Judged:
     """Everything forgotten: at most 1.1 times the time with 0.2."""
-    found = ratio(results, "time", {"decay": 0.0}, DEFAULT)
-    worst = max(found, key=found.__getitem__)
-    return Judged(found[worst] <= 1.1, f"at most {told(found[worst])} times ({told_place(worst)})")
+    worst, place = largest(ratio(results, "time", {"decay": 0.0}, DEFAULT))
+    return Judged(worst <= 1.1, f"at most {told(worst)} times ({place})")
 
 
 def forgetting_costs(results: Results) -> Judged:
@@ -110,9 +106,7 @@ CLAIMS = [
         where="6.3",
         paper="up to 12.14 times",
         judge=lifetime_worst,
-        because="a new hottest key is hot soon in lifetime counts too, and its workers double as it "
-        "catches up with the old one (z = 2, 128 workers: 8 after 0.3 per cent of the stream, 16 after 5, "
-        "32 after 10), so that time is lost on the way only",
+        because=LIFETIME_COUNTS,
     ),
     Claim(
         says="With decay 0, which forgets everything, the time is low (at most 1.1 times that with 0.2)",

@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit.experiments.figure import LOOKS, legend, panels
+from keysplit.experiments.figure import LOOKS, bars, legend, panels
 from keysplit.experiments.fish import WORKERS
-from keysplit.experiments.fish._bars import bars
 from keysplit.experiments.fish._runs import (
     LIKE_FIG_10,
     evolving,
     keys_of,
+    largest,
     named,
     over_ideal,
     params_of,
     ratio,
     real,
     run,
-    told_place,
     told_stream,
 )
 from keysplit.experiments.inputs import Inputs
@@ -84,9 +83,8 @@ def faster(results: Results) -> Judged:
 
 def much_faster(results: Results) -> Judged:
     """By waiting time: somewhere less than half the time."""
-    found = gains(results)
-    best = max(found, key=found.__getitem__)
-    return Judged(found[best] >= 2, f"up to {told(found[best])} times ({told_place(best)})")
+    best, place = largest(gains(results))
+    return Judged(best >= 2, f"up to {told(best)} times ({place})")
 
 
 CLAIMS = [

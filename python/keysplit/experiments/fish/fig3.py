@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import keysplit as ks
 from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Results, figures_of
-from keysplit.experiments.figure import legend
+from keysplit.experiments.figure import bars, legend
 from keysplit.experiments.fish import SOURCES, WORKERS
-from keysplit.experiments.fish._bars import bars
 from keysplit.experiments.fish._reviews import SERIES, by_workers, cells, look, params_of
 from keysplit.experiments.fish._runs import keys_of
 from keysplit.experiments.inputs import Inputs
@@ -70,7 +69,7 @@ def grows(results: Results) -> Judged:
 CLAIMS = [
     Claim(says="FG has little memory overhead: every key once", where="2.3", judge=little),
     Claim(
-        says="SG needs the most memory (on every number of workers; on 128 times FG's)",
+        says="SG needs the most memory (on every number of workers; ours: times FG's on 128)",
         where="2.3",
         paper="up to 23.16 times, with 31.6 messages a key",
         judge=highest,
@@ -113,8 +112,8 @@ EXPERIMENT = Experiment(
     name="fish/fig3",
     label="Fig. 3",
     title="memory of the groupings before FISH, on movie reviews",
-    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters, 5 sources: copies "
-    "of a key over those of FG, which keeps every key once.",
+    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters, 5 sources, one seed "
+    "of the hashes: copies of a key over those of FG, which keeps every key once.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

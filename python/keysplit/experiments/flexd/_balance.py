@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import keysplit as ks
-from keysplit.experiments.experiment import Figures, Results, plain
+from keysplit.experiments.experiment import Figures, Parameters, Results, Scale, plain
 from keysplit.experiments.figure import LOOKS, legend, panels
-from keysplit.experiments.flexd import WORKERS
-from keysplit.experiments.table import Table
+from keysplit.experiments.flexd import EXPONENTS, MESSAGES, PAPER, SEEDS, WORKERS
+from keysplit.experiments.inputs import Inputs
+from keysplit.experiments.table import Table, told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SPLITTING = ["pstream", "dalton", "flexd"]
 ALL = ["key", "distribution_aware", *SPLITTING]
+
+
+def zipf_cells(scale: Scale) -> list[Parameters]:
+    """Name the cells of every grouping on ZF at every skew."""
+    return [
+        {"exponent": exponent, "messages": scale.messages(MESSAGES), "seed": seed, "grouping": grouping}
+        for exponent in EXPONENTS
+        for seed in scale.grid(SEEDS, [1])
+        for grouping in ALL
+    ]
+
+
+def real_cells(scale: Scale, streams: Sequence[str]) -> list[Parameters]:
+    """Name the cells of every grouping on real streams."""
+    return [
+        {
+            "stream": stream,
+            "messages": scale.messages(PAPER.datasets[stream].messages),
+            "seed": seed,
+            "grouping": grouping,
+        }
+        for stream in streams
+        for seed in scale.grid(SEEDS, [1])
+        for grouping in ALL
+    ]
+
+
+def measure_real(inputs: Inputs, *, stream: str, messages: int, seed: int, grouping: str) -> Figures:
+    """Simulate one grouping on a real stream."""
+    return over_time(grouping, seed, inputs.real(PAPER.datasets[stream], messages))
 
 
 def over_time(grouping: str, seed: int, keys: Any) -> Figures:
@@ -47,6 +78,16 @@ def settled(results: Results, grouping: str, **parameters: Any) -> float:
 def at_start(results: Results, grouping: str, **parameters: Any) -> float:
     """Give the imbalance after the first hundredth of a stream."""
     return course(results, grouping, **parameters)[0]
+
+
+def settled_by(results: Results, stream: str, groupings: Sequence[str]) -> dict[str, float]:
+    """Give the mean imbalance over the second half of a real stream, by grouping."""
+    return {grouping: settled(results, grouping, stream=stream) for grouping in groupings}
+
+
+def told_by(found: Mapping[str, float]) -> str:
+    """Say a figure of every grouping."""
+    return ", ".join(f"{LOOKS[grouping].label} {told(value)}" for grouping, value in found.items())
 
 
 def table_of(results: Results, parameter: str, name: str) -> Table:

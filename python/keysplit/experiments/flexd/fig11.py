@@ -2,74 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
 
-from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit.experiments.figure import LOOKS
-from keysplit.experiments.flexd import LIKE_FIG_7, PAPER, SEEDS
-from keysplit.experiments.flexd._balance import ALL, SPLITTING, draw_of, over_time, settled, table_of
-from keysplit.experiments.inputs import Inputs
-from keysplit.experiments.table import Table, told
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit.experiments.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
+from keysplit.experiments.flexd import LIKE_FIG_7
+from keysplit.experiments.flexd._balance import (
+    ALL,
+    SPLITTING,
+    draw_of,
+    measure_real,
+    real_cells,
+    settled_by,
+    table_of,
+    told_by,
+)
 
 STREAMS = ["Voters", "Amazon"]
 
 
 def cells(scale: Scale) -> list[Parameters]:
     """Every grouping on every stream."""
-    return [
-        {
-            "stream": stream,
-            "messages": scale.messages(PAPER.datasets[stream].messages),
-            "seed": seed,
-            "grouping": grouping,
-        }
-        for stream in STREAMS
-        for seed in scale.grid(SEEDS, [1])
-        for grouping in ALL
-    ]
-
-
-def measure(inputs: Inputs, *, stream: str, messages: int, seed: int, grouping: str) -> Figures:
-    """Simulate one grouping."""
-    return over_time(grouping, seed, inputs.real(PAPER.datasets[stream], messages))
-
-
-def means(results: Results, stream: str) -> dict[str, float]:
-    """Give the imbalance of all groupings over the second half of a stream."""
-    return {grouping: settled(results, grouping, stream=stream) for grouping in ALL}
-
-
-def told_means(found: dict[str, float]) -> str:
-    """Say the imbalance of groupings."""
-    return ", ".join(f"{LOOKS[name].label} {told(value)}" for name, value in found.items())
+    return real_cells(scale, STREAMS)
 
 
 def lowest(results: Results) -> Judged:
     """FlexD: the lowest imbalance of all over the second half of both, or within 10 per cent of it."""
-    found = {stream: means(results, stream) for stream in STREAMS}
+    found = {stream: settled_by(results, stream, ALL) for stream in STREAMS}
     return Judged(
         all(each["flexd"] <= 1.1 * min(each.values()) for each in found.values()),
-        "; ".join(f"{stream}: {told_means(each)}" for stream, each in found.items()),
+        "; ".join(f"{stream}: {told_by(each)}" for stream, each in found.items()),
     )
 
 
-def alike(first: str, second: str, stream: str, results: Results) -> Judged:
-    """Two groupings: their imbalance over the second half within a factor of 1.5."""
-    found = {name: value for name, value in means(results, stream).items() if name in (first, second)}
-    return Judged(max(found.values()) <= 1.5 * min(found.values()), told_means(found))
-
-
-def as_flexd(results: Results) -> Judged:
-    """FlexD and PStream on Voters."""
-    return alike("flexd", "pstream", "Voters", results)
-
-
-def as_dalton(results: Results) -> Judged:
-    """Dalton and PStream on Amazon."""
-    return alike("dalton", "pstream", "Amazon", results)
+def alike(results: Results, stream: str, groupings: Sequence[str]) -> Judged:
+    """Two groupings on a stream: their imbalance over the second half within a factor of 1.5."""
+    found = settled_by(results, stream, groupings)
+    return Judged(max(found.values()) <= 1.5 * min(found.values()), told_by(found))
 
 
 def splits_less(results: Results) -> Judged:
@@ -83,7 +52,7 @@ def splits_less(results: Results) -> Judged:
     }
     return Judged(
         all(each["flexd"] < each["pstream"] for each in found.values()),
-        "; ".join(f"{stream}: {told_means(each)}" for stream, each in found.items()),
+        "; ".join(f"{stream}: {told_by(each)}" for stream, each in found.items()),
     )
 
 
@@ -100,12 +69,12 @@ CLAIMS = [
     Claim(
         says="On Voters FlexD and PStream balance almost alike (within a factor of 1.5)",
         where="6.2",
-        judge=as_flexd,
+        judge=partial(alike, stream="Voters", groupings=["pstream", "flexd"]),
     ),
     Claim(
         says="On Amazon PStream and Dalton balance alike (within a factor of 1.5)",
         where="6.2",
-        judge=as_dalton,
+        judge=partial(alike, stream="Amazon", groupings=["pstream", "dalton"]),
     ),
     Claim(
         says="PStream costs more to aggregate than FlexD (both streams: copies of a key)",
@@ -113,16 +82,6 @@ CLAIMS = [
         judge=splits_less,
     ),
 ]
-
-
-def table(results: Results) -> Table:
-    """Imbalance at three points."""
-    return table_of(results, "stream", "stream")
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Imbalance over time, a plot a stream."""
-    draw_of(figure, results, "stream", STREAMS)
 
 
 EXPERIMENT = Experiment(
@@ -133,9 +92,9 @@ EXPERIMENT = Experiment(
     "their stand-ins; that of Voters has a few thousand keys that change over time, as postcodes do in a "
     "register that is ordered by county.",
     cells=cells,
-    measure=measure,
+    measure=measure_real,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(table_of, parameter="stream", name="stream"),
+    draw=partial(draw_of, parameter="stream", titles=STREAMS),
     size=(9, 3.5),
 )

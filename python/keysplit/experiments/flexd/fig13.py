@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit.experiments.figure import LOOKS
-from keysplit.experiments.flexd import LIKE_FIG_7, PAPER, SEEDS
-from keysplit.experiments.flexd._balance import ALL, SPLITTING, draw_of, over_time, settled, table_of
-from keysplit.experiments.inputs import Inputs
-from keysplit.experiments.table import Table, told
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit.experiments.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
+from keysplit.experiments.flexd import LIKE_FIG_7
+from keysplit.experiments.flexd._balance import (
+    SPLITTING,
+    draw_of,
+    measure_real,
+    real_cells,
+    settled_by,
+    table_of,
+    told_by,
+)
+from keysplit.experiments.table import told
 
 STREAMS = ["T4SA", "WikiText"]
 
 
 def cells(scale: Scale) -> list[Parameters]:
     """Every grouping on every stream."""
-    return [
-        {
-            "stream": stream,
-            "messages": scale.messages(PAPER.datasets[stream].messages),
-            "seed": seed,
-            "grouping": grouping,
-        }
-        for stream in STREAMS
-        for seed in scale.grid(SEEDS, [1])
-        for grouping in ALL
-    ]
-
-
-def measure(inputs: Inputs, *, stream: str, messages: int, seed: int, grouping: str) -> Figures:
-    """Simulate one grouping."""
-    return over_time(grouping, seed, inputs.real(PAPER.datasets[stream], messages))
-
-
-def told_all(found: dict[str, float]) -> str:
-    """Say the imbalance of groupings."""
-    return ", ".join(f"{LOOKS[name].label} {told(value)}" for name, value in found.items())
+    return real_cells(scale, STREAMS)
 
 
 def dalton_worst(results: Results) -> Judged:
     """Dalton: the largest imbalance of the groupings that split, over the second half of WikiText."""
-    found = {grouping: settled(results, grouping, stream="WikiText") for grouping in SPLITTING}
-    return Judged(found["dalton"] == max(found.values()), told_all(found))
+    found = settled_by(results, "WikiText", SPLITTING)
+    return Judged(found["dalton"] == max(found.values()), told_by(found))
 
 
 def hash_and_skew(results: Results) -> Judged:
@@ -59,13 +42,10 @@ def hash_and_skew(results: Results) -> Judged:
 
 def similar(results: Results) -> Judged:
     """FlexD: the lowest imbalance of those that split, over the second half of both, or 0.02 above it."""
-    found = {
-        stream: {grouping: settled(results, grouping, stream=stream) for grouping in SPLITTING}
-        for stream in STREAMS
-    }
+    found = {stream: settled_by(results, stream, SPLITTING) for stream in STREAMS}
     return Judged(
         all(each["flexd"] <= min(each.values()) + 0.02 for each in found.values()),
-        "; ".join(f"{stream}: {told_all(each)}" for stream, each in found.items()),
+        "; ".join(f"{stream}: {told_by(each)}" for stream, each in found.items()),
     )
 
 
@@ -94,16 +74,6 @@ CLAIMS = [
 ]
 
 
-def table(results: Results) -> Table:
-    """Imbalance at three points."""
-    return table_of(results, "stream", "stream")
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Imbalance over time, a plot a stream."""
-    draw_of(figure, results, "stream", STREAMS)
-
-
 EXPERIMENT = Experiment(
     name="flexd/fig13",
     label="Fig. 13",
@@ -112,9 +82,9 @@ EXPERIMENT = Experiment(
     "their stand-ins; that of T4SA, which the paper calls uniform, is the flattest that we have, and not "
     "of words.",
     cells=cells,
-    measure=measure,
+    measure=measure_real,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(table_of, parameter="stream", name="stream"),
+    draw=partial(draw_of, parameter="stream", titles=STREAMS),
     size=(9, 3.5),
 )

@@ -101,6 +101,8 @@ CLAIMS = [
         "cent, and as good in the other)",
         where="6",
         judge=coordinates,
+        because="at z = 3.0 both growths are even, and 2.0 splits 2 per cent less; but 2.0 is out of "
+        "balance at z = 1.0 and 2.5, where 1.5 is even",
     ),
 ]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import keysplit as ks
-from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
+from keysplit.experiments.experiment import Claim, Experiment, Figures, Judged, Results
 from keysplit.experiments.figure import LOOKS, legend
-from keysplit.experiments.flexd import EXPONENTS, KEYS, LIKE_FIG_7, MESSAGES, SEEDS, WORKERS
-from keysplit.experiments.flexd._balance import ALL
+from keysplit.experiments.flexd import EXPONENTS, KEYS, LIKE_FIG_7, WORKERS
+from keysplit.experiments.flexd._balance import ALL, told_by, zipf_cells
 from keysplit.experiments.inputs import Inputs
 from keysplit.experiments.table import Table, told
 
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 
 SERVICE_TIME_S = 0.001
 SECONDS = 60
-
-
-def cells(scale: Scale) -> list[Parameters]:
-    """Every grouping on every stream."""
-    return [
-        {"exponent": exponent, "messages": scale.messages(MESSAGES), "seed": seed, "grouping": grouping}
-        for exponent in EXPONENTS
-        for seed in scale.grid(SEEDS, [1])
-        for grouping in ALL
-    ]
 
 
 def measure(inputs: Inputs, *, exponent: float, messages: int, seed: int, grouping: str) -> Figures:
@@ -47,11 +37,6 @@ def throughputs(results: Results) -> dict[str, list[float]]:
     return {
         grouping: results.line("exponent", "throughput_per_minute", grouping=grouping)[1] for grouping in ALL
     }
-
-
-def told_all(found: dict[str, float]) -> str:
-    """Say a figure of every grouping."""
-    return ", ".join(f"{LOOKS[grouping].label} {told(value)}" for grouping, value in found.items())
 
 
 def highest(results: Results) -> Judged:
@@ -79,14 +64,14 @@ def falls(results: Results) -> Judged:
     parts = {grouping: line[-1] / line[0] for grouping, line in throughputs(results).items()}
     return Judged(
         sum(part <= 0.99 for part in parts.values()) > len(parts) / 2,
-        "largest / smallest skew: " + told_all(parts),
+        "largest / smallest skew: " + told_by(parts),
     )
 
 
 def stable(results: Results) -> Judged:
     """FlexD: the smallest fall from the best to the worst skew of all, or within 1 per cent of it."""
     parts = {grouping: min(line) / max(line) for grouping, line in throughputs(results).items()}
-    return Judged(parts["flexd"] >= 0.99 * max(parts.values()), "worst / best skew: " + told_all(parts))
+    return Judged(parts["flexd"] >= 0.99 * max(parts.values()), "worst / best skew: " + told_by(parts))
 
 
 CLAIMS = [
@@ -113,6 +98,8 @@ CLAIMS = [
         "of it)",
         where="6.2",
         judge=stable,
+        because="FlexD is the fastest at every skew and becomes faster with it: its least, 449,000 a "
+        "minute, is at z = 1.0, where PStream's 429,000 are 0.95 of its best and FlexD's 0.935 of its own",
     ),
 ]
 
@@ -149,7 +136,7 @@ EXPERIMENT = Experiment(
     setting=f"{LIKE_FIG_7} A message takes a worker 1 ms, and at most 100 messages a worker are on their "
     "way, which the paper leaves open: with all workers busy 480,000 messages a minute. Merging the copies "
     "of a key takes no time here.",
-    cells=cells,
+    cells=zipf_cells,
     measure=measure,
     claims=CLAIMS,
     table=table,

@@ -63,7 +63,7 @@ use crate::router::Router;
 const BLOCK: usize = 1 << 16;
 
 /// Messages of all sources that are routed at a time, at most.
-const MOST: usize = 1 << 18;
+const MOST: usize = 1 << 19;
 
 /// Simulated sources and workers, and what has been seen of them so far.
 pub struct Simulation {
@@ -227,11 +227,16 @@ impl Simulation {
             self.speak(now)?;
 
             let worker = match &mut self.segments {
-                None => self.sources.route(messages, place, 1, now)?[0],
+                None => {
+                    let worker = self.sources.route_one(messages, place, now)?;
+                    self.replicas.note(messages.hashes[place], worker);
+                    worker
+                }
                 Some(Segments(workers)) => {
                     if place < sources {
                         workers.resize(messages.hashes.len(), 0);
-                        let own = self.sources.route(messages, place, usize::MAX, now)?;
+                        let (hashes, own) = self.sources.route_rest(messages, place, now)?;
+                        self.replicas.add(hashes, own);
                         let places = workers[place..].iter_mut().step_by(sources);
                         places.zip(own).for_each(|(worker, &own)| *worker = own);
                     }
@@ -239,7 +244,6 @@ impl Simulation {
                 }
             };
             self.sources.send(self.count, worker, messages.weight(place));
-            self.replicas.note(messages.hashes[place], worker);
             if let Some(timing) = &mut self.timing {
                 timing.serve(worker, messages.weight(place))?;
             }

@@ -71,12 +71,24 @@ impl Sources {
         Ok((if self.routers.len() == 1 { messages.hashes } else { &self.hashes }, &self.workers))
     }
 
-    /// Routes the message at a place and the next ones of its source, at most so many; their workers.
+    /// Routes the message at a place; its worker.
     #[inline(always)]
-    pub(super) fn route(&mut self, messages: Messages, place: usize, most: usize, now: Option<f64>) -> Result<&[u32]> {
+    pub(super) fn route_one(&mut self, messages: Messages, place: usize, now: Option<f64>) -> Result<u32> {
         self.clear();
-        self.route_own(messages, place, most, now)?;
-        Ok(&self.workers)
+        self.route_own(messages, place, 1, now)?;
+        Ok(self.workers[0])
+    }
+
+    /// Routes the message at a place and all later ones of its source; their hashes and workers.
+    pub(super) fn route_rest<'a>(
+        &'a mut self,
+        messages: Messages<'a>,
+        place: usize,
+        now: Option<f64>,
+    ) -> Result<(&'a [u64], &'a [u32])> {
+        self.clear();
+        self.route_own(messages, place, usize::MAX, now)?;
+        Ok((if self.routers.len() == 1 { &messages.hashes[place..] } else { &self.hashes }, &self.workers))
     }
 
     fn clear(&mut self) {
