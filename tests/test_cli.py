@@ -180,7 +180,6 @@ def test_bad_usage_is_one_line_and_exit_code_2(arguments, text):
     ("name", "options", "texts"),
     [
         ("missing.parquet", ["--key", "word"], ["must be a file", "missing.parquet"]),
-        ("", ["--key", "word"], ["must be a file"]),
         ("good.parquet", ["--key", "colour"], ["columns word, size, weight", "'colour'"]),
         ("good.parquet", [], ["columns word, size, weight", "None"]),
         ("good.csv", ["--key", "colour"], ["columns word, size", "'colour'"]),

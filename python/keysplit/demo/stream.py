@@ -97,7 +97,7 @@ def read(path: Path, *, key: str | None = None, value: str | None = None, rows: 
     """Read a stream from a file; its rows arrive in the order of the file.
 
     Args:
-        path: a Parquet, CSV or text file, as `keysplit.streams.read` takes it.
+        path: a Parquet, CSV or text file or a folder of Parquet files, as `keysplit.streams.read` takes them.
         key: column to group by; None for text, where every word is a key.
         value: column of whole numbers to summarise; none unless given.
         rows: keep the first so many; all unless given.
