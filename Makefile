@@ -10,9 +10,6 @@ SPARK ?= 4.1.4
 DEMO ?=
 PYTEST ?=
 
-# two Spark sessions at a time, as one leaves much of two cores idle; the tests of a file in one
-SESSIONS := -n 2 --dist loadfile
-
 BUILT := $(VENV)/.built
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
@@ -28,7 +25,7 @@ demo: $(BUILT) ## a real skewed stream through Spark, hashed and routed (DEMO="-
 test: $(BUILT) ## all tests but the slow ones (PYTEST="-k sketch" passes options to pytest)
 	cargo test --quiet --package keysplit-core
 	$(RUN) pytest -n auto -m "not slow" --ignore=tests/spark $(PYTEST)
-	$(RUN) pytest $(SESSIONS) -m "not slow" tests/spark $(PYTEST)
+	$(RUN) pytest -m "not slow" tests/spark $(PYTEST)
 
 test-slow: $(BUILT) ## the slow tests alone
 	$(RUN) pytest -n auto -m slow --ignore=tests/spark $(PYTEST)
@@ -36,7 +33,7 @@ test-slow: $(BUILT) ## the slow tests alone
 
 test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another Spark: make test-spark SPARK=3.5.9
 	KEYSPLIT_VENV=.cache/spark-$(SPARK) JAVA_MAX=$(if $(filter 3.%,$(SPARK)),17,25) \
-	    $(RUN) python -m pytest $(SESSIONS) -m "not slow" tests/spark $(PYTEST)
+	    $(RUN) python -m pytest -m "not slow" tests/spark $(PYTEST)
 
 lint: $(BUILT) ## formatting, lints and types of Python and Rust
 	$(RUN) ruff check .
