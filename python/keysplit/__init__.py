@@ -15,6 +15,7 @@ The Spark side is ``from keysplit import spark``.
 
 from keysplit import metrics, streams
 from keysplit._core import Router, SpaceSaving, __version__, hash_keys
+from keysplit.comparison import compare, pareto, to_frame
 from keysplit.groupings import (
     GROUPINGS,
     BoundedRingGrouping,
@@ -38,16 +39,7 @@ from keysplit.groupings import (
     grouping,
 )
 from keysplit.profile import Profile, profile
-from keysplit.simulation import (
-    AddWorker,
-    RemoveWorker,
-    SetCapacity,
-    SimulationResult,
-    compare,
-    pareto,
-    simulate,
-    to_frame,
-)
+from keysplit.simulation import AddWorker, RemoveWorker, SetCapacity, SimulationResult, simulate
 
 __all__ = [
     "GROUPINGS",

@@ -14,7 +14,8 @@ import numpy as np
 from keysplit._core import SpaceSaving
 from keysplit.advice import busiest, outcome, recommend, verdict
 from keysplit.groupings import grouping
-from keysplit.simulation import SimulationResult, compare
+from keysplit.comparison import compare
+from keysplit.simulation import SimulationResult
 from keysplit.windows import Window, Windows, overlaps, steady_overlap
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from keysplit.advice import busiest, figure, outcome, recommend, shown, times, verdict
-from keysplit.simulation import SimulationResult, pareto
+from keysplit.comparison import pareto
+from keysplit.simulation import SimulationResult
 
 if TYPE_CHECKING:
     from keysplit.profile import Profile, TopKey

@@ -115,8 +115,9 @@ def read(path: Path, *, key: str | None = None, value: str | None = None, rows: 
     if value is not None and value not in columns:
         try:
             columns[value] = streams.read(path, value)
-        except ValueError as error:
-            raise ValueError(str(error).replace("key must", "value must", 1)) from error
+        except streams.UnknownColumnError as error:
+            allowed = f"one of the columns {', '.join(error.columns)}" if error.columns else "None for text"
+            raise ValueError(f"value must be {allowed}, got {value!r}") from error
     return _stream(f"rows of {path.name}", pa.table(columns), key or "word", value, rows, {})
 
 

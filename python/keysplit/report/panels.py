@@ -10,7 +10,8 @@ from keysplit.advice import busiest, figure, shown, times
 from keysplit.profile import Profile, TopKey
 from keysplit.report import charts
 from keysplit.report.treemap import Rectangle, squarify
-from keysplit.simulation import SimulationResult, pareto
+from keysplit.comparison import pareto
+from keysplit.simulation import SimulationResult
 from keysplit.tables import age, by_workers, rarer, recommended_of, seconds, told
 
 MOST_BARS = 100
