@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keysplit as ks
-from keysplit import simulation
+from keysplit import runs
 from keysplit.advice import Outcome, recommend, shown
 from keysplit.profile import SHORT_LIST
 from keysplit.windows import Windows, overlaps, steady_overlap
@@ -165,7 +165,7 @@ def test_bounds_hold_where_the_keys_are_too_many_to_count(known):
 
 
 def test_keys_that_are_too_many_to_keep_are_estimated(monkeypatch):
-    monkeypatch.setattr(simulation, "_MOST_KEYS", 2_000)
+    monkeypatch.setattr(runs, "MOST_KEYS", 2_000)
     found = ks.profile(np.arange(20_000), 2)
     assert found.distinct_keys_error == 5e-4 * found.distinct_keys > 0
     assert found.distinct_keys == pytest.approx(20_000, rel=0.2)

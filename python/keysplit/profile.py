@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -13,8 +15,9 @@ import numpy as np
 
 from keysplit._core import SpaceSaving
 from keysplit.advice import busiest, outcome, recommend, verdict
-from keysplit.groupings import grouping
 from keysplit.comparison import compare
+from keysplit.groupings import grouping
+from keysplit.runs import MEMORY, is_chunked
 from keysplit.simulation import SimulationResult
 from keysplit.windows import Window, Windows, overlaps, steady_overlap
 
@@ -200,6 +203,7 @@ def profile(
     top: int = 20,
     windows: int = 20,
     messages: int | None = None,
+    memory: int = MEMORY,
 ) -> Profile:
     """Say in one pass how skewed the keys of a stream are, how they change, and which grouping would help.
 
@@ -216,13 +220,15 @@ def profile(
     provided that hash grouping's busiest worker has more than 1.1 times what its busiest worker has.
 
     Args:
-        keys: a column of keys, as `Router.route` takes it, or an iterator over such columns.
+        keys: a column of keys, as `Router.route` takes it, an iterator over such columns, or a function that
+            makes one.
         workers: the number of workers, 1 to 65,536, or several.
         sources: tasks that route, each by what it has sent itself; 5 as in the papers.
         top: how many of the most frequent keys to tell, at least 1; so many are also compared from window to
             window.
         windows: how many windows at most, at least 1; up to twice as many where the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
+        memory: bytes that the simulations may take together, as `compare`.
 
     Returns:
         The profile; print it.
@@ -250,11 +256,9 @@ def profile(
         if index(value) < 1:
             raise ValueError(f"{name} must be at least 1, got {value!r}")
     hot_keys = min(5 * max(numbers), _MOST_HOT_KEYS)
-    if isinstance(keys, Iterator):
-        chunks = keys
-    else:
+    if not is_chunked(keys):
         column = _column(keys)
-        chunks, messages = _pieces(column), len(column)
+        keys, messages = partial(_pieces, column), len(column)
     collected = Windows(
         length=messages,
         most=windows,
@@ -264,10 +268,11 @@ def profile(
     if messages == 0:
         raise ValueError("keys must hold at least one message, got none")
     results = compare(
-        _watched(chunks, collected),
+        _watched(keys, collected),
         workers=numbers,
         groupings=list(SHORT_LIST),
         sources=sources,
+        memory=memory,
         messages=messages,
     )
     if not collected.all:
@@ -302,12 +307,19 @@ def _pieces(column: Any) -> Iterator[Any]:
         yield column[start : start + _MESSAGES]
 
 
-def _watched(chunks: Iterable[Any], collected: Windows) -> Iterator[Any]:
-    """Hand the chunks on, and count their keys as they pass."""
-    for chunk in chunks:
-        column = _column(chunk)
-        collected.update(column)
-        yield column
+def _watched(keys: Any, collected: Windows) -> Any:
+    """Return a stream of the same kind, whose keys are counted as they pass for the first time."""
+
+    def watched(chunks: Iterator[Any]) -> Iterator[Any]:
+        for chunk in chunks:
+            column = _column(chunk)
+            collected.update(column)
+            yield column
+
+    if isinstance(keys, Iterator):
+        return watched(keys)
+    passes = count()
+    return lambda: watched(keys()) if next(passes) == 0 else map(_column, keys())
 
 
 def _profile(

@@ -215,7 +215,7 @@ def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
     if callable(keys):
         return keys  # type: ignore[no-any-return]
     if not repeats:
-        return lambda: keys  # type: ignore[no-any-return]
+        return lambda: keys
     kept = _Kept(keys)
     return lambda: kept
 

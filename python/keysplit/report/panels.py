@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from keysplit.advice import busiest, figure, shown, times
+from keysplit.comparison import pareto
 from keysplit.profile import Profile, TopKey
 from keysplit.report import charts
 from keysplit.report.treemap import Rectangle, squarify
-from keysplit.comparison import pareto
 from keysplit.simulation import SimulationResult
 from keysplit.tables import age, by_workers, rarer, recommended_of, seconds, told
 
