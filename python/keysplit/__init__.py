@@ -38,7 +38,7 @@ from keysplit.groupings import (
     WChoices,
     grouping,
 )
-from keysplit.profile import Profile, profile
+from keysplit.profiling import Profile, profile
 from keysplit.simulation import AddWorker, RemoveWorker, SetCapacity, SimulationResult, simulate
 
 __all__ = [

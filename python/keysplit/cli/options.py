@@ -9,8 +9,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from keysplit import tables
 from keysplit.cli.errors import bad_output
+from keysplit.profiling.text import open_terminal
 from keysplit.runs import LEAST_MEMORY, MEMORY
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -172,7 +172,7 @@ def deliver(
     """
     alone = json_ is not None and str(json_) == STANDARD
     if not alone:
-        show(tables.terminal())
+        show(open_terminal())
     if json_ is not None:
         text = json.dumps(figures(), indent=2, ensure_ascii=False, allow_nan=False)
         if alone:

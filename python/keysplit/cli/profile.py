@@ -8,7 +8,6 @@ import click
 
 import keysplit as ks
 from keysplit import report as page
-from keysplit import tables
 from keysplit.cli import progress
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import (
@@ -78,7 +77,7 @@ def profile(
     deliver(
         json_,
         report,
-        show=lambda console: tables.print_profile(console, found, stream.title),
+        show=lambda console: found.print_on(console, stream.title),
         figures=lambda: {"stream": stream.title, **found.to_dict()},
         write=lambda path: page.write_profile(found, path, title=stream.title),
     )
