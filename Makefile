@@ -13,7 +13,7 @@ PYTEST ?=
 BUILT := $(VENV)/.built
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help demo test test-slow test-spark lint format bench docs wheel lock build clean
+.PHONY: help demo test test-slow test-spark lint format registry bench docs wheel lock build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,9 @@ format: $(VENV)/.installed ## format the sources, mend what ruff can mend
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 	cargo fmt --all
+
+registry: $(BUILT) ## write all lists of groupings anew (README, docs, navigation, packages)
+	$(RUN) python scripts/registry
 
 bench: $(BUILT) ## benchmarks: criterion in Rust, through Python, and their ratios
 	cargo bench --package keysplit-core

@@ -30,6 +30,12 @@ class Grouping:
     paper: ClassVar[str]
     """Whose algorithm it is; *Source* in the docstring of the class has the title and the section."""
 
+    sends_to: ClassVar[str]
+    """Where a message goes, in a few words."""
+
+    spread: ClassVar[str]
+    """On how many workers a key is, in a few words."""
+
     adapts_to: ClassVar[tuple[str, ...]] = ()
     """What it balances in spite of: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that
     change), ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that come and go)."""
