@@ -178,7 +178,7 @@ def test_simulate_takes_every_parameter(files):
     ).stdout
     for words in (
         "distinct=True",
-        "busiest worker",
+        "max/mean load",
         "replication",
         "latency",
         "p99",

@@ -219,6 +219,7 @@ def test_the_table_fits_eighty_columns(spark):
     assert all(line == line.rstrip() for line in text.splitlines())
     assert text.splitlines()[0].startswith("Profile of word for 1000 workers: 100,000,000,000,000 weight")
     assert "'[bold]x[/]é" in text
+    assert " 20,000,000,000,000 " in text
     assert r"'two\nlines\t:smile:'" in text
     assert "... and 14 more" in text
     assert profile.verdict in " ".join(text.split())

@@ -135,8 +135,6 @@ def work(
 
     Returns:
         Iterator over at most one batch: `key` and ANSWER_FIELDS.
-
-    Source: none. Deviations: none.
     """
     answers: dict[Any, Answer] = {}
     busy_s = 0.0
@@ -174,8 +172,6 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Returns:
         Iterator over at most one batch of the same form, a row a key.
-
-    Source: none. Deviations: none.
     """
     answers: dict[Any, Answer] = {}
     key_type = None
@@ -200,8 +196,6 @@ def plain(table: pa.Table) -> list[Answer]:
 
     Returns:
         An answer a key; nobody has served it.
-
-    Source: none. Deviations: none.
     """
     keys, _ = _numbered(table["key"])
     values, names = _numbered(table["value"])

@@ -145,8 +145,6 @@ def check_java() -> None:
 
     Raises:
         FileNotFoundError: there is none, or it is too old.
-
-    Source: none. Deviations: none.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
@@ -170,8 +168,6 @@ def check_packages() -> None:
 
     Raises:
         ImportError: pyspark or pandas is not installed.
-
-    Source: none. Deviations: none.
     """
     for name in ("pyspark", "pandas"):
         try:
@@ -191,8 +187,6 @@ def check_grouping(stream: Stream, *, workers: int, grouping: str) -> None:
     Raises:
         ValueError: a parameter is out of its range.
         TypeError: keys of this type cannot be routed.
-
-    Source: none. Deviations: none.
     """
     ks.grouping(grouping, workers=workers).router(source=0).route(stream.table["key"].slice(0, 1))
 

@@ -28,8 +28,6 @@ class Stream:
         value: name of the value column in the source, None when there is none.
         table: the rows in order of arrival.
         names: full names of keys, where they are known.
-
-    Source: none. Deviations: none.
     """
 
     title: str
@@ -108,8 +106,6 @@ def read(path: Path, *, key: str | None = None, value: str | None = None, rows: 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file cannot be read as what its name says, holds no rows, or lacks a column.
-
-    Source: none. Deviations: none.
     """
     columns = {key or "word": streams.read(path, key)}
     if value is not None and value not in columns:

@@ -31,8 +31,8 @@ __all__ = [
 # tenth later than it could, which the start of tasks and the noise of the machines hide.
 BALANCED = 1.1
 
-SEEN = 0.1
-"""Of the overlap of windows is lost if the frequent keys change."""
+LEAST_DRIFT = 0.1
+"""So much of the overlap of windows is lost, at least, if the frequent keys change."""
 
 _COMBINES = (
     "no action needed: sum and count combine on the map side, as min, max and avg do, so that a worker gets "
@@ -229,7 +229,7 @@ def describe_drift(
     """Say how the frequent keys of a stream change; the arguments are fields of a profile."""
     if windows < 2:
         return "too short to see a change of the frequent keys: all messages are in one window"
-    if steady_overlap <= SEEN:
+    if steady_overlap <= LEAST_DRIFT:
         return (
             "too balanced to see a change of the frequent keys: if messages came in random order, "
             f"windows would have {steady_overlap:.0%} of them in common"

@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex
 from keysplit._core import SpaceSaving
 from keysplit.comparison import compare
 from keysplit.groupings import grouping
-from keysplit.profiling.advice import SEEN, advise_simulated, describe_drift, recommend_simulated
+from keysplit.profiling.advice import LEAST_DRIFT, advise_simulated, describe_drift, recommend_simulated
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
 from keysplit.profiling.windows import Window, Windows, overlaps, steady_overlap
 from keysplit.runs import MEMORY, is_chunked
@@ -170,7 +170,7 @@ def _profile(
     windows, whole = collected.all, collected.whole()
     steady = steady_overlap(windows, whole, top)
     neighbours, any_two = overlaps(windows, top)
-    drifts = any_two < steady - SEEN
+    drifts = any_two < steady - LEAST_DRIFT
     hot: dict[Any, list[int]] = {}
     for number, window in enumerate(windows):
         for key in _hot(window, threshold):

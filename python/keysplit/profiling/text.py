@@ -47,11 +47,11 @@ def open_terminal() -> Console:
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_width: int = 0) -> Table:
-    """Make a table whose first column is text, cut where it is too long; the others are figures."""
+    """Make a table whose first column is text, which gives way to the figures of the others."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(columns[0], no_wrap=True, overflow="ellipsis", min_width=least_width)
+    table.add_column(columns[0], min_width=least_width)  # the one that gives way where a line is too long
     for column in columns[1:]:
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:

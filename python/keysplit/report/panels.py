@@ -270,7 +270,7 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
     if result.queue_over_time is None:
         return None
     busy = np.asarray(result.utilisation, float)
-    largest = max(float(busy.max()), 1e-300)
+    full = max(float(busy.max()), 1.0)  # above 1 only where a worker became faster
     positions, queues = result.queue_over_time
     queues = np.asarray(queues, float)
     at = np.asarray(positions).tolist()
@@ -294,14 +294,15 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
                 "title": f"worker {part[0]}: {busy[part].max():.1%}"
                 if len(part) == 1
                 else f"workers {part[0]} to {part[-1]}, the busiest: {busy[part].max():.1%}",
-                "height": 100 * float(busy[part].max()) / largest,
-                "mean_height": 100 * float(busy[part].mean()) / largest if len(part) > 1 else None,
+                "height": 100 * float(busy[part].max()) / full,
+                "mean_height": 100 * float(busy[part].mean()) / full if len(part) > 1 else None,
             }
             for part in parts
         ],
+        "busy_full": full,
         "busy_mean": float(busy.mean()),
         "busy_most": float(busy.max()),
-        "busy_mean_height": 100 * float(busy.mean()) / largest,
+        "busy_mean_height": 100 * float(busy.mean()) / full,
         "last": len(busy) - 1,
     }
 
