@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from keysplit import metrics
 from keysplit.advice import LEVEL, Outcome, recommend, shown
 from keysplit.planning import PLANS, expected_loads, place
-from keysplit.spark.arguments import Request, check, refuse_stream
+from keysplit.spark.options import Request, check, refuse_stream
 from keysplit.spark.summary import summarise
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriter
 
-from keysplit.spark.arguments import check, column_type, is_data_frame, key_names, quoted, refuse_stream
-from keysplit.spark.placement import placed
-from keysplit.spark.routing import routed
+from keysplit.spark.engine.placement import placed
+from keysplit.spark.operations.route import routed
+from keysplit.spark.options import check, column_type, is_data_frame, key_names, quoted, refuse_stream
 
 
 def write(

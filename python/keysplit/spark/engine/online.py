@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType
 
-from keysplit.spark import guard, keys
-from keysplit.spark.arguments import Request
+from keysplit.spark import keys, query
+from keysplit.spark.options import Request
 
 
 def with_worker(request: Request) -> DataFrame:
@@ -22,7 +22,7 @@ def with_worker(request: Request) -> DataFrame:
     worker = _arrow_worker if hasattr(F, "arrow_udf") else _pandas_worker
     df = request.df.withColumn(request.worker_column, worker(request.params, key, type_, weights))
     if not request.allow_inexact:
-        guard.refuse_shuffle(df)
+        query.refuse_shuffle(df)
     return df
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.arguments import free_name
+from keysplit.spark.options import free_name
 from keysplit.spark.plans import Plan, Tables
 
 _LOW = (1 << 32) - 1

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from keysplit.spark import carry
-from keysplit.spark.arguments import Options, check, free_name, quoted, refuse_stream
-from keysplit.spark.placement import placed_for_groups
-from keysplit.spark.routing import routed
+from keysplit.spark.engine.placement import placed_for_groups
+from keysplit.spark.operations.route import routed
+from keysplit.spark.options import Options, check, free_name, quoted, refuse_stream
 
 Function = Callable[..., Any]
 

@@ -8,8 +8,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.spark import guard
-from keysplit.spark.arguments import (
+from keysplit.spark import query
+from keysplit.spark.engine.columns import is_split, workers_of
+from keysplit.spark.engine.placement import placed
+from keysplit.spark.hashes import plan_hash
+from keysplit.spark.keys import key_hash, key_kinds
+from keysplit.spark.operations.route import planned, routed
+from keysplit.spark.options import (
     Options,
     Request,
     check,
@@ -20,11 +25,6 @@ from keysplit.spark.arguments import (
     quoted,
     refuse_stream,
 )
-from keysplit.spark.columns import is_split, workers_of
-from keysplit.spark.hashes import plan_hash
-from keysplit.spark.keys import key_hash, key_kinds
-from keysplit.spark.placement import placed
-from keysplit.spark.routing import planned, routed
 
 # Spark's spellings, without underscores and in lower case, as Spark reads them.
 _KINDS = {
@@ -112,7 +112,7 @@ def join(
     rows = routed(request).withColumn(worker, F.coalesce(quoted(worker), F.lit(0)))
     once = kind in (other, "full") and plan.splits
     if once:
-        guard.refuse_unrepeatable(request.df, f"as a {kind} join needs its keys first")
+        query.refuse_unrepeatable(request.df, f"as a {kind} join needs its keys first")
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
         # copied; with one, its copies on workers where it has none are dropped after the join.
         copies = copies.join(

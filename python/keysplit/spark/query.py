@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from keysplit.spark.arguments import is_connect
+from keysplit.spark.options import is_connect
 
 CHECKSUMS = [
     f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")

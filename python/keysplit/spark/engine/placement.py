@@ -1,48 +1,12 @@
-"""`repartition`: rows in the partition that has their worker's number."""
+"""Rows in the partition that has their worker's number."""
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Unpack
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.arguments import Options, check, quoted
-from keysplit.spark.routing import routed
-
-
-def repartition(df: DataFrame, key: str | Sequence[str], **options: Unpack[Options]) -> DataFrame:
-    """Route the rows and move each into the partition that has its worker's number.
-
-    Every row has `spark_partition_id() == worker`, with adaptive execution on or off. What groups or windows
-    by (worker, key) after it needs no further shuffle from Spark 4.1 on. A later `repartition`, `coalesce`
-    or `union` moves the rows again.
-
-    Args:
-        df: as `route`.
-        key: as `route`.
-        options: all other arguments of `route`; `workers` is also the number of partitions.
-
-    Returns:
-        The rows of `df` with the worker column, in `workers` partitions.
-
-    Raises:
-        TypeError: as `route`.
-        ValueError: as `route`.
-
-    Source:
-        As `route`.
-
-    Deviations:
-        As `route`.
-
-    Example:
-        >>> placed = kss.repartition(df, "word", workers=8)  # doctest: +SKIP
-        >>> counts = placed.groupBy("worker", "word").count()  # doctest: +SKIP
-    """
-    request = check(df, key, {"worker_column": "worker", **options})
-    return placed(routed(request), request.worker_column, request.workers)
+from keysplit.spark.options import quoted
 
 
 def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:

@@ -8,10 +8,10 @@ from typing import Any, Unpack
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.functions import PythonEvalType
 
-from keysplit.spark import guard
-from keysplit.spark.arguments import Options, check, is_column, is_connect
-from keysplit.spark.placement import placed
-from keysplit.spark.routing import routed
+from keysplit.spark import query
+from keysplit.spark.engine.placement import placed
+from keysplit.spark.operations.route import routed
+from keysplit.spark.options import Options, check, is_column, is_connect
 
 # Spark's class for each aggregate that may be merged -> its name in SQL. Spark itself computes them in parts
 # and merges these, in whatever order they arrive; each table says what this leaves open.
@@ -169,7 +169,7 @@ def aggregate(
         plain.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
     else:
         _refuse_by_class(plain)
-    if request.mode == "online" and guard.rolls_back(df):
+    if request.mode == "online" and query.rolls_back(df):
         request = replace(request, allow_inexact=True)
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.

@@ -6,9 +6,9 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark import columns, native, online
-from keysplit.spark.arguments import Request, check
+from keysplit.spark.engine import columns, native, online
 from keysplit.spark.hashes import plan_hash, row_hash
+from keysplit.spark.options import Request, check
 from keysplit.spark.planner import make
 from keysplit.spark.plans import Plan
 
