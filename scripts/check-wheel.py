@@ -22,6 +22,10 @@ if not last.startswith("ImportError: ") or "keysplit[spark]" not in last:
 # so does the command whose experiments are a package of their own
 command = [sys.executable, "-m", "keysplit.cli", "reproduce", "d_choices/fig8", "--quick"]
 answer = subprocess.run(command, capture_output=True, text=True)
-if answer.returncode != 2 or "pip install keysplit-experiments" not in answer.stderr or len(answer.stderr.splitlines()) > 1:
+if (
+    answer.returncode != 2
+    or "pip install keysplit-experiments" not in answer.stderr
+    or len(answer.stderr.splitlines()) > 1
+):
     sys.exit(f"keysplit reproduce without the experiments says: {answer.stderr}")
 print(f"keysplit {ks.__version__} works without pyspark, pandas, matplotlib and the experiments")

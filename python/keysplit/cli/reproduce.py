@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from importlib import metadata
 from typing import Any
 
 import click
@@ -16,7 +16,11 @@ class Reproduce(click.Command):
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """Say what the command does, and what to install where it is missing."""
-        return super().get_short_help_str(limit) if _installed() else f"Needs pip install {PACKAGE}."
+        return (
+            super().get_short_help_str(limit)
+            if _installed()
+            else f"The papers' experiments: pip install {PACKAGE}."
+        )
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -37,7 +41,7 @@ class Reproduce(click.Command):
 
 
 def _installed() -> tuple[Any, ...]:
-    return tuple(entry_points(group=ENTRY_POINTS, name="reproduce"))
+    return tuple(metadata.entry_points(group=ENTRY_POINTS, name="reproduce"))
 
 
 reproduce = Reproduce("reproduce", help="Run the papers' experiments again, and judge what the papers claim.")
