@@ -581,6 +581,10 @@ def test_the_page_of_the_documentation_is_up_to_date_in_form(name: str) -> None:
         assert (ROOT / f"docs/experiments/{name}.svg").is_file()
 
 
+def test_the_page_of_the_documentation_has_this_introduction() -> None:
+    assert (ROOT / "docs/experiments.md").read_text(encoding="utf-8").startswith(page.INTRODUCTION)
+
+
 def test_a_full_run_that_differs_says_why_on_the_page() -> None:
     text = (ROOT / "docs/experiments.md").read_text(encoding="utf-8")
     sections = text.split("\n### ")[1:]

@@ -18,10 +18,10 @@ WIDTH = 125
 INTRODUCTION = """\
 # Experiments
 
-The figures and tables of the five papers that a simulation can repeat, run again. `keysplit reproduce`
-lists them, `keysplit reproduce NAME` runs one and writes its figure and all numbers; with `--quick` it takes
-seconds. This page is written by `keysplit reproduce --docs docs/experiments.md` from the results of full
-runs; what was run smaller says so.
+The figures and tables of the five papers that a simulation can repeat, run again. They come with
+`pip install keysplit-experiments`. Then `keysplit reproduce` lists them, and `keysplit reproduce NAME` runs
+one and writes its figure and all numbers; with `--quick` it takes seconds. This page is written by
+`keysplit reproduce --docs docs/experiments.md` from the results of full runs; what was run smaller says so.
 
 Each claim is a statement of the paper's text with a rule that judges it on our results: it *holds*, or it
 *differs*, and then why. Where the text gives a number it stands beside ours; nothing is read off the
