@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import Figures, Results, figures_of
+from keysplit_experiments.harness import Figures, Results, figures_of
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.table import Entry, Table
 from keysplit_experiments.papers.consistent._streams import named

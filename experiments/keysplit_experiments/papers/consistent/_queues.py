@@ -9,7 +9,7 @@ import numpy as np
 
 import keysplit as ks
 from keysplit.simulation import SetCapacity
-from keysplit_experiments.harness.experiment import Figures, Results, plain
+from keysplit_experiments.harness import Figures, Results, plain
 from keysplit_experiments.harness.figure import legend, logarithmic, panels
 from keysplit_experiments.harness.table import Entry, Table
 from keysplit_experiments.papers.consistent import EPSILON, MESSAGES, VIRTUAL_WORKERS

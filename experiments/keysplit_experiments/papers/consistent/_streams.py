@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from keysplit import streams
-from keysplit_experiments.harness.experiment import Parameters, Results, Scale
+from keysplit_experiments.harness import Figures, Parameters, Results, Scale
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.papers.consistent import MESSAGES, PAPER
 
@@ -37,6 +38,22 @@ def keys_of(inputs: Inputs, messages: int, *, stream: str | None = None, like: s
         return inputs.real(PAPER.datasets[str(stream)], messages)
     keys, share = LIKE[like]
     return inputs.zipf(streams.zipf_exponent(keys, share), keys, messages, seed=1)
+
+
+def on_stream(simulate: Callable[..., Figures]) -> Callable[..., Figures]:
+    """Make a measure of a function that takes the keys of a cell's stream, and its other parameters."""
+
+    def measure(
+        inputs: Inputs,
+        *,
+        messages: int,
+        stream: str | None = None,
+        like: str | None = None,
+        **parameters: Any,
+    ) -> Figures:
+        return simulate(keys_of(inputs, messages, stream=stream, like=like), **parameters)
+
+    return measure
 
 
 def named(results: Results) -> list[tuple[str, Parameters]]:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
-from keysplit_experiments.harness.inputs import Inputs
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import METRIC, balance, draw_over, over
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, real
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
 
 SOURCES = [1, 10, 50, 100]
 LINES = {1: ("o", "-"), 10: ("s", "--"), 50: ("^", "-."), 100: ("v", ":")}
@@ -40,21 +28,13 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    workers: int,
-    sources: int,
-    seed: int,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, workers: int, sources: int, seed: int) -> Figures:
     """Simulate CG with a number of sources."""
     params = ks.ConsistentGrouping(
         workers=workers, seed=seed, virtual_workers=VIRTUAL_WORKERS, epsilon=EPSILON
     )
-    return balance(params, keys_of(inputs, messages, stream=stream, like=like), sources)
+    return balance(params, keys, sources)
 
 
 def spread(results: Results, figure: str) -> list[float]:
@@ -106,19 +86,12 @@ CLAIMS = [
     ),
 ]
 
-table = partial(over, x="workers", series="sources")
-
 
 def look(sources: Any) -> dict[str, Any]:
     """Give the look of the line of a number of sources."""
     marker, dash = LINES[sources]
     name = "1 source" if sources == 1 else f"{sources} sources"
     return {"label": name, "color": f"C{SOURCES.index(sources)}", "marker": marker, "linestyle": dash}
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Imbalance and memory over workers, a line a number of sources."""
-    draw_over(figure, results, "workers", "sources", "workers n", look)
 
 
 EXPERIMENT = Experiment(
@@ -130,7 +103,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(over, x="workers", series="sources"),
+    draw=partial(draw_over, x="workers", series="sources", x_label="workers n", line=look),
     size=(8, 6),
 )

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
-from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, share, told
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
+from keysplit_experiments.harness.table import share, told
 from keysplit_experiments.papers.consistent._queues import (
     SETTING,
     STRONG,
@@ -27,10 +19,7 @@ from keysplit_experiments.papers.consistent._queues import (
     queues,
     settled,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, real
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
 
 VIRTUAL_WORKERS = [5, 10, 20, 50, 100, 1000]
 QUICK_MESSAGES = 2_000_000
@@ -47,11 +36,9 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs, *, messages: int, virtual_workers: int, stream: str | None = None, like: str | None = None
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, virtual_workers: int) -> Figures:
     """Simulate CG with a number of virtual workers."""
-    keys = keys_of(inputs, messages, stream=stream, like=like)
     return queues(params_of("consistent", virtual_workers), keys, capacities(STRONG, TIMES))
 
 
@@ -138,19 +125,9 @@ CLAIMS = [
 ]
 
 
-def table(results: Results) -> Table:
-    """The gaps."""
-    return over_time(results, "virtual_workers", lambda number: number)
-
-
 def look(virtual_workers: Any) -> dict[str, Any]:
     """Give the look of the line of a number of virtual workers."""
     return {"label": f"{virtual_workers:,}", "color": f"C{VIRTUAL_WORKERS.index(virtual_workers)}"}
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """The gaps over time."""
-    draw_over_time(figure, results, "virtual_workers", look)
 
 
 EXPERIMENT = Experiment(
@@ -162,7 +139,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(over_time, series="virtual_workers", label=lambda number: number),
+    draw=partial(draw_over_time, series="virtual_workers", look=look),
     size=(11, 6),
 )

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.consistent import MESSAGES
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
@@ -34,7 +26,7 @@ from keysplit_experiments.papers.consistent._queues import (
     params_of,
     queues,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, real
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,11 +46,9 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs, *, messages: int, grouping: str, stream: str | None = None, like: str | None = None
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, grouping: str) -> Figures:
     """Simulate one grouping, whose strong workers are others after each change."""
-    keys = keys_of(inputs, messages, stream=stream, like=like)
     changes = [
         (round(part * len(keys)), capacities(STRONG, TIMES, first=STRONG * (place + 1)))
         for place, part in enumerate(CHANGES)
@@ -115,11 +105,6 @@ CLAIMS = [
 ]
 
 
-def table(results: Results) -> Table:
-    """The gaps."""
-    return over_time(results, "grouping", label)
-
-
 def draw(figure: Figure, results: Results) -> None:
     """The gaps over time, and when the speeds change."""
     draw_over_time(figure, results, "grouping", lambda name: LOOKS[name].line())
@@ -138,7 +123,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     claims=CLAIMS,
-    table=table,
+    table=partial(over_time, series="grouping", label=label),
     draw=draw,
     size=(11, 6),
 )

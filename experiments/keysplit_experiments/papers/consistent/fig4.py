@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-    steps,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, steps
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Entry, Table, told

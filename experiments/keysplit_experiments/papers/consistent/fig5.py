@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
-from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Entry, Table, told
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS
 from keysplit_experiments.papers.consistent._balance import METRIC, balance, name_axes, per_key
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, named, real
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, named, on_stream, real
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,15 +33,8 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    grouping: str,
-    epsilon: float | None,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, grouping: str, epsilon: float | None) -> Figures:
     """Simulate one grouping."""
     if epsilon is None:
         params = ks.grouping(grouping, workers=WORKERS, seed=1)
@@ -58,7 +42,7 @@ def measure(
         params = ks.ConsistentGrouping(
             workers=WORKERS, seed=1, virtual_workers=VIRTUAL_WORKERS, epsilon=epsilon
         )
-    return balance(params, keys_of(inputs, messages, stream=stream, like=like))
+    return balance(params, keys)
 
 
 def trade_off(results: Results) -> Judged:

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
-from keysplit_experiments.harness.inputs import Inputs
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import (
@@ -28,10 +19,7 @@ from keysplit_experiments.papers.consistent._balance import (
     over,
     per_key,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, real
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
 
 
 def cells(scale: Scale) -> list[Parameters]:
@@ -45,18 +33,9 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    workers: int,
-    grouping: str,
-    seed: int,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, workers: int, grouping: str, seed: int) -> Figures:
     """Simulate one scheme on the workers' virtual workers."""
-    keys = keys_of(inputs, messages, stream=stream, like=like)
     return balance(allocation(grouping, VIRTUAL_WORKERS * workers, EPSILON, seed), keys)
 
 
@@ -151,14 +130,6 @@ CLAIMS = [
     ),
 ]
 
-table = partial(over, x="workers", series="grouping")
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Imbalance and memory over workers."""
-    draw_over(figure, results, "workers", "grouping", "workers n")
-
-
 EXPERIMENT = Experiment(
     name="consistent/fig6",
     label="Fig. 6",
@@ -169,7 +140,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(over, x="workers", series="grouping"),
+    draw=partial(draw_over, x="workers", series="grouping", x_label="workers n"),
     size=(8, 6),
 )

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Any
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
     GROUPINGS,
@@ -30,10 +22,7 @@ from keysplit_experiments.papers.consistent._queues import (
     queues,
     settled,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, real
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
 
 QUICK_MESSAGES = 1_000_000
 
@@ -47,11 +36,9 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs, *, messages: int, grouping: str, stream: str | None = None, like: str | None = None
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, grouping: str) -> Figures:
     """Simulate one grouping."""
-    keys = keys_of(inputs, messages, stream=stream, like=like)
     return queues(params_of(grouping), keys, capacities(WORKERS, 1.0))
 
 
@@ -104,16 +91,6 @@ CLAIMS = [
 ]
 
 
-def table(results: Results) -> Table:
-    """The gaps."""
-    return over_time(results, "grouping", label)
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """The gaps over time."""
-    draw_over_time(figure, results, "grouping", lambda name: LOOKS[name].line())
-
-
 EXPERIMENT = Experiment(
     name="consistent/fig7",
     label="Fig. 7",
@@ -122,7 +99,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(over_time, series="grouping", label=label),
+    draw=partial(draw_over_time, series="grouping", look=lambda name: LOOKS[name].line()),
     size=(11, 6),
 )

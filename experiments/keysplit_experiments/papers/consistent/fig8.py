@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, told
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
@@ -31,7 +22,7 @@ from keysplit_experiments.papers.consistent._queues import (
     queues,
     settled,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, real
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,18 +50,9 @@ def cells(scale: Scale) -> list[Parameters]:
     return shown + others
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    strong: int,
-    times: float,
-    grouping: str,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, strong: int, times: float, grouping: str) -> Figures:
     """Simulate one grouping."""
-    keys = keys_of(inputs, messages, stream=stream, like=like)
     return queues(params_of(grouping), keys, capacities(strong, times))
 
 

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import (
@@ -31,10 +22,7 @@ from keysplit_experiments.papers.consistent._balance import (
     over,
     per_key,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, keys_of, real
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
 
 GROUPINGS = ["key", "partial_key", "power_of_two", CIRCLE, "consistent", "shuffle"]
 MORE: dict[str, dict[str, Any]] = {
@@ -55,18 +43,9 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    workers: int,
-    grouping: str,
-    seed: int,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, workers: int, grouping: str, seed: int) -> Figures:
     """Simulate one grouping."""
-    keys = keys_of(inputs, messages, stream=stream, like=like)
     if grouping == CIRCLE:
         return circle(keys, workers, seed)
     return balance(ks.grouping(grouping, workers=workers, seed=seed, **MORE.get(grouping, {})), keys)
@@ -185,17 +164,10 @@ CLAIMS = [
     Claim(says="CG needs less memory than CH (like WP)", where="7.2, Q2", judge=less_memory),
 ]
 
-table = partial(over, x="workers", series="grouping")
-
 
 def look(grouping: Any) -> dict[str, Any]:
     """Give the look of a grouping's line."""
     return {**LOOKS["ring" if grouping == CIRCLE else grouping].line(), "label": label(grouping)}
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Imbalance and memory over workers."""
-    draw_over(figure, results, "workers", "grouping", "workers n", look)
 
 
 EXPERIMENT = Experiment(
@@ -210,7 +182,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(over, x="workers", series="grouping"),
+    draw=partial(draw_over, x="workers", series="grouping", x_label="workers n", line=look),
     size=(8, 6),
 )

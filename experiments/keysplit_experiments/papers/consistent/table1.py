@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
-from keysplit_experiments.harness.inputs import Inputs
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.table import Entry, Table, told
 from keysplit_experiments.papers.consistent._balance import ALLOCATIONS, METRIC, allocation, balance, label
-from keysplit_experiments.papers.consistent._streams import DRAWN, TABLE_1_SHARE, drawn, keys_of, named, real
+from keysplit_experiments.papers.consistent._streams import (
+    DRAWN,
+    TABLE_1_SHARE,
+    drawn,
+    named,
+    on_stream,
+    real,
+)
 
 BINS = [10, 100, 1000, 10_000]
 BY_KEY = ["key", "partial_key"]
@@ -51,18 +50,9 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    bins: int,
-    grouping: str,
-    seed: int,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_stream
+def measure(keys: Any, *, bins: int, grouping: str, seed: int) -> Figures:
     """Simulate one scheme."""
-    keys = keys_of(inputs, messages, stream=stream, like=like)
     return balance(allocation(grouping, bins, EPSILON, seed), keys)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import keysplit as ks
 from keysplit import _core
-from keysplit_experiments.harness.experiment import Figures, Parameters, Results, Scale, figures_of, steps
+from keysplit_experiments.harness import Figures, Parameters, Results, Scale, figures_of, steps
 from keysplit_experiments.harness.paper import Dataset, Paper, by_symbol
 
 PAPER = Paper(

@@ -6,16 +6,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-    plain,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, plain
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Judged, Results
+from keysplit_experiments.harness import Claim, Experiment, Judged, Results
 from keysplit_experiments.harness.table import share
 from keysplit_experiments.papers.d_choices import _memory
 from keysplit_experiments.papers.d_choices._memory import WORKERS, overhead

@@ -8,15 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, share, told

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-    steps,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, steps
 from keysplit_experiments.harness.figure import legend, panels
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, told

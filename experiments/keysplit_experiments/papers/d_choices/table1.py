@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-    steps,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, steps
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, share, told
 from keysplit_experiments.papers.d_choices import FEW_EXPONENTS, MESSAGES, PAPER

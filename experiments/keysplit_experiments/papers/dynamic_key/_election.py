@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from keysplit_experiments.harness.experiment import Figures, Results
+from keysplit_experiments.harness import Figures, Results
 from keysplit_experiments.harness.figure import legend, panels
-from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Entry, Table
 from keysplit_experiments.papers.dynamic_key import GROUPINGS
 from keysplit_experiments.papers.dynamic_key._performance import (
     ELECTION,
     METRICS,
-    election_of,
     label,
     line,
     method,
+    on_election,
     performance,
     told_stream,
 )
@@ -27,19 +26,9 @@ if TYPE_CHECKING:
 LIKE = ELECTION.symbol
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    workers: int,
-    sources: int,
-    grouping: str,
-    seed: int,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_election
+def measure(keys: Any, *, workers: int, sources: int, grouping: str, seed: int) -> Figures:
     """Simulate one method."""
-    keys = election_of(inputs, messages, stream, like)
     return performance(method(grouping, workers, seed), keys, ELECTION.messages, sources)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keysplit as ks
 from keysplit import streams
-from keysplit_experiments.harness.experiment import Figures, Parameters, Scale, figures_of
+from keysplit_experiments.harness import Figures, Parameters, Scale, figures_of
 from keysplit_experiments.harness.figure import LOOKS
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.papers.dynamic_key import DKG, PAPER, SOURCES
@@ -104,6 +105,22 @@ def election_of(inputs: Inputs, messages: int, stream: str | None = None, like: 
     return inputs.once(
         ("hot key", *drawn, ELECTION_SHARE), lambda: streams.zipf_hot_key(*drawn, share=ELECTION_SHARE)
     )
+
+
+def on_election(simulate: Callable[..., Figures]) -> Callable[..., Figures]:
+    """Make a measure of a function that takes the keys of a cell's stream, and its other parameters."""
+
+    def measure(
+        inputs: Inputs,
+        *,
+        messages: int,
+        stream: str | None = None,
+        like: str | None = None,
+        **parameters: Any,
+    ) -> Figures:
+        return simulate(election_of(inputs, messages, stream, like), **parameters)
+
+    return measure
 
 
 def told_stream(parameters: Parameters) -> str:

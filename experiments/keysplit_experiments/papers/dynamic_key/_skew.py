@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from keysplit import streams
-from keysplit_experiments.harness.experiment import Figures, Parameters, Results, Scale
+from keysplit_experiments.harness import Figures, Parameters, Results, Scale
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Entry, Table
 from keysplit_experiments.papers.dynamic_key import GROUPINGS, WORKERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Judged, Results
+from keysplit_experiments.harness import Claim, Experiment, Judged, Results
 from keysplit_experiments.harness.figure import legend, panels
 from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.dynamic_key import DKG, METHODS

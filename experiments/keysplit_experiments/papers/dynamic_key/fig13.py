@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
+from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, WORKERS
 from keysplit_experiments.papers.dynamic_key._election import along, draw, measure, table

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
-from keysplit_experiments.harness.inputs import Inputs
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.table import Entry, Table, told
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, WORKERS
 from keysplit_experiments.papers.dynamic_key._performance import (
@@ -22,9 +14,9 @@ from keysplit_experiments.papers.dynamic_key._performance import (
     METRICS,
     MODEL,
     election,
-    election_of,
     label,
     method,
+    on_election,
     performance,
     told_stream,
 )
@@ -50,17 +42,9 @@ def cells(scale: Scale) -> list[Parameters]:
     ]
 
 
-def measure(
-    inputs: Inputs,
-    *,
-    messages: int,
-    grouping: str,
-    seed: int,
-    stream: str | None = None,
-    like: str | None = None,
-) -> Figures:
+@on_election
+def measure(keys: Any, *, grouping: str, seed: int) -> Figures:
     """Simulate one method."""
-    keys = election_of(inputs, messages, stream, like)
     return performance(method(grouping, WORKERS, seed), keys, ELECTION.messages)
 
 

@@ -1,6 +1,6 @@
 """Efficient Time-Evolving Stream Processing at Scale: what all its experiments share."""
 
-from keysplit_experiments.harness.experiment import steps
+from keysplit_experiments.harness import steps
 from keysplit_experiments.harness.paper import Dataset, Paper, by_symbol
 
 PAPER = Paper(

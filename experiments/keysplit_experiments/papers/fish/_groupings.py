@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from keysplit_experiments.harness.experiment import Figures, Judged, Parameters, Results
+from keysplit_experiments.harness import Figures, Judged, Parameters, Results
 from keysplit_experiments.harness.figure import LOOKS
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import told

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keysplit_experiments.harness.experiment import Results
+from keysplit_experiments.harness import Parameters, Results, Scale
 from keysplit_experiments.harness.figure import legend, panels
 from keysplit_experiments.harness.table import Table
 from keysplit_experiments.papers.fish import WORKERS
+from keysplit_experiments.papers.fish._runs import evolving
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURES = {"time": "execution time / ideal", "replication": "memory / FG's"}
+
+
+def cells_of(scale: Scale, parameter: str, values: Iterable[Any]) -> list[Parameters]:
+    """Name the cells of FISH with every value of a parameter, on every stream and number of workers."""
+    return [
+        {**stream, "workers": workers, parameter: value}
+        for stream in evolving(scale)
+        for workers in WORKERS
+        for value in values
+    ]
 
 
 def table_of(results: Results, parameter: str) -> Table:

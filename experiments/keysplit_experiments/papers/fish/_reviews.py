@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import Parameters, Results, Scale
+from keysplit_experiments.harness import Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
 from keysplit_experiments.papers.fish import SERVICE_TIME_S, WORKERS
 from keysplit_experiments.papers.fish._runs import real

@@ -7,7 +7,7 @@ from typing import Any
 
 import keysplit as ks
 from keysplit import streams
-from keysplit_experiments.harness.experiment import Figures, Parameters, Results, Scale, figures_of
+from keysplit_experiments.harness import Figures, Parameters, Results, Scale, figures_of
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.papers.fish import (
     COUNTERS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
+from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.table import Table, told
 from keysplit_experiments.papers.fish import WORKERS

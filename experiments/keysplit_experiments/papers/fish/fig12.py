@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-    steps,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results, steps
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
-from keysplit_experiments.papers.fish import WORKERS
-from keysplit_experiments.papers.fish._parameters import draw_of, table_of
+from keysplit_experiments.harness.table import told
+from keysplit_experiments.papers.fish._parameters import cells_of, draw_of, table_of
 from keysplit_experiments.papers.fish._runs import (
     LIFETIME_COUNTS,
     LIKE_FIG_10,
-    evolving,
     largest,
     ratio,
     told_place,
     varied,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 DECAYS = steps(0.0, 1.0, 0.2)
 DEFAULT = {"decay": 0.2}
-
-
-def cells(scale: Scale) -> list[Parameters]:
-    """FISH with every decay on every stream and number of workers."""
-    return [
-        {**stream, "workers": workers, "decay": decay}
-        for stream in evolving(scale)
-        for workers in WORKERS
-        for decay in DECAYS
-    ]
 
 
 def measure(
@@ -129,25 +105,15 @@ CLAIMS = [
 ]
 
 
-def table(results: Results) -> Table:
-    """Time and memory."""
-    return table_of(results, "decay")
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Time and memory over the decay."""
-    draw_of(figure, results, "decay", DECAYS)
-
-
 EXPERIMENT = Experiment(
     name="fish/fig12",
     label="Fig. 12",
     title="execution time and memory of FISH by its decay",
     setting=f"Time is told over that of workers that are never idle, memory over that of FG. {LIKE_FIG_10}",
-    cells=cells,
+    cells=partial(cells_of, parameter="decay", values=DECAYS),
     measure=measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(table_of, parameter="decay"),
+    draw=partial(draw_of, parameter="decay", values=DECAYS),
     size=(11, 5.5),
 )

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
-from keysplit_experiments.papers.fish import WORKERS
-from keysplit_experiments.papers.fish._parameters import draw_of, table_of
-from keysplit_experiments.papers.fish._runs import LIKE_FIG_10, evolving, ratio, told_place, varied
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from keysplit_experiments.harness.table import told
+from keysplit_experiments.papers.fish._parameters import cells_of, draw_of, table_of
+from keysplit_experiments.papers.fish._runs import LIKE_FIG_10, ratio, told_place, varied
 
 THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/(2n)": 0.5, "1/(4n)": 0.25, "1/(8n)": 0.125}
 """In shares of a worker's part 1/n."""
 
 DEFAULT = {"threshold": "1/(4n)"}
-
-
-def cells(scale: Scale) -> list[Parameters]:
-    """FISH with every threshold on every stream and number of workers."""
-    return [
-        {**stream, "workers": workers, "threshold": threshold}
-        for stream in evolving(scale)
-        for workers in WORKERS
-        for threshold in THRESHOLDS
-    ]
 
 
 def measure(
@@ -108,25 +86,15 @@ CLAIMS = [
 ]
 
 
-def table(results: Results) -> Table:
-    """Time and memory."""
-    return table_of(results, "threshold")
-
-
-def draw(figure: Figure, results: Results) -> None:
-    """Time and memory over the threshold."""
-    draw_of(figure, results, "threshold", list(THRESHOLDS))
-
-
 EXPERIMENT = Experiment(
     name="fish/fig13",
     label="Fig. 13",
     title="execution time and memory of FISH by its threshold",
     setting=f"Time is told over that of workers that are never idle, memory over that of FG. {LIKE_FIG_10}",
-    cells=cells,
+    cells=partial(cells_of, parameter="threshold", values=THRESHOLDS),
     measure=measure,
     claims=CLAIMS,
-    table=table,
-    draw=draw,
+    table=partial(table_of, parameter="threshold"),
+    draw=partial(draw_of, parameter="threshold", values=list(THRESHOLDS)),
     size=(11, 5.5),
 )

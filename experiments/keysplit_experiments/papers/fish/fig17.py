@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
-    Claim,
-    Experiment,
-    Figures,
-    Judged,
-    Parameters,
-    Results,
-    Scale,
-)
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, told

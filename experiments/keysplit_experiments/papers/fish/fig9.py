@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
+from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend, panels
 from keysplit_experiments.harness.table import Table, told
 from keysplit_experiments.papers.fish import PAPER, WORKERS

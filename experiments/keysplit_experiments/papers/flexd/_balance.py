@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import Figures, Parameters, Results, Scale, plain
+from keysplit_experiments.harness import Figures, Parameters, Results, Scale, plain
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, told

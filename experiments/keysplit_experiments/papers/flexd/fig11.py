@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
+from keysplit_experiments.harness import Claim, Experiment, Judged, Results
 from keysplit_experiments.papers.flexd import LIKE_FIG_7
 from keysplit_experiments.papers.flexd._balance import (
     ALL,
@@ -19,11 +19,6 @@ from keysplit_experiments.papers.flexd._balance import (
 )
 
 STREAMS = ["Voters", "Amazon"]
-
-
-def cells(scale: Scale) -> list[Parameters]:
-    """Every grouping on every stream."""
-    return real_cells(scale, STREAMS)
 
 
 def lowest(results: Results) -> Judged:
@@ -91,7 +86,7 @@ EXPERIMENT = Experiment(
     setting=f"{LIKE_FIG_7} The imbalance is (max - mean) / mean of the loads so far. Streams are as long as "
     "their stand-ins; that of Voters has a few thousand keys that change over time, as postcodes do in a "
     "register that is ordered by county.",
-    cells=cells,
+    cells=partial(real_cells, streams=STREAMS),
     measure=measure_real,
     claims=CLAIMS,
     table=partial(table_of, parameter="stream", name="stream"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Judged, Parameters, Results, Scale
+from keysplit_experiments.harness import Claim, Experiment, Judged, Results
 from keysplit_experiments.harness.table import told
 from keysplit_experiments.papers.flexd import LIKE_FIG_7
 from keysplit_experiments.papers.flexd._balance import (
@@ -18,11 +18,6 @@ from keysplit_experiments.papers.flexd._balance import (
 )
 
 STREAMS = ["T4SA", "WikiText"]
-
-
-def cells(scale: Scale) -> list[Parameters]:
-    """Every grouping on every stream."""
-    return real_cells(scale, STREAMS)
 
 
 def dalton_worst(results: Results) -> Judged:
@@ -81,7 +76,7 @@ EXPERIMENT = Experiment(
     setting=f"{LIKE_FIG_7} The imbalance is (max - mean) / mean of the loads so far. Streams are as long as "
     "their stand-ins; that of T4SA, which the paper calls uniform, is the flattest that we have, and not "
     "of words.",
-    cells=cells,
+    cells=partial(real_cells, streams=STREAMS),
     measure=measure_real,
     claims=CLAIMS,
     table=partial(table_of, parameter="stream", name="stream"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
+from keysplit_experiments.harness import (
     Claim,
     Experiment,
     Figures,

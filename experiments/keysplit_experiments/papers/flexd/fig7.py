@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import keysplit as ks
-from keysplit_experiments.harness.experiment import (
+from keysplit_experiments.harness import (
     Claim,
     Experiment,
     Figures,

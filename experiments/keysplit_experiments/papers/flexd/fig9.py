@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keysplit_experiments.harness.experiment import Claim, Experiment, Figures, Judged, Results
+from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results
 from keysplit_experiments.harness.figure import LOOKS
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, told
