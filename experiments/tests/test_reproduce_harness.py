@@ -24,6 +24,9 @@ from keysplit_experiments.harness.table import Table, share, told
 TINY = Scale("tiny", 2_000)
 
 
+# results
+
+
 def test_results_are_chosen_by_their_parameters() -> None:
     cells = [
         Cell({"n": n, "grouping": g, "seed": s}, {"load": n * 10 + s, "list": [1]})
@@ -72,6 +75,9 @@ def test_plain_is_what_json_takes() -> None:
     assert json.dumps(plain(value)) == '{"a": [0, 1, 2], "b": [0.5, [2]], "c": null}'
 
 
+# tables
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -102,6 +108,9 @@ def test_a_table_as_markdown() -> None:
     assert (share(0.0012), share(0.301), share(0)) == ("0.12%", "30.1%", "0.0%")
 
 
+# registry
+
+
 def test_names_are_found_in_order() -> None:
     names = [experiment.name for experiment in registry.chosen(["d_choices"])]
     assert names == [f"d_choices/fig{n}" for n in (1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)] + ["d_choices/table1"]
@@ -118,6 +127,9 @@ def test_names_are_found_in_order() -> None:
 DATASET = Dataset(
     symbol="X", title="x", messages=1_000_000, keys=50_000, top_share=0.2, stands_in="x.parquet", periods=4
 )
+
+
+# inputs
 
 
 def test_a_stream_with_the_papers_statistics_is_drawn() -> None:
@@ -151,6 +163,9 @@ def test_streams_are_made_once() -> None:
     for name in (1, 1, 2, 1, 3, 1, 2):
         inputs.once(name, lambda name=name: made.append(name))
     assert made == [1, 2, 3, 2]
+
+
+# figures
 
 
 def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
