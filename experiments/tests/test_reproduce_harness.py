@@ -19,7 +19,7 @@ from keysplit_experiments.harness.experiment import (
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.paper import Dataset
 from keysplit_experiments.harness.store import Store
-from keysplit_experiments.harness.table import Table, share, told
+from keysplit_experiments.harness.table import Table, share, spell
 
 TINY = Scale("tiny", 2_000)
 
@@ -97,7 +97,7 @@ def test_plain_is_what_json_takes() -> None:
     ],
 )
 def test_entries_of_a_table(value: Any, text: str) -> None:
-    assert told(value) == text
+    assert spell(value) == text
 
 
 def test_a_table_as_markdown() -> None:
@@ -151,10 +151,10 @@ def test_files_are_read_and_the_first_messages_taken(tmp_path: Path) -> None:
     inputs = Inputs(data=tmp_path)
     assert inputs.real(DATASET).to_pylist() == ["a", "b", "a"]
     assert inputs.real(DATASET, 2).to_pylist() == ["a", "b"]
-    assert inputs.told(DATASET) == "x.parquet"
+    assert inputs.describe(DATASET) == "x.parquet"
     own = Inputs(stream=tmp_path / "x.parquet", key="other")
     assert own.real(DATASET).to_pylist() == [1, 2, 3]
-    assert own.told(DATASET) == "x.parquet, column other"
+    assert own.describe(DATASET) == "x.parquet, column other"
     assert own.identity(DATASET) != inputs.identity(DATASET) != Inputs().identity(DATASET)
 
 

@@ -15,7 +15,7 @@ KEPT = 2
 """Streams that are kept for the next cells."""
 
 MOST_DRAWN = 10_000_000
-"""Messages of a stream that is drawn in the stead of a real one, at most."""
+"""Messages of a stream that is drawn instead of a real one, at most."""
 
 
 class Inputs:
@@ -23,7 +23,7 @@ class Inputs:
 
     Args:
         data: Folder with the files that stand in for the papers' datasets; None if there is none.
-        stream: A file to read in the stead of every one of the papers' datasets.
+        stream: A file to read instead of each of the papers' datasets.
         key: Its column of keys, as for [`streams.read`][keysplit.streams.read].
 
     Raises:
@@ -70,7 +70,7 @@ class Inputs:
         column = self._read(*file)
         return column if most_messages is None else column[:most_messages]
 
-    def told(self, dataset: Dataset) -> str:
+    def describe(self, dataset: Dataset) -> str:
         """Say in words what is read for a dataset."""
         file = self._file(dataset)
         if file is None:

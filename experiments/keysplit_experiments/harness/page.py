@@ -1,4 +1,4 @@
-"""The page of the documentation that tells all results."""
+"""The page of the documentation that reports all results."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def _section(outcome: Outcome, paper: Paper, figures: str) -> str:
     )
     lines += [textwrap.fill(f"`{command}`. {experiment.setting}", WIDTH, break_on_hyphens=False), ""]
     for symbol, what in results.streams.items():
-        told = f"- {symbol}, {paper.datasets[symbol].title}: {what}"
-        lines += [textwrap.fill(told, WIDTH, subsequent_indent="  ", break_on_hyphens=False)]
+        line = f"- {symbol}, {paper.datasets[symbol].title}: {what}"
+        lines += [textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)]
     lines += [""] if results.streams else []
     if experiment.draw is not None:
         lines += [f"![{experiment.title}]({figures}/{experiment.name}.svg)", ""]
@@ -128,6 +128,6 @@ def _section(outcome: Outcome, paper: Paper, figures: str) -> str:
 def _claims(outcome: Outcome) -> Table:
     rows = []
     for claim, verdict, because in outcome.rows():
-        told = "holds" if verdict.holds else "**differs**" + (f", because {because}" if because else "")
-        rows.append([f"{claim.says} [{claim.where}]", claim.paper, verdict.ours, told])
+        word = "holds" if verdict.holds else "**differs**" + (f", because {because}" if because else "")
+        rows.append([f"{claim.says} [{claim.where}]", claim.paper, verdict.ours, word])
     return Table(["claim", "paper", "ours", "verdict"], rows)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A real dataset of a paper, which only the authors have, and what is read in its stead.
+    """A real dataset of a paper, which only the authors have, and what is read instead.
 
     Args:
         symbol: The paper's short name, the value of the parameter ``stream`` of a cell.
         title: What it is.
-        messages: Its messages, as the paper tells.
+        messages: Its messages, as the paper reports.
         keys: Its different keys.
         top_share: Share of the messages that the most frequent key has.
-        stands_in: File in the data folder that is read in its stead.
+        stands_in: File in the data folder that is read instead.
         periods: In how many equal parts of the stream other keys are the hot ones: 1 for none but the first.
     """
 

@@ -93,7 +93,7 @@ def run(
     results = Results(
         [Cell(cell, finished[key]) for key, cell in zip(keys, cells, strict=True)],
         scale.name,
-        {dataset.symbol: inputs.told(dataset) for dataset in dict.fromkeys(filter(None, used))},
+        {dataset.symbol: inputs.describe(dataset) for dataset in dict.fromkeys(filter(None, used))},
         standard=scale.full and all(inputs.standard(dataset) for dataset in filter(None, used)),
     )
     outcome = judged(experiment, results)

@@ -129,8 +129,8 @@ class Store:
 
 def key_of(experiment: Experiment, parameters: Parameters, identity: Sequence[Any]) -> str:
     """Name a cell: the same parameters, version and stream have the same key."""
-    told = [ks.__version__, experiment.name, experiment.version, parameters, list(identity)]
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+    decides = [ks.__version__, experiment.name, experiment.version, parameters, list(identity)]
+    return sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _ends_line(path: Path) -> bool:

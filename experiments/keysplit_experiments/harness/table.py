@@ -34,7 +34,7 @@ class Table:
 
     def texts(self) -> list[list[str]]:
         """Write every entry out."""
-        return [[told(entry) for entry in row] for row in self.rows]
+        return [[spell(entry) for entry in row] for row in self.rows]
 
     def numeric(self) -> list[bool]:
         """Say of each column whether all it holds is numbers."""
@@ -63,7 +63,7 @@ class Table:
         return table
 
 
-def told(value: Entry) -> str:
+def spell(value: Entry) -> str:
     """Write an entry out: two or three digits of a fraction, every digit of a whole number."""
     if value is None:
         return ""

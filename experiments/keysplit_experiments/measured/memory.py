@@ -70,7 +70,9 @@ def resident() -> int:
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) << 10
-    raise SystemExit("the system does not tell how much memory a process has (no VmRSS in /proc/self/status)")
+    raise SystemExit(
+        "the system does not report how much memory a process has (no VmRSS in /proc/self/status)"
+    )
 
 
 def sizes(grouping: str, marks: Sequence[int]) -> Iterator[Size]:

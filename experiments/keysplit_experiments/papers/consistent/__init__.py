@@ -10,7 +10,7 @@ PAPER = Paper(
     published="arXiv 1705.09073, 2017",
     datasets={symbol: d_choices.PAPER.datasets[symbol] for symbol in ("WP", "TW")},
 )
-"""Both papers tell the same of these two."""
+"""Both papers describe these two alike."""
 
 MESSAGES = 22_000_000
 """Of the stream WP."""

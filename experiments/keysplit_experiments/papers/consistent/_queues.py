@@ -89,7 +89,7 @@ def queues(
         idle_below=IDLE_BELOW,
     )
     if result.queue_over_time is None or result.latency_over_time is None or result.latency_s is None:
-        raise ValueError("a simulation with a timing model must tell queues and latencies")
+        raise ValueError("a simulation with a timing model must report queues and latencies")
     positions, queue = result.queue_over_time
     speed_then = np.array([speeds, *(others for _, others in changes)])
     periods = np.searchsorted([position for position, _ in changes], positions)

@@ -1,4 +1,4 @@
-"""The streams of the paper's experiments: real ones, and drawn ones with the figures that it tells."""
+"""The streams of the paper's experiments: real ones, and drawn ones with the figures that it reports."""
 
 from __future__ import annotations
 

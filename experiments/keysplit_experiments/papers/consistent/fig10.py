@@ -7,7 +7,7 @@ from typing import Any
 
 import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import METRIC, balance, draw_over, over
 from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
@@ -50,13 +50,13 @@ def spread(results: Results, figure: str) -> list[float]:
 def same(results: Results, figure: str) -> Judged:
     """Imbalance or memory: the same on a logarithmic scale, whatever the number of sources."""
     found = spread(results, figure)
-    return Judged(max(found) < DECADE, f"at most {', '.join(map(told, found))} times")
+    return Judged(max(found) < DECADE, f"at most {', '.join(map(spell, found))} times")
 
 
 def same_over_workers(results: Results, figure: str) -> Judged:
     """Imbalance or memory with one source: the same on a log scale, whatever the number of workers."""
     _, values = results.line("workers", figure, like="WP", sources=1)
-    return Judged(max(values) < DECADE * min(values), ", ".join(map(told, values)))
+    return Judged(max(values) < DECADE * min(values), ", ".join(map(spell, values)))
 
 
 CLAIMS = [

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import share, told
+from keysplit_experiments.harness.table import share, spell
 from keysplit_experiments.papers.consistent._queues import (
     SETTING,
     STRONG,
@@ -68,7 +68,7 @@ def too_few(results: Results) -> Judged:
     for figure, what in (("queue_gap", "queue"), ("utilisation_gap", "utilisation")):
         found = {n: settled(results, figure, like="WP", virtual_workers=n) for n in VIRTUAL_WORKERS[:-1]}
         fits.append(found[5] == max(found.values()))
-        words.append(f"{what} " + ", ".join(f"{n}: {told(gap)}" for n, gap in found.items()))
+        words.append(f"{what} " + ", ".join(f"{n}: {spell(gap)}" for n, gap in found.items()))
     return Judged(all(fits), "; ".join(words))
 
 
@@ -79,7 +79,7 @@ def too_many(results: Results) -> Judged:
     return Judged(
         all(after[1000] > after[n] for n in VIRTUAL_WORKERS[:-1]) and mean[1000] > most,
         f"converged after {', '.join(f'{n}: {share(part)}' for n, part in after.items())}; mean latency "
-        f"{told(mean[1000])} s against at most {told(most)} s",
+        f"{spell(mean[1000])} s against at most {spell(most)} s",
     )
 
 
@@ -87,7 +87,7 @@ def alike(results: Results) -> Judged:
     """Ten and twenty: mean latencies within a factor of two."""
     mean = latencies(results)
     return Judged(
-        max(mean[10], mean[20]) <= 2 * min(mean[10], mean[20]), f"{told(mean[10])} and {told(mean[20])} s"
+        max(mean[10], mean[20]) <= 2 * min(mean[10], mean[20]), f"{spell(mean[10])} and {spell(mean[20])} s"
     )
 
 
@@ -95,7 +95,7 @@ def best(results: Results) -> Judged:
     """A hundred: over the second half the smallest gap of utilisation."""
     found = {n: settled(results, "utilisation_gap", like="WP", virtual_workers=n) for n in VIRTUAL_WORKERS}
     return Judged(
-        found[100] == min(found.values()), ", ".join(f"{n}: {told(gap)}" for n, gap in found.items())
+        found[100] == min(found.values()), ", ".join(f"{n}: {spell(gap)}" for n, gap in found.items())
     )
 
 

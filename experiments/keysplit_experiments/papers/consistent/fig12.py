@@ -11,7 +11,7 @@ import numpy as np
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent import MESSAGES
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
@@ -74,7 +74,7 @@ def adapts(results: Results) -> Judged:
     found = periods(results, "utilisation_gap", "consistent")
     return Judged(
         all(late <= peak / 10 for peak, late in found),
-        "; ".join(f"{told(peak)} down to {told(late)}" for peak, late in found),
+        "; ".join(f"{spell(peak)} down to {spell(late)}" for peak, late in found),
     )
 
 
@@ -86,7 +86,7 @@ def others_do_not(results: Results) -> Judged:
     ]
     fits = all(mine <= min(theirs) / 10 for mine, *theirs in zip(own, *others, strict=True))
     lines = zip(GROUPINGS, [*others, own], strict=True)
-    return Judged(fits, "; ".join(f"{label(name)} {', '.join(map(told, line))}" for name, line in lines))
+    return Judged(fits, "; ".join(f"{label(name)} {', '.join(map(spell, line))}" for name, line in lines))
 
 
 CLAIMS = [

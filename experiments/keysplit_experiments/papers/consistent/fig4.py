@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, steps
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Entry, Table, told
+from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.consistent._balance import (
     ALLOCATIONS,
     METRIC,
@@ -58,7 +58,7 @@ def high(results: Results) -> Judged:
         found.append((by_skew and by_bins == sorted(by_bins), by_bins))
     return Judged(
         all(grows for grows, _ in found),
-        "z = 2: " + "; ".join(", ".join(map(told, by_bins)) for _, by_bins in found),
+        "z = 2: " + "; ".join(", ".join(map(spell, by_bins)) for _, by_bins in found),
     )
 
 
@@ -73,7 +73,7 @@ def fair(results: Results) -> Judged:
         most[label(grouping)] = max(beyond)
     return Judged(
         max(most.values()) <= EPSILON,
-        "; ".join(f"{name} {told(max(value, 0.0))}" for name, value in most.items()),
+        "; ".join(f"{name} {spell(max(value, 0.0))}" for name, value in most.items()),
     )
 
 
@@ -87,7 +87,7 @@ def at_a_cost(results: Results) -> Judged:
             between = [one.one("memory", grouping=name) for name in ("power_of_random", "bounded_ring")]
             fits.append(few <= min(between) and max(between) < many)
     copies = [
-        f"{label(name)} {told(per_key(results, exponent=SHOWN[2], bins=BINS[-1], grouping=name))}"
+        f"{label(name)} {spell(per_key(results, exponent=SHOWN[2], bins=BINS[-1], grouping=name))}"
         for name in ALLOCATIONS
     ]
     return Judged(all(fits), f"copies of a key at z = {SHOWN[2]} on {BINS[-1]:,}: {', '.join(copies)}")

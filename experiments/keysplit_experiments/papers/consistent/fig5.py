@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
-from keysplit_experiments.harness.table import Entry, Table, told
+from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS
 from keysplit_experiments.papers.consistent._balance import METRIC, balance, name_axes, per_key
 from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, named, on_stream, real
@@ -54,8 +54,8 @@ def trade_off(results: Results) -> Judged:
         _, memories = chosen.line("epsilon", "memory")
         fits.append(imbalances[0] < EPSILON <= imbalances[-1] and memories == sorted(memories, reverse=True))
         words.append(
-            f"{name}: imbalance {told(imbalances[0])} to {told(imbalances[-1])}, copies "
-            f"{told(per_key(chosen, epsilon=EPSILONS[0]))} to {told(per_key(chosen, epsilon=EPSILONS[-1]))}"
+            f"{name}: imbalance {spell(imbalances[0])} to {spell(imbalances[-1])}, copies "
+            f"{spell(per_key(chosen, epsilon=EPSILONS[0]))} to {spell(per_key(chosen, epsilon=EPSILONS[-1]))}"
         )
     return Judged(all(fits), "; ".join(words))
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import (
     ALLOCATIONS,
@@ -45,7 +45,7 @@ def high(results: Results) -> Judged:
         results.median("relative_imbalance", grouping=name, workers=WORKERS[-1], like="WP")
         for name in ("key", "partial_key")
     ]
-    return Judged(min(found) >= 10 * EPSILON, "; ".join(map(told, found)))
+    return Judged(min(found) >= 10 * EPSILON, "; ".join(map(spell, found)))
 
 
 def linear(results: Results) -> Judged:
@@ -55,7 +55,7 @@ def linear(results: Results) -> Judged:
         xs, line = results.line("workers", "relative_imbalance", grouping=grouping, like="WP")
         growth, steps = line[-1] / line[1], xs[-1] / xs[1]
         fits.append(steps / 2 <= growth <= 2 * steps)
-        words.append(f"{label(grouping)}: {told(growth)} times from {xs[1]} to {xs[-1]}")
+        words.append(f"{label(grouping)}: {spell(growth)} times from {xs[1]} to {xs[-1]}")
     return Judged(all(fits), "; ".join(words))
 
 
@@ -72,7 +72,7 @@ def beyond(results: Results, names: list[str], bound: float, messages: float) ->
     }
     return Judged(
         max(most.values()) <= messages,
-        "; ".join(f"{label(name)} at most {told(max(value, 0.0))} messages" for name, value in most.items()),
+        "; ".join(f"{label(name)} at most {spell(max(value, 0.0))} messages" for name, value in most.items()),
     )
 
 
@@ -95,7 +95,7 @@ def memory_of(first: str, second: str, factor: float) -> Callable[[Results], Jud
             (per_key(chosen, grouping=first, workers=n), per_key(chosen, grouping=second, workers=n))
             for n in WORKERS
         ]
-        words = "; ".join(f"{told(own)} and {told(other)}" for own, other in pairs)
+        words = "; ".join(f"{spell(own)} and {spell(other)}" for own, other in pairs)
         return Judged(all(own <= factor * other for own, other in pairs), f"copies {words}")
 
     return judge

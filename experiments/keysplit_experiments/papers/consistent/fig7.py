@@ -7,7 +7,7 @@ from typing import Any
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
     GROUPINGS,
@@ -48,7 +48,7 @@ def hashing_falls_behind(results: Results) -> Judged:
     words = []
     for figure in ("queue_gap", "latency_gap_s"):
         values = course(chosen, figure)
-        words.append(f"{told(values[len(values) // 2 - 1])} to {told(values[-1])}")
+        words.append(f"{spell(values[len(values) // 2 - 1])} to {spell(values[-1])}")
     fits = all(grows(chosen, figure) for figure in ("queue_gap", "latency_gap_s"))
     return Judged(fits, f"queue {words[0]} messages; latency {words[1]} s")
 
@@ -59,7 +59,7 @@ def stays_low(results: Results) -> Judged:
     for figure in ("queue_gap", "latency_gap_s"):
         own, other = (settled(results, figure, like="WP", grouping=name) for name in ("consistent", "key"))
         fits.append(own <= other / 100)
-        words.append(f"{told(own)} against {told(other)}")
+        words.append(f"{spell(own)} against {spell(other)}")
     return Judged(all(fits), f"queue {words[0]} messages; latency {words[1]} s")
 
 
@@ -68,7 +68,7 @@ def even_utilisation(results: Results) -> Judged:
     own, other = (
         settled(results, "utilisation_gap", like="WP", grouping=name) for name in ("consistent", "key")
     )
-    return Judged(own <= other / 100 and other > 0, f"{told(own)} against {told(other)}")
+    return Judged(own <= other / 100 and other > 0, f"{spell(own)} against {spell(other)}")
 
 
 CLAIMS = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
     GROUPINGS,
@@ -71,7 +71,7 @@ def fall_behind(results: Results) -> Judged:
         for figure, unit in (("queue_gap", "messages"), ("latency_gap_s", "s")):
             values = course(chosen, figure, grouping=name)
             fits.append(grows(chosen, figure, grouping=name))
-            words.append(f"{label(name)} {told(values[len(values) // 2 - 1])} to {told(values[-1])} {unit}")
+            words.append(f"{label(name)} {spell(values[len(values) // 2 - 1])} to {spell(values[-1])} {unit}")
     return Judged(all(fits), "; ".join(words))
 
 
@@ -82,7 +82,7 @@ def lower(results: Results) -> Judged:
     for figure in ("queue_gap", "latency_gap_s"):
         own, *others = (settled(chosen, figure, grouping=name) for name in reversed(GROUPINGS))
         fits.append(own <= min(others) / 10)
-        words.append(f"{told(own)} against {told(min(others))}")
+        words.append(f"{spell(own)} against {spell(min(others))}")
     mean = [chosen.one("mean_latency_s", grouping=name) for name in reversed(GROUPINGS)]
     fits.append(mean[0] == min(mean))
     return Judged(all(fits), f"queue {words[0]} messages; latency {words[1]} s")
@@ -92,7 +92,7 @@ def even_utilisation(results: Results) -> Judged:
     """The gap of utilisation: CG's a hundredth of the others'."""
     chosen = shown(results).where(like="WP")
     own, *others = (settled(chosen, "utilisation_gap", grouping=name) for name in reversed(GROUPINGS))
-    return Judged(own <= min(others) / 100, f"{told(own)} against {told(min(others))}")
+    return Judged(own <= min(others) / 100, f"{spell(own)} against {spell(min(others))}")
 
 
 def everywhere(results: Results) -> Judged:

@@ -10,7 +10,7 @@ import numpy as np
 import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import (
     CIRCLE,
@@ -81,7 +81,7 @@ def copies(results: Results) -> dict[str, list[float]]:
 
 def words(found: dict[str, list[float]], *names: str) -> str:
     """Tell the figures of some groupings."""
-    return "; ".join(f"{label(name)} {', '.join(map(told, found[name]))}" for name in names)
+    return "; ".join(f"{label(name)} {', '.join(map(spell, found[name]))}" for name in names)
 
 
 def extremes(results: Results) -> Judged:
@@ -99,7 +99,7 @@ def two_choices(results: Results) -> Judged:
     imbalances, memories = lines(results)["partial_key"], copies(results)["partial_key"]
     return Judged(
         max(imbalances[:2]) <= EPSILON and EPSILON < imbalances[2] < imbalances[3] and max(memories) <= 2,
-        f"imbalance {', '.join(map(told, imbalances))}; copies {', '.join(map(told, memories))}",
+        f"imbalance {', '.join(map(spell, imbalances))}; copies {', '.join(map(spell, memories))}",
     )
 
 
@@ -125,7 +125,7 @@ def bounded(results: Results) -> Judged:
         for cell in chosen
     )
     found = words(lines(results), CIRCLE, "consistent")
-    return Judged(most <= VIRTUAL_WORKERS, f"{found}; at most {told(max(most, 0.0))} messages more")
+    return Judged(most <= VIRTUAL_WORKERS, f"{found}; at most {spell(max(most, 0.0))} messages more")
 
 
 def less_memory(results: Results) -> Judged:

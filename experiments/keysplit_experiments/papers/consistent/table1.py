@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import Entry, Table, told
+from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.consistent._balance import ALLOCATIONS, METRIC, allocation, balance, label
 from keysplit_experiments.papers.consistent._streams import (
     DRAWN,
@@ -75,7 +75,7 @@ def near(like: str, grouping: str, few: float, many: float) -> Callable[[Results
             paper / factor <= ours <= paper * factor
             for (_, ours, paper), factor in zip(found, factors, strict=True)
         ]
-        return Judged(all(fits), "; ".join(told(ours) for _, ours, _ in found))
+        return Judged(all(fits), "; ".join(spell(ours) for _, ours, _ in found))
 
     return judge
 
@@ -88,7 +88,7 @@ def nearly_none(grouping: str, over: float) -> Callable[[Results], Judged]:
             cell.figures["relative_imbalance"] * cell.figures["messages"] / cell.parameters["bins"]
             for cell in results.where(grouping=grouping)
         )
-        return Judged(most <= over, f"at most {told(most)} messages")
+        return Judged(most <= over, f"at most {spell(most)} messages")
 
     return judge
 
@@ -97,7 +97,7 @@ def two_choices_on_ten(results: Results) -> Judged:
     """PKG on ten virtual workers, like WP: the messages above the mean, the median of the seeds."""
     chosen = results.where(like="WP", grouping="partial_key", bins=10)
     imbalance, messages = chosen.median("relative_imbalance"), chosen.median("messages")
-    return Judged(imbalance * messages / 10 <= 5, told(imbalance))
+    return Judged(imbalance * messages / 10 <= 5, spell(imbalance))
 
 
 def bounded(results: Results) -> Judged:
@@ -114,7 +114,7 @@ def bounded(results: Results) -> Judged:
     ]
     return Judged(
         max(beyond) <= 1 and min(found) >= 0.9 * EPSILON,
-        f"{told(min(found))} to {told(max(found))} like WP and TW; never more than {told(max(beyond))} "
+        f"{spell(min(found))} to {spell(max(found))} like WP and TW; never more than {spell(max(beyond))} "
         "messages above",
     )
 
@@ -128,7 +128,7 @@ def grows(results: Results) -> Judged:
     ]
     return Judged(
         all(line == sorted(line) for line in lines),
-        "; ".join(f"{told(line[0])} to {told(line[-1])}" for line in lines),
+        "; ".join(f"{spell(line[0])} to {spell(line[-1])}" for line in lines),
     )
 
 

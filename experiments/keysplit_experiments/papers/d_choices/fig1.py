@@ -9,7 +9,7 @@ from keysplit import streams
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.d_choices import GROUPINGS, PAPER, WORKERS, balance, by_workers
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def breaks_down(results: Results) -> Judged:
             for line in found.values()
         ),
         "; ".join(
-            f"{origin}: {', '.join(told(line[workers]) for workers in WORKERS)}"
+            f"{origin}: {', '.join(spell(line[workers]) for workers in WORKERS)}"
             for origin, line in found.items()
         ),
     )
@@ -73,7 +73,7 @@ def close_to_a_tenth(results: Results) -> Judged:
     found = {origin: by_workers(results, "partial_key", origin=origin)[100] for origin in ORIGINS}
     return Judged(
         all(0.05 <= imbalance <= 0.2 for imbalance in found.values()),
-        "; ".join(f"{origin}: {told(imbalance)}" for origin, imbalance in found.items()),
+        "; ".join(f"{origin}: {spell(imbalance)}" for origin, imbalance in found.items()),
     )
 
 
@@ -86,7 +86,7 @@ def stays_low(results: Results) -> Judged:
     return Judged(
         all(value < 1e-3 for found in worst.values() for value in found.values()),
         "; ".join(
-            f"{LOOKS[name].label} {origin} at most {told(value)}"
+            f"{LOOKS[name].label} {origin} at most {spell(value)}"
             for name, found in worst.items()
             for origin, value in found.items()
         ),

@@ -8,7 +8,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.d_choices import EXPONENTS, FEW_EXPONENTS, MESSAGES, balance
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def little_by_keys(results: Results) -> Judged:
     ratios = [max(point) / min(point) for point in zip(*lines, strict=True) if max(point) > 0.01]
     if not ratios:
         return Judged(False, "nowhere above 0.01")
-    return Judged(max(ratios) <= 2, f"at most {told(max(ratios))} times")
+    return Judged(max(ratios) <= 2, f"at most {spell(max(ratios))} times")
 
 
 def harder(results: Results) -> Judged:
@@ -71,8 +71,8 @@ def harder(results: Results) -> Judged:
     by_scale = all(corner[z, 5] < corner[z, 50] < corner[z, 100] for z in (0.8, 1.2, 2.0))
     return Judged(
         by_skew and by_scale,
-        f"n = 5: {told(corner[0.8, 5])}, {told(corner[1.2, 5])}, {told(corner[2.0, 5])}; "
-        f"n = 100: {told(corner[0.8, 100])}, {told(corner[1.2, 100])}, {told(corner[2.0, 100])}",
+        f"n = 5: {spell(corner[0.8, 5])}, {spell(corner[1.2, 5])}, {spell(corner[2.0, 5])}; "
+        f"n = 100: {spell(corner[0.8, 100])}, {spell(corner[1.2, 100])}, {spell(corner[2.0, 100])}",
     )
 
 
@@ -92,7 +92,7 @@ def best(results: Results) -> Judged:
 def always_low(results: Results) -> Judged:
     """W-Choices: the same small imbalance everywhere."""
     ends = medians(results, "w_choices", "imbalance")
-    return Judged(max(ends) <= 1e-4, f"at the end at most {told(max(ends))}")
+    return Judged(max(ends) <= 1e-4, f"at the end at most {spell(max(ends))}")
 
 
 def alike(results: Results) -> Judged:
@@ -100,7 +100,9 @@ def alike(results: Results) -> Judged:
     pairs = zip(medians(results, "d_choices"), medians(results, "round_robin"), strict=True)
     apart = [abs(first - second) for first, second in pairs]
     near = sum(far <= 5e-4 for far in apart)
-    return Judged(near == len(apart), f"in {near} of {len(apart)} settings; at most {told(max(apart))} apart")
+    return Judged(
+        near == len(apart), f"in {near} of {len(apart)} settings; at most {spell(max(apart))} apart"
+    )
 
 
 def below_two_choices(results: Results) -> Judged:
@@ -115,7 +117,7 @@ def below_two_choices(results: Results) -> Judged:
         for name in ("d_choices", "round_robin")
         for own, other in zip(medians(results, name, **hard), two, strict=True)
     )
-    return Judged(worst <= 0.1, f"at most {told(worst)} of it")
+    return Judged(worst <= 0.1, f"at most {spell(worst)} of it")
 
 
 def cheaper(results: Results) -> Judged:

@@ -8,7 +8,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.d_choices import (
     GROUPINGS,
     PAPER,
@@ -48,7 +48,8 @@ def equal_when_few(results: Results) -> Judged:
     """On 5 workers, all are below 1 per cent."""
     most = {stream: max(line[5] for line in lines(results, stream)) for stream in STREAMS}
     return Judged(
-        max(most.values()) <= 0.01, "; ".join(f"{name} at most {told(value)}" for name, value in most.items())
+        max(most.values()) <= 0.01,
+        "; ".join(f"{name} at most {spell(value)}" for name, value in most.items()),
     )
 
 
@@ -81,7 +82,7 @@ def within_tolerance(results: Results) -> Judged:
         for stream in STREAMS
     }
     return Judged(
-        max(most.values()) <= WORST, "; ".join(f"{name} {told(value)}" for name, value in most.items())
+        max(most.values()) <= WORST, "; ".join(f"{name} {spell(value)}" for name, value in most.items())
     )
 
 

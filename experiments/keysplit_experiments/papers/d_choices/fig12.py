@@ -9,7 +9,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, plain
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.d_choices import GROUPINGS, PAPER, SOURCES, real_cells
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def large_scale(results: Results) -> Judged:
     }
     return Judged(
         all(two > 3 * max(few, many) for two, few, many in found.values()),
-        "; ".join(f"{stream} {', '.join(map(told, line))}" for stream, line in found.items()),
+        "; ".join(f"{stream} {', '.join(map(spell, line))}" for stream, line in found.items()),
     )
 
 
@@ -64,7 +64,7 @@ def stable(results: Results) -> Judged:
         for workers in (50, 100):
             early, late = parts(results, stream, workers, "partial_key")
             changes.append(max(early / late, late / early) if early > 0 and late > 0 else float("inf"))
-    return Judged(max(changes) <= 3, f"at most {told(max(changes))} times")
+    return Judged(max(changes) <= 3, f"at most {spell(max(changes))} times")
 
 
 def drift_is_harder(results: Results) -> Judged:
@@ -75,7 +75,9 @@ def drift_is_harder(results: Results) -> Judged:
     }
     return Judged(
         all(drift > other for drift, other in found.values()),
-        "; ".join(f"{LOOKS[name].label} {told(line[0])}, TW {told(line[1])}" for name, line in found.items()),
+        "; ".join(
+            f"{LOOKS[name].label} {spell(line[0])}, TW {spell(line[1])}" for name, line in found.items()
+        ),
     )
 
 

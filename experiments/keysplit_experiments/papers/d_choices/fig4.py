@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.d_choices import (
     EXPONENTS,
     FEW_EXPONENTS,
@@ -64,7 +64,7 @@ def grows(results: Results) -> Judged:
 def reduces(results: Results) -> Judged:
     """D-Choices needs fewer workers than W-Choices: a part of them at moderate skew."""
     most = max(d / n for n in (50, 100) for d in results.all("d", workers=n, exponent=[0.8, 1.2]))
-    return Judged(most < 0.5, f"at most {told(most)} of them")
+    return Judged(most < 0.5, f"at most {spell(most)} of them")
 
 
 CLAIMS = [

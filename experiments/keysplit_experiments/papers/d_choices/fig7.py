@@ -10,7 +10,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.d_choices import EXPONENTS, FEW_EXPONENTS, KEYS, MESSAGES, balance
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def smaller_is_better(results: Results) -> Judged:
     lines = {name: [worst(results, name, threshold) for threshold in THRESHOLDS] for name in GROUPINGS}
     return Judged(
         all(low <= max(high * 1.1, IDEAL) for line in lines.values() for high, low in pairwise(line)),
-        "; ".join(f"{LOOKS[name].label}: {', '.join(map(told, line))}" for name, line in lines.items()),
+        "; ".join(f"{LOOKS[name].label}: {', '.join(map(spell, line))}" for name, line in lines.items()),
     )
 
 
@@ -79,7 +79,7 @@ def ideal(results: Results) -> Judged:
     """W-Choices: balanced with any threshold up to 1/n."""
     most = {threshold: worst(results, "w_choices", threshold) for threshold in list(THRESHOLDS)[1:]}
     return Judged(
-        max(most.values()) <= IDEAL, "; ".join(f"{name}: {told(value)}" for name, value in most.items())
+        max(most.values()) <= IDEAL, "; ".join(f"{name}: {spell(value)}" for name, value in most.items())
     )
 
 
@@ -97,7 +97,7 @@ def spread(results: Results) -> Judged:
     }
     return Judged(
         found["round_robin"] > 10 * max(found["w_choices"], IDEAL / 10),
-        "; ".join(f"{LOOKS[name].label}: {told(value)}" for name, value in found.items()),
+        "; ".join(f"{LOOKS[name].label}: {spell(value)}" for name, value in found.items()),
     )
 
 

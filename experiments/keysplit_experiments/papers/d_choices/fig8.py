@@ -11,7 +11,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, share, told
+from keysplit_experiments.harness.table import Table, share, spell
 from keysplit_experiments.papers.d_choices import KEYS, MESSAGES, SOURCES
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def overloads_two(results: Results) -> Judged:
 def ideal(results: Results) -> Judged:
     """W-Choices: every worker has its part."""
     most = ks.metrics.imbalance(loads(results, "w_choices"))
-    return Judged(most <= 1e-4, f"imbalance {told(most)}")
+    return Judged(most <= 1e-4, f"imbalance {spell(most)}")
 
 
 def mixes(results: Results) -> Judged:
@@ -72,7 +72,7 @@ def falls_short(results: Results) -> Judged:
     """Round-Robin: the head is even, the whole is not."""
     head = results.one("head", grouping="round_robin")
     apart, whole = max(head) - min(head), ks.metrics.imbalance(loads(results, "round_robin"))
-    return Judged(apart <= 1e-3 < whole, f"head {told(apart)} apart, imbalance {told(whole)}")
+    return Judged(apart <= 1e-3 < whole, f"head {spell(apart)} apart, imbalance {spell(whole)}")
 
 
 CLAIMS = [

@@ -8,7 +8,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, steps
 from keysplit_experiments.harness.figure import legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.d_choices import KEYS, TOLERANCE, balance, frequencies, solved
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def close(results: Results) -> Judged:
     near = sum(far <= max(2, n / 10) for far, n in apart)
     return Judged(
         near == len(apart),
-        f"in {near} of {len(apart)} settings; at most {told(max(far / n for far, n in apart))} of n apart",
+        f"in {near} of {len(apart)} settings; at most {spell(max(far / n for far, n in apart))} of n apart",
     )
 
 

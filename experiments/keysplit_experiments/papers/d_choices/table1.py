@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale, steps
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, share, told
+from keysplit_experiments.harness.table import Table, share, spell
 from keysplit_experiments.papers.d_choices import FEW_EXPONENTS, MESSAGES, PAPER
 
 KEYS = [10_000, 100_000, 1_000_000]
@@ -71,7 +71,7 @@ def as_the_formula_says(results: Results) -> Judged:
         worst = max(worst, (share_ - cell.figures["top_share"]) / error)
         if cell.parameters["exponent"] >= 1:
             worst = max(worst, abs(cell.figures["top_share"] - share_) / error)
-    return Judged(worst <= 4, f"at most {told(worst)} standard errors apart")
+    return Judged(worst <= 4, f"at most {spell(worst)} standard errors apart")
 
 
 def nearly_sixty(results: Results) -> Judged:
@@ -103,8 +103,10 @@ def table(results: Results) -> Table:
         found, has = cell.figures, cell.parameters
         ours = [found["messages"], found["keys"], round(100 * found["top_share"], 2)]
         if "stream" in has:
-            told = PAPER.datasets[has["stream"]]
-            rows.append([told.symbol, *ours, told.messages, told.keys, round(100 * told.top_share, 2)])
+            theirs = PAPER.datasets[has["stream"]]
+            rows.append(
+                [theirs.symbol, *ours, theirs.messages, theirs.keys, round(100 * theirs.top_share, 2)]
+            )
         else:
             share_ = round(100 * expected(has["keys"], has["exponent"]), 2)
             rows.append([f"ZF, z = {has['exponent']:g}", *ours, MESSAGES, has["keys"], share_])

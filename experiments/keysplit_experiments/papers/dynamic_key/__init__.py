@@ -51,7 +51,7 @@ PAPER = Paper(
         ),
     ),
 )
-"""The paper tells messages (those of twitter-election are latency times throughput in Table 3) and the share
+"""The paper gives messages (those of twitter-election are latency times throughput in Table 3) and the share
 of the hottest key. The numbers of keys are those of such streams in Nasir et al. (ICDE 2016), else ours."""
 
 SOURCES = 5
@@ -61,4 +61,4 @@ DKG = "dynamic_key_60"
 
 METHODS = ["shuffle", "key", "partial_key", DKG]
 GROUPINGS = [*METHODS, "dynamic_key"]
-"""The paper's methods, and DKG without that interval, which the paper does not tell."""
+"""The paper's methods, and DKG without that interval, which the paper does not mention."""

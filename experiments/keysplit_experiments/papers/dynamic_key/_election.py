@@ -15,9 +15,9 @@ from keysplit_experiments.papers.dynamic_key._performance import (
     label,
     line,
     method,
+    name_stream,
     on_election,
     performance,
-    told_stream,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def table(results: Results, x: str) -> Table:
         for metric, name in METRICS.items():
             for grouping in GROUPINGS:
                 values = results.line(x, metric, grouping=grouping, **stream)[1]
-                rows.append([told_stream(stream), name, label(grouping), *values])
+                rows.append([name_stream(stream), name, label(grouping), *values])
     return Table(["stream", "metric", "method", *(f"{x} {value}" for value in results.values(x))], rows)
 
 

@@ -123,7 +123,7 @@ def on_election(simulate: Callable[..., Figures]) -> Callable[..., Figures]:
     return measure
 
 
-def told_stream(parameters: Parameters) -> str:
+def name_stream(parameters: Parameters) -> str:
     """Say in a word which stream parameters choose."""
     return f"like {parameters['like']}" if "like" in parameters else str(parameters["stream"])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Results
 from keysplit_experiments.harness.figure import legend, panels
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.dynamic_key import DKG, METHODS
 from keysplit_experiments.papers.dynamic_key._performance import METRICS, NAMES, label
 from keysplit_experiments.papers.dynamic_key._skew import RATIOS, SETTING, cells, line, measure, table
@@ -28,7 +28,7 @@ def unmoved(results: Results) -> Judged:
     deviation = max(line(results, "shuffle", "load_stddev"))
     return Judged(
         max(spread.values()) <= 1.01 and deviation <= 0.01,
-        f"throughput within {told(spread[THROUGHPUT])} times, StdDev at most {told(deviation)}",
+        f"throughput within {spell(spread[THROUGHPUT])} times, StdDev at most {spell(deviation)}",
     )
 
 
@@ -36,13 +36,13 @@ def good_until_30(results: Results) -> Judged:
     """KG: throughput up to 30 per cent, over its best."""
     values = line(results, "key", THROUGHPUT)
     parts = [value / max(values) for value in values[: RATIOS.index(30) + 1]]
-    return Judged(min(parts) >= 0.5, "of its best: " + ", ".join(map(told, parts)))
+    return Judged(min(parts) >= 0.5, "of its best: " + ", ".join(map(spell, parts)))
 
 
 def falls(results: Results) -> Judged:
     """KG above 30 per cent: falling throughput."""
     values = line(results, "key", THROUGHPUT, first=30)
-    return Judged(values == sorted(values, reverse=True), ", ".join(map(told, values)))
+    return Judged(values == sorted(values, reverse=True), ", ".join(map(spell, values)))
 
 
 def two_choices(results: Results) -> Judged:
@@ -53,8 +53,8 @@ def two_choices(results: Results) -> Judged:
     return Judged(
         at[20] >= 0.75 and at[40] < 0.75 and at[60] < at[40] and min(ratios) >= 1.3,
         "of its best at 10, 20, 30, 40, 60: "
-        + ", ".join(map(told, at.values()))
-        + f"; at least {told(min(ratios))} times KG's",
+        + ", ".join(map(spell, at.values()))
+        + f"; at least {spell(min(ratios))} times KG's",
     )
 
 
@@ -70,8 +70,8 @@ def second(results: Results) -> Judged:
     small = max(cost[DKG]) <= 1.5 * max(cost["partial_key"])
     return Judged(
         ranked and lower and small,
-        f"at 70 to 90: DKG {', '.join(map(told, high[DKG]))}; PKG "
-        f"{', '.join(map(told, high['partial_key']))} a second",
+        f"at 70 to 90: DKG {', '.join(map(spell, high[DKG]))}; PKG "
+        f"{', '.join(map(spell, high['partial_key']))} a second",
     )
 
 
@@ -83,7 +83,7 @@ def predictable(results: Results) -> Judged:
         spread[label(name)] = max(values) / min(values)
     return Judged(
         spread[label(DKG)] == min(spread.values()),
-        ", ".join(f"{name} within {told(most)} times" for name, most in spread.items()),
+        ", ".join(f"{name} within {spell(most)} times" for name, most in spread.items()),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Results
 from keysplit_experiments.harness.figure import legend, panels
-from keysplit_experiments.harness.table import share, told
+from keysplit_experiments.harness.table import share, spell
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS
 from keysplit_experiments.papers.dynamic_key._performance import METRICS, label
 from keysplit_experiments.papers.dynamic_key._performance import line as look
@@ -30,7 +30,7 @@ def evenly_faster(results: Results) -> Judged:
     return Judged(
         below and rising,
         "at 100: "
-        f"{', '.join(f'{label(name)} {told(line(results, name, LATENCY)[-1])}' for name in METHODS)} s",
+        f"{', '.join(f'{label(name)} {spell(line(results, name, LATENCY)[-1])}' for name in METHODS)} s",
     )
 
 
@@ -44,7 +44,7 @@ def evenly_loaded(results: Results) -> Judged:
     )
     return Judged(
         half and others[1] == sorted(others[1]),
-        f"DKG {', '.join(map(told, own[0]))}; PKG {', '.join(map(told, others[1]))}",
+        f"DKG {', '.join(map(spell, own[0]))}; PKG {', '.join(map(spell, others[1]))}",
     )
 
 
@@ -58,14 +58,14 @@ def costs(results: Results) -> Judged:
     least = min(found["shuffle"][:-1])
     return Judged(
         worst and 3 * most <= least,
-        f"SG at least {told(least)}, the others at most {told(most)}",
+        f"SG at least {spell(least)}, the others at most {spell(most)}",
     )
 
 
 def peak(results: Results) -> Judged:
     """DKG's DistCost: more than twice as high at 100 per cent as at 90."""
     values = line(results, DKG, COST)
-    return Judged(values[-1] > 2 * values[-2], f"{told(values[-2])} at 90, {told(values[-1])} at 100")
+    return Judged(values[-1] > 2 * values[-2], f"{spell(values[-2])} at 90, {spell(values[-1])} at 100")
 
 
 def throughput_falls(results: Results) -> Judged:
@@ -78,7 +78,7 @@ def throughput_falls(results: Results) -> Judged:
     return Judged(
         falls and highest,
         "from 0 to 100: "
-        + "; ".join(f"{label(name)} {told(found[name][0])} to {told(found[name][-1])}" for name in METHODS),
+        + "; ".join(f"{label(name)} {spell(found[name][0])} to {spell(found[name][-1])}" for name in METHODS),
     )
 
 
@@ -87,7 +87,7 @@ def two_choices_below_30(results: Results) -> Judged:
     own, other = (line(results, name, THROUGHPUT, 0, 20) for name in ("partial_key", DKG))
     return Judged(
         all(mine > theirs for mine, theirs in zip(own, other, strict=True)),
-        f"PKG {', '.join(map(told, own))}; DKG {', '.join(map(told, other))}",
+        f"PKG {', '.join(map(spell, own))}; DKG {', '.join(map(spell, other))}",
     )
 
 
@@ -96,7 +96,7 @@ def more_choices_above_30(results: Results) -> Judged:
     found = [line(results, name, THROUGHPUT, 40) for name in (DKG, "key", "partial_key")]
     return Judged(
         all(own > max(others) for own, *others in zip(*found, strict=True)),
-        f"DKG {', '.join(map(told, found[0]))}; PKG {', '.join(map(told, found[2]))}",
+        f"DKG {', '.join(map(spell, found[0]))}; PKG {', '.join(map(spell, found[2]))}",
     )
 
 

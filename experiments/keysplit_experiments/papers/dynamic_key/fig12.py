@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, SOURCES
 from keysplit_experiments.papers.dynamic_key._election import along, draw, measure, table
 from keysplit_experiments.papers.dynamic_key._performance import (
@@ -38,7 +38,7 @@ def lines(results: Results, metric: str) -> dict[str, list[float]]:
 
 def words(found: dict[str, list[float]], names: list[str]) -> str:
     """Tell the figures of some methods."""
-    return "; ".join(f"{label(name)} {', '.join(map(told, found[name]))}" for name in names)
+    return "; ".join(f"{label(name)} {', '.join(map(spell, found[name]))}" for name in names)
 
 
 def same_latency(results: Results, names: list[str]) -> Judged:
@@ -89,7 +89,7 @@ def flat_throughput(results: Results) -> Judged:
     fits = all(gains[name] <= gains["shuffle"] / 2 for name in OTHERS)
     return Judged(
         fits and all(values[0] == max(values) for values in zip(*found.values(), strict=True)),
-        "100 over 10 workers: " + ", ".join(f"{label(name)} {told(gain)}" for name, gain in gains.items()),
+        "100 over 10 workers: " + ", ".join(f"{label(name)} {spell(gain)}" for name, gain in gains.items()),
     )
 
 

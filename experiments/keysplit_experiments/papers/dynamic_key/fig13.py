@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, WORKERS
 from keysplit_experiments.papers.dynamic_key._election import along, draw, measure, table
 from keysplit_experiments.papers.dynamic_key._performance import (
@@ -41,7 +41,7 @@ def no_effect(results: Results) -> Judged:
     }
     return Judged(
         max(spread.values()) <= 1.1,
-        ", ".join(f"{label(name)} within {told(most)} times" for name, most in spread.items()),
+        ", ".join(f"{label(name)} within {spell(most)} times" for name, most in spread.items()),
     )
 
 
@@ -64,7 +64,7 @@ def similar_cost(results: Results) -> Judged:
     values = [value for line in found.values() for value in line]
     return Judged(
         max(values) <= 1.5 * min(values),
-        "; ".join(f"{label(name)} {', '.join(map(told, line))}" for name, line in found.items()),
+        "; ".join(f"{label(name)} {', '.join(map(spell, line))}" for name, line in found.items()),
     )
 
 

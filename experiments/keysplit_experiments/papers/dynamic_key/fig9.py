@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import bars, legend, panels
 from keysplit_experiments.harness.inputs import MOST_DRAWN, Inputs
-from keysplit_experiments.harness.table import Entry, Table, told
+from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.dynamic_key import DKG, METHODS, PAPER, WORKERS
 from keysplit_experiments.papers.dynamic_key._performance import (
     METRICS,
@@ -67,8 +67,8 @@ def extremes(results: Results) -> Judged:
     )
     return Judged(
         fits,
-        f"DistCost {told(cost['shuffle'])} and {told(cost['key'])}, throughput "
-        f"{told(throughput['shuffle'])} and {told(throughput['key'])} a second",
+        f"DistCost {spell(cost['shuffle'])} and {spell(cost['key'])}, throughput "
+        f"{spell(throughput['shuffle'])} and {spell(throughput['key'])} a second",
     )
 
 
@@ -84,7 +84,7 @@ def better(results: Results) -> Judged:
     return Judged(
         fits,
         "; ".join(
-            f"{name} {told(found[DKG])} against {told(found['partial_key'])}"
+            f"{name} {spell(found[DKG])} against {spell(found['partial_key'])}"
             for name, found in zip(NAMES, (latency, deviation, cost, throughput), strict=True)
         ),
     )
@@ -101,7 +101,7 @@ def alike(results: Results) -> Judged:
         all(0.8 <= ratio <= 1.25 for ratio in found.values()),
         "DKG/PKG: "
         + "; ".join(
-            f"{stream} {told(found[stream, 'makespan_s'])}, {told(found[stream, 'replication'])}"
+            f"{stream} {spell(found[stream, 'makespan_s'])}, {spell(found[stream, 'replication'])}"
             for stream in ALIKE
         ),
     )
@@ -110,7 +110,7 @@ def alike(results: Results) -> Judged:
 def hashing_wins(results: Results) -> Judged:
     """KG on the clicks: the best latency."""
     found = of(results, CLICKS, "makespan_s")
-    words = ", ".join(f"{label(name)} {told(value)}" for name, value in found.items())
+    words = ", ".join(f"{label(name)} {spell(value)}" for name, value in found.items())
     return Judged(found["key"] == min(found.values()), f"latency {words} s")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import Entry, Table, told
+from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, WORKERS
 from keysplit_experiments.papers.dynamic_key._performance import (
     ELECTION,
@@ -16,9 +16,9 @@ from keysplit_experiments.papers.dynamic_key._performance import (
     election,
     label,
     method,
+    name_stream,
     on_election,
     performance,
-    told_stream,
 )
 
 PAPERS = {
@@ -55,7 +55,7 @@ def near(grouping: str, factor: float, metrics: Sequence[str]) -> Callable[[Resu
     def judge(results: Results) -> Judged:
         found = {name: results.median(name, like=LIKE, grouping=grouping) for name in metrics}
         fits = all(papers[name] / factor <= value <= papers[name] * factor for name, value in found.items())
-        return Judged(fits, "; ".join(map(told, found.values())))
+        return Judged(fits, "; ".join(map(spell, found.values())))
 
     return judge
 
@@ -63,7 +63,7 @@ def near(grouping: str, factor: float, metrics: Sequence[str]) -> Callable[[Resu
 def balanced(results: Results) -> Judged:
     """SG: next to no deviation."""
     found = results.median("load_stddev", like=LIKE, grouping="shuffle")
-    return Judged(found <= 0.001, told(found))
+    return Judged(found <= 0.001, spell(found))
 
 
 def order(results: Results) -> Judged:
@@ -131,7 +131,7 @@ def table(results: Results) -> Table:
         for grouping in GROUPINGS:
             one = results.where(**stream, grouping=grouping)
             rows.append(
-                [told_stream(stream), label(grouping), "ours", *(one.median(name) for name in METRICS)]
+                [name_stream(stream), label(grouping), "ours", *(one.median(name) for name in METRICS)]
             )
             if "like" in stream and grouping in PAPERS:
                 rows.append(["", label(grouping), "paper", *map(float, PAPERS[grouping])])

@@ -29,10 +29,10 @@ PAPER = Paper(
         ),
     ),
 )
-"""The text does not tell the share of the hottest key: it is that of the stand-in."""
+"""The text does not give the share of the hottest key: it is that of the stand-in."""
 
 SOURCES = 5
-"""Not told but for the cluster (32). Our streams are shorter: with 5 a source sees about as many messages."""
+"""Given for the cluster only (32). Our streams are shorter: with 5 a source sees about as many messages."""
 
 WORKERS = [16, 32, 64, 128]
 KEYS = 10_000

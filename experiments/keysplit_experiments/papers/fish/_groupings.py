@@ -8,7 +8,7 @@ from typing import Any
 from keysplit_experiments.harness import Figures, Judged, Parameters, Results
 from keysplit_experiments.harness.figure import LOOKS
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._runs import keys_of, largest, params_of, ratio, run
 
@@ -54,7 +54,7 @@ def over_fish(results: Results, grouping: str) -> dict[Any, float]:
 def close_to_shuffle(results: Results, most: float) -> Judged:
     """FISH: at most so many times SG's time everywhere."""
     found, place = largest(over_shuffle(results, "fish"))
-    return Judged(found <= most, f"at most {told(found)} times ({place})")
+    return Judged(found <= most, f"at most {spell(found)} times ({place})")
 
 
 def gains_on_heads(results: Results) -> Judged:
@@ -63,7 +63,7 @@ def gains_on_heads(results: Results) -> Judged:
     return Judged(
         all(value >= 2 for value, _ in most.values()),
         "; ".join(
-            f"{LOOKS[name].label} at most {told(value)} times ({place})"
+            f"{LOOKS[name].label} at most {spell(value)} times ({place})"
             for name, (value, place) in most.items()
         ),
     )

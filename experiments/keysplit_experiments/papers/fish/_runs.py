@@ -42,7 +42,7 @@ LIFETIME_COUNTS = (
     "old one (z = 2, 128 workers: 8 after 0.3 per cent of the stream, 16 after 5, 32 after 10), so that time "
     "is lost on the way only"
 )
-"""Why they cost less time than the paper tells."""
+"""Why they cost less time than the paper reports."""
 
 
 def evolving(scale: Scale, seeds: Iterable[int] = SEEDS) -> list[Parameters]:
@@ -137,7 +137,7 @@ def ratio(results: Results, figure: str, of: Mapping[str, Any], to: Mapping[str,
 def largest(ratios: Mapping[Any, float]) -> tuple[float, str]:
     """Give the largest of some ratios, and say where it was found."""
     place = max(ratios, key=ratios.__getitem__)
-    return ratios[place], told_place(place)
+    return ratios[place], name_place(place)
 
 
 def named(results: Results) -> dict[Any, Parameters]:
@@ -149,11 +149,11 @@ def named(results: Results) -> dict[Any, Parameters]:
     return found
 
 
-def told_stream(name: Any) -> str:
+def name_stream(name: Any) -> str:
     """Say which stream: its symbol, or the skew of ZF."""
     return name if isinstance(name, str) else f"z = {name}"
 
 
-def told_place(place: tuple[Any, Any]) -> str:
+def name_place(place: tuple[Any, Any]) -> str:
     """Say where a ratio was found."""
-    return f"{told_stream(place[0])}, n = {place[1]}"
+    return f"{name_stream(place[0])}, n = {place[1]}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._groupings import (
     GROUPINGS,
@@ -42,7 +42,7 @@ def gap_grows(results: Results) -> Judged:
     return Judged(
         all(few < many for few, many in zip(*gaps.values(), strict=True)),
         "; ".join(
-            f"n = {workers}: {told(min(line))} to {told(max(line))} times" for workers, line in gaps.items()
+            f"n = {workers}: {spell(min(line))} to {spell(max(line))} times" for workers, line in gaps.items()
         ),
     )
 
@@ -63,7 +63,7 @@ def two_choices_and_skew(results: Results) -> Judged:
     lines = {workers: [found[z, workers] for z in results.values("exponent")] for workers in WORKERS}
     return Judged(
         all(line == sorted(line) for line in lines.values()),
-        "; ".join(f"n = {workers}: {told(line[0])} to {told(line[-1])}" for workers, line in lines.items()),
+        "; ".join(f"n = {workers}: {spell(line[0])} to {spell(line[-1])}" for workers, line in lines.items()),
     )
 
 
@@ -77,7 +77,7 @@ def heads_and_skew(results: Results) -> Judged:
             lines[f"{LOOKS[grouping].label}, n = {workers}"] = [found[z, workers] for z in ends]
     return Judged(
         all(high > low for low, high in lines.values()),
-        "; ".join(f"{name}: {told(low)} to {told(high)}" for name, (low, high) in lines.items()),
+        "; ".join(f"{name}: {spell(low)} to {spell(high)}" for name, (low, high) in lines.items()),
     )
 
 

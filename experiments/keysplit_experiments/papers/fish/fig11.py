@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, logarithmic, panels
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._groupings import GROUPINGS, cells_of, measure
-from keysplit_experiments.papers.fish._runs import LIKE_FIG_10, evolving, named, real, told_stream
+from keysplit_experiments.papers.fish._runs import LIKE_FIG_10, evolving, name_stream, named, real
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def on_most(results: Results, grouping: str) -> dict[Any, float]:
 def ends(found: dict[Any, float]) -> str:
     """Say the smallest and the largest of figures by stream, and where they are."""
     low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-    return f"{told(found[low])} ({told_stream(low)}) to {told(found[high])} ({told_stream(high)})"
+    return f"{spell(found[low])} ({name_stream(low)}) to {spell(found[high])} ({name_stream(high)})"
 
 
 def comparable(results: Results) -> Judged:
@@ -100,13 +100,13 @@ def table(results: Results) -> Table:
         for workers in WORKERS
         for grouping in ["shuffle", *GROUPINGS]
     ]
-    return Table(["n", "memory / FG's", *map(told_stream, named(results))], rows)
+    return Table(["n", "memory / FG's", *map(name_stream, named(results))], rows)
 
 
 def draw(figure: Figure, results: Results) -> None:
     """Memory over the workers, a plot a stream."""
     streams = named(results)
-    plots = panels(figure, [told_stream(name) for name in streams], 4, x="workers", y="memory / FG's")
+    plots = panels(figure, [name_stream(name) for name in streams], 4, x="workers", y="memory / FG's")
     for axes, where in zip(plots, streams.values(), strict=True):
         for grouping in ["shuffle", *GROUPINGS]:
             xs, ys = results.line("workers", "replication", grouping=grouping, **where)

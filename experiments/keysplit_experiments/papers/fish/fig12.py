@@ -6,14 +6,14 @@ from functools import partial
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results, steps
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.fish._parameters import cells_of, draw_of, table_of
 from keysplit_experiments.papers.fish._runs import (
     LIFETIME_COUNTS,
     LIKE_FIG_10,
     largest,
+    name_place,
     ratio,
-    told_place,
     varied,
 )
 
@@ -32,19 +32,19 @@ def lifetime_grows(results: Results) -> Judged:
     """No decay: the time over that with 0.2 grows from the smallest to the largest skew on 128 workers."""
     found = ratio(results, "time", {"decay": 1.0}, DEFAULT)
     low, high = (found[z, 128] for z in (min(results.values("exponent")), max(results.values("exponent"))))
-    return Judged(high > low, f"{told(low)} to {told(high)} times")
+    return Judged(high > low, f"{spell(low)} to {spell(high)} times")
 
 
 def lifetime_worst(results: Results) -> Judged:
     """No decay: somewhere at least twice the time of 0.2."""
     worst, place = largest(ratio(results, "time", {"decay": 1.0}, DEFAULT))
-    return Judged(worst >= 2, f"at most {told(worst)} times ({place})")
+    return Judged(worst >= 2, f"at most {spell(worst)} times ({place})")
 
 
 def forgetting_is_fast(results: Results) -> Judged:
     """Everything forgotten: at most 1.1 times the time with 0.2."""
     worst, place = largest(ratio(results, "time", {"decay": 0.0}, DEFAULT))
-    return Judged(worst <= 1.1, f"at most {told(worst)} times ({place})")
+    return Judged(worst <= 1.1, f"at most {spell(worst)} times ({place})")
 
 
 def forgetting_costs(results: Results) -> Judged:
@@ -53,7 +53,7 @@ def forgetting_costs(results: Results) -> Judged:
     worst = max(found, key=found.__getitem__)
     return Judged(
         worst[0] == min(results.values("exponent")) and found[worst] >= 1.5,
-        f"at most {told(found[worst])} times ({told_place(worst)})",
+        f"at most {spell(found[worst])} times ({name_place(worst)})",
     )
 
 

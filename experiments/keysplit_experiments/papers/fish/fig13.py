@@ -6,9 +6,9 @@ from functools import partial
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.fish._parameters import cells_of, draw_of, table_of
-from keysplit_experiments.papers.fish._runs import LIKE_FIG_10, ratio, told_place, varied
+from keysplit_experiments.papers.fish._runs import LIKE_FIG_10, name_place, ratio, varied
 
 THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/(2n)": 0.5, "1/(4n)": 0.25, "1/(8n)": 0.125}
 """In shares of a worker's part 1/n."""
@@ -31,7 +31,8 @@ def only_the_largest(results: Results) -> Judged:
     }
     return Judged(
         worst["2/n"] > 1.2 >= max(value for name, value in worst.items() if name != "2/n"),
-        "at most " + ", ".join(f"{name}: {told(value)}" for name, value in worst.items() if name != "1/(4n)"),
+        "at most "
+        + ", ".join(f"{name}: {spell(value)}" for name, value in worst.items() if name != "1/(4n)"),
     )
 
 
@@ -45,8 +46,8 @@ def memory_level(results: Results) -> Judged:
     low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
     return Judged(
         found[low] >= 0.75 and found[high] <= 1.25,
-        f"{told(found[low])} ({low[0]}, {told_place(low[1:])}) to {told(found[high])} ({high[0]}, "
-        f"{told_place(high[1:])}) times",
+        f"{spell(found[low])} ({low[0]}, {name_place(low[1:])}) to {spell(found[high])} ({high[0]}, "
+        f"{name_place(high[1:])}) times",
     )
 
 
@@ -57,7 +58,7 @@ def smallest_costs(results: Results) -> Judged:
     ours = {workers: found[low, workers] for workers in (64, 128)}
     return Judged(
         all(value > 1 for value in ours.values()),
-        ", ".join(f"n = {workers}: {told(value)} times" for workers, value in ours.items()),
+        ", ".join(f"n = {workers}: {spell(value)} times" for workers, value in ours.items()),
     )
 
 

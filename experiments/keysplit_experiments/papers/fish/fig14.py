@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._runs import (
     LIFETIME_COUNTS,
@@ -53,7 +53,7 @@ def faster(results: Results) -> Judged:
     best, place = largest(found)
     return Judged(
         best >= 2 and min(found.values()) >= 1 / 1.05,
-        f"{told(min(found.values()))} to {told(best)} times ({place})",
+        f"{spell(min(found.values()))} to {spell(best)} times ({place})",
     )
 
 
@@ -64,8 +64,8 @@ def grows(results: Results) -> Judged:
     by_skew = [found[exponents[0], 128], found[exponents[-1], 128]]
     return Judged(
         by_workers == sorted(by_workers) and by_skew[0] < by_skew[1],
-        f"z = {exponents[-1]}: {', '.join(map(told, by_workers))}; n = 128: {told(by_skew[0])} to "
-        f"{told(by_skew[1])} times",
+        f"z = {exponents[-1]}: {', '.join(map(spell, by_workers))}; n = 128: {spell(by_skew[0])} to "
+        f"{spell(by_skew[1])} times",
     )
 
 

@@ -10,10 +10,10 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._parts import route, time_in_windows
-from keysplit_experiments.papers.fish._runs import evolving, keys_of, largest, params_of, ratio, told_place
+from keysplit_experiments.papers.fish._runs import evolving, keys_of, largest, name_place, params_of, ratio
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,14 +66,14 @@ def less_with_d_choices(results: Results) -> Judged:
     cases = sum(value < 1 for value in found.values())
     return Judged(
         found[least] < 1,
-        f"in {cases} of {len(found)} settings, down to {told(found[least])} times ({told_place(least)})",
+        f"in {cases} of {len(found)} settings, down to {spell(found[least])} times ({name_place(least)})",
     )
 
 
 def longer_with_d_choices(results: Results) -> Judged:
     """D-C's treatment: somewhere a longer time than CHK by 5 per cent."""
     worst, place = largest(ratio(results, "time", {"part": "d_choices"}, {"part": "fish"}))
-    return Judged(worst >= 1.05, f"up to {told(worst)} times ({place})")
+    return Judged(worst >= 1.05, f"up to {spell(worst)} times ({place})")
 
 
 CLAIMS = [

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._runs import (
     LIKE_FIG_10,
     evolving,
     keys_of,
     largest,
+    name_stream,
     named,
     over_ideal,
     params_of,
     ratio,
     real,
     run,
-    told_stream,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def faster(results: Results) -> Judged:
 def much_faster(results: Results) -> Judged:
     """By waiting time: somewhere less than half the time."""
     best, place = largest(gains(results))
-    return Judged(best >= 2, f"up to {told(best)} times ({place})")
+    return Judged(best >= 2, f"up to {spell(best)} times ({place})")
 
 
 CLAIMS = [
@@ -118,7 +118,7 @@ def table(results: Results) -> Table:
         for workers in WORKERS
         for assignment in ASSIGNMENTS
     ]
-    return Table(["n", "time / ideal, by", *map(told_stream, streams)], rows)
+    return Table(["n", "time / ideal, by", *map(name_stream, streams)], rows)
 
 
 def draw(figure: Figure, results: Results) -> None:
@@ -140,7 +140,7 @@ def draw(figure: Figure, results: Results) -> None:
             )
             for each, look in looks.items()
         ]
-        bars(axes, list(map(told_stream, streams)), lines)
+        bars(axes, list(map(name_stream, streams)), lines)
     legend(figure)
 
 

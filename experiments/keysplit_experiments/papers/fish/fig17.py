@@ -10,7 +10,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._runs import evolving, keys_of, params_of
 
@@ -77,7 +77,7 @@ def twice(results: Results) -> Judged:
     """Low skew: 1.7 times the memory at least, whatever the change and the number of workers."""
     low = min(results.values("exponent"))
     found = [value for place, value in parts(results).items() if place[0] == low]
-    return Judged(min(found) >= 1.7, f"{told(min(found))} to {told(max(found))} times")
+    return Judged(min(found) >= 1.7, f"{spell(min(found))} to {spell(max(found))} times")
 
 
 def less_when_skewed(results: Results) -> Judged:
@@ -91,7 +91,7 @@ def less_when_skewed(results: Results) -> Judged:
     highs = [high for _, high in pairs.values()]
     return Judged(
         all(high < low for low, high in pairs.values()),
-        f"{told(min(highs))} to {told(max(highs))} times at z = {exponents[-1]}",
+        f"{spell(min(highs))} to {spell(max(highs))} times at z = {exponents[-1]}",
     )
 
 

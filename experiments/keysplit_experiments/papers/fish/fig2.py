@@ -8,7 +8,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results
 from keysplit_experiments.harness.figure import bars, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import SERVICE_TIME_S, SOURCES, WORKERS
 from keysplit_experiments.papers.fish._reviews import (
     SERIES,
@@ -37,7 +37,7 @@ def measure(inputs: Inputs, *, stream: str, seed: int, messages: int, workers: i
         samples=0,
     )
     if result.latency_s is None:
-        raise ValueError("a simulation with a timing model must tell latencies")
+        raise ValueError("a simulation with a timing model must report latencies")
     return {f"{name}_ms": 1000 * result.latency_s[name] for name in LATENCIES}
 
 
@@ -46,7 +46,7 @@ def high(results: Results) -> Judged:
     found = {series: by_workers(results, series, "p99_ms")[-1] for series in ("FG", "PKG", "SG")}
     return Judged(
         min(found["FG"], found["PKG"]) >= 10 * found["SG"],
-        ", ".join(f"{series} {told(value)} ms" for series, value in found.items()),
+        ", ".join(f"{series} {spell(value)} ms" for series, value in found.items()),
     )
 
 
@@ -56,7 +56,7 @@ def key_grouping_worst(results: Results) -> Judged:
     worst = [max(values) for values in zip(*found.values(), strict=True)]
     return Judged(
         found["FG"] == worst and max(found["FG"]) > max(found["PKG"]),
-        f"at most {told(max(found['FG']))} ms (FG), {told(max(found['PKG']))} ms (PKG)",
+        f"at most {spell(max(found['FG']))} ms (FG), {spell(max(found['PKG']))} ms (PKG)",
     )
 
 
@@ -69,7 +69,7 @@ def as_pkg(results: Results) -> Judged:
     }
     return Judged(
         all(0.8 <= part <= 1.2 for line in parts.values() for part in line),
-        "; ".join(f"{series} {', '.join(map(told, line))} times PKG's" for series, line in parts.items()),
+        "; ".join(f"{series} {', '.join(map(spell, line))} times PKG's" for series, line in parts.items()),
     )
 
 
@@ -82,7 +82,7 @@ def part_better(results: Results) -> Judged:
     return Judged(
         found["SG"] <= found["D-C100"] < found["D-C1000"]
         and found["SG"] <= found["W-C100"] < found["W-C1000"],
-        ", ".join(f"{series} {told(value)} ms" for series, value in found.items()),
+        ", ".join(f"{series} {spell(value)} ms" for series, value in found.items()),
     )
 
 

@@ -8,7 +8,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results, figures_of
 from keysplit_experiments.harness.figure import bars, legend
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import SOURCES, WORKERS
 from keysplit_experiments.papers.fish._reviews import SERIES, by_workers, cells, look, params_of
 from keysplit_experiments.papers.fish._runs import keys_of
@@ -27,7 +27,7 @@ def measure(inputs: Inputs, *, stream: str, seed: int, messages: int, workers: i
 def little(results: Results) -> Judged:
     """FG: one copy of every key."""
     most = max(by_workers(results, "FG", "replication"))
-    return Judged(most == 1, told(most))
+    return Judged(most == 1, spell(most))
 
 
 def highest(results: Results) -> Judged:
@@ -36,7 +36,7 @@ def highest(results: Results) -> Judged:
     worst = [max(values) for values in zip(*found.values(), strict=True)]
     return Judged(
         found["SG"] == worst,
-        f"{told(found['SG'][-1])} times, with "
+        f"{spell(found['SG'][-1])} times, with "
         f"{results.all('messages')[0] / results.all('distinct_keys')[0]:.1f} messages a key",
     )
 
@@ -53,7 +53,7 @@ def as_shuffle(results: Results) -> Judged:
     }
     return Judged(
         all(part >= 0.5 for line in parts.values() for part in line),
-        "; ".join(f"{series} {', '.join(map(told, line))} of SG's" for series, line in parts.items()),
+        "; ".join(f"{series} {', '.join(map(spell, line))} of SG's" for series, line in parts.items()),
     )
 
 
@@ -62,7 +62,7 @@ def grows(results: Results) -> Judged:
     found = {series: by_workers(results, series, "replication") for series in ("SG", "D-C100", "W-C100")}
     return Judged(
         all(line[-1] >= 2 * line[0] for line in found.values()),
-        "; ".join(f"{series} {told(line[0])} to {told(line[-1])}" for series, line in found.items()),
+        "; ".join(f"{series} {spell(line[0])} to {spell(line[-1])}" for series, line in found.items()),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend, panels
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import PAPER, WORKERS
 from keysplit_experiments.papers.fish._groupings import (
     GROUPINGS,
@@ -44,7 +44,7 @@ def gains_on_pkg(results: Results) -> Judged:
     lines = {stream: [found[stream, workers] for workers in WORKERS] for stream in STREAMS}
     return Judged(
         all(line == sorted(line) and line[-1] >= 2 for line in lines.values()),
-        "; ".join(f"{stream} {told(line[0])} to {told(line[-1])} times" for stream, line in lines.items()),
+        "; ".join(f"{stream} {spell(line[0])} to {spell(line[-1])} times" for stream, line in lines.items()),
     )
 
 

@@ -45,10 +45,10 @@ PAPER = Paper(
         ),
     ),
 )
-"""The text tells the messages of Amazon, T4SA (tweets) and WikiText; the rest is like the stand-ins."""
+"""The text gives the messages of Amazon, T4SA (tweets) and WikiText; the rest is like the stand-ins."""
 
 WORKERS = 8
-"""One a node of the paper's cluster; Table 1 of the paper, which tells the settings, is lost in our text."""
+"""One a node of the paper's cluster; Table 1 of the paper, with the settings, is lost in our text."""
 
 KEYS = 10_000
 MESSAGES = 1_000_000

@@ -10,7 +10,7 @@ import keysplit as ks
 from keysplit_experiments.harness import Figures, Parameters, Results, Scale, plain
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.flexd import EXPONENTS, MESSAGES, PAPER, SEEDS, WORKERS
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def settled_by(results: Results, stream: str, groupings: Sequence[str]) -> dict[
     return {grouping: settled(results, grouping, stream=stream) for grouping in groupings}
 
 
-def told_by(found: Mapping[str, float]) -> str:
+def spell_by(found: Mapping[str, float]) -> str:
     """Say a figure of every grouping."""
-    return ", ".join(f"{LOOKS[grouping].label} {told(value)}" for grouping, value in found.items())
+    return ", ".join(f"{LOOKS[grouping].label} {spell(value)}" for grouping, value in found.items())
 
 
 def table_of(results: Results, parameter: str, name: str) -> Table:

@@ -14,8 +14,8 @@ from keysplit_experiments.papers.flexd._balance import (
     measure_real,
     real_cells,
     settled_by,
+    spell_by,
     table_of,
-    told_by,
 )
 
 STREAMS = ["Voters", "Amazon"]
@@ -26,14 +26,14 @@ def lowest(results: Results) -> Judged:
     found = {stream: settled_by(results, stream, ALL) for stream in STREAMS}
     return Judged(
         all(each["flexd"] <= 1.1 * min(each.values()) for each in found.values()),
-        "; ".join(f"{stream}: {told_by(each)}" for stream, each in found.items()),
+        "; ".join(f"{stream}: {spell_by(each)}" for stream, each in found.items()),
     )
 
 
 def alike(results: Results, stream: str, groupings: Sequence[str]) -> Judged:
     """Two groupings on a stream: their imbalance over the second half within a factor of 1.5."""
     found = settled_by(results, stream, groupings)
-    return Judged(max(found.values()) <= 1.5 * min(found.values()), told_by(found))
+    return Judged(max(found.values()) <= 1.5 * min(found.values()), spell_by(found))
 
 
 def splits_less(results: Results) -> Judged:
@@ -47,7 +47,7 @@ def splits_less(results: Results) -> Judged:
     }
     return Judged(
         all(each["flexd"] < each["pstream"] for each in found.values()),
-        "; ".join(f"{stream}: {told_by(each)}" for stream, each in found.items()),
+        "; ".join(f"{stream}: {spell_by(each)}" for stream, each in found.items()),
     )
 
 

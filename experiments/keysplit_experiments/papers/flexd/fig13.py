@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Results
-from keysplit_experiments.harness.table import told
+from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.flexd import LIKE_FIG_7
 from keysplit_experiments.papers.flexd._balance import (
     SPLITTING,
@@ -13,8 +13,8 @@ from keysplit_experiments.papers.flexd._balance import (
     measure_real,
     real_cells,
     settled_by,
+    spell_by,
     table_of,
-    told_by,
 )
 
 STREAMS = ["T4SA", "WikiText"]
@@ -23,7 +23,7 @@ STREAMS = ["T4SA", "WikiText"]
 def dalton_worst(results: Results) -> Judged:
     """Dalton: the largest imbalance of the groupings that split, over the second half of WikiText."""
     found = settled_by(results, "WikiText", SPLITTING)
-    return Judged(found["dalton"] == max(found.values()), told_by(found))
+    return Judged(found["dalton"] == max(found.values()), spell_by(found))
 
 
 def hash_and_skew(results: Results) -> Judged:
@@ -31,7 +31,7 @@ def hash_and_skew(results: Results) -> Judged:
     found = {stream: results.median("at_end", grouping="key", stream=stream) for stream in STREAMS}
     return Judged(
         found["WikiText"] >= 1.5 * found["T4SA"],
-        ", ".join(f"{stream} {told(value)}" for stream, value in found.items()),
+        ", ".join(f"{stream} {spell(value)}" for stream, value in found.items()),
     )
 
 
@@ -40,7 +40,7 @@ def similar(results: Results) -> Judged:
     found = {stream: settled_by(results, stream, SPLITTING) for stream in STREAMS}
     return Judged(
         all(each["flexd"] <= min(each.values()) + 0.02 for each in found.values()),
-        "; ".join(f"{stream}: {told_by(each)}" for stream, each in found.items()),
+        "; ".join(f"{stream}: {spell_by(each)}" for stream, each in found.items()),
     )
 
 

@@ -19,7 +19,7 @@ from keysplit_experiments.harness import (
 )
 from keysplit_experiments.harness.figure import LOOKS, legend
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.flexd import KEYS, LIKE_FIG_7, MESSAGES, SEEDS, WORKERS
 from keysplit_experiments.papers.flexd._balance import ALL
 
@@ -68,7 +68,7 @@ def one_choice(results: Results) -> Judged:
     most = {grouping: max(course(results, grouping)) for grouping in ("key", "distribution_aware")}
     return Judged(
         max(most.values()) == 1,
-        ", ".join(f"{LOOKS[grouping].label} at most {told(value)}" for grouping, value in most.items()),
+        ", ".join(f"{LOOKS[grouping].label} at most {spell(value)}" for grouping, value in most.items()),
     )
 
 
@@ -78,7 +78,7 @@ def aggressive(results: Results) -> Judged:
     return Judged(
         all(other > own for other, own in zip(theirs, ours, strict=True))
         and theirs[-1] - 1 >= 2 * (ours[-1] - 1),
-        f"PStream {told(theirs[0])} to {told(theirs[-1])}, FlexD {told(ours[0])} to {told(ours[-1])}",
+        f"PStream {spell(theirs[0])} to {spell(theirs[-1])}, FlexD {spell(ours[0])} to {spell(ours[-1])}",
     )
 
 
@@ -87,7 +87,7 @@ def linear(results: Results) -> Judged:
     line = course(results, "dalton")
     return Judged(
         straight(line) >= 0.9 or max(line) <= 1.01 * min(line),
-        f"{told(line[0])} to {told(line[-1])}, a straight line explains {told(straight(line))}",
+        f"{spell(line[0])} to {spell(line[-1])}, a straight line explains {spell(straight(line))}",
     )
 
 
@@ -95,7 +95,7 @@ def balanced(results: Results) -> Judged:
     """FlexD: at the end an imbalance of 0.1 at most."""
     at_end = results.where(so_far=max(results.values("so_far")))
     ours = at_end.median("relative_imbalance", grouping="flexd")
-    return Judged(ours <= 0.1, told(ours))
+    return Judged(ours <= 0.1, spell(ours))
 
 
 CLAIMS = [

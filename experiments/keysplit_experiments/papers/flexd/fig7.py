@@ -17,7 +17,7 @@ from keysplit_experiments.harness import (
 )
 from keysplit_experiments.harness.figure import legend, panels
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.flexd import EXPONENTS, KEYS, MESSAGES, SEEDS, SETTING, WORKERS
 
 if TYPE_CHECKING:
@@ -57,21 +57,21 @@ def ends(results: Results, figure: str) -> dict[float, tuple[float, float]]:
     }
 
 
-def told_ends(found: dict[float, tuple[float, float]]) -> str:
+def spell_ends(found: dict[float, tuple[float, float]]) -> str:
     """Say figures with the smallest and with the largest growth."""
-    return "; ".join(f"z = {z}: {told(low)} and {told(high)}" for z, (low, high) in found.items())
+    return "; ".join(f"z = {z}: {spell(low)} and {spell(high)}" for z, (low, high) in found.items())
 
 
 def balances(results: Results) -> Judged:
     """The smallest growth: a lower imbalance than with the largest at every skew from 1.5 on."""
     found = ends(results, "relative_imbalance")
-    return Judged(all(low < high for low, high in found.values()), told_ends(found))
+    return Judged(all(low < high for low, high in found.values()), spell_ends(found))
 
 
 def splits(results: Results) -> Judged:
     """The smallest growth: more copies than with the largest at every skew from 1.5 on."""
     found = ends(results, "replication")
-    return Judged(all(low > high for low, high in found.values()), told_ends(found))
+    return Judged(all(low > high for low, high in found.values()), spell_ends(found))
 
 
 def coordinates(results: Results) -> Judged:

@@ -8,9 +8,9 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results
 from keysplit_experiments.harness.figure import LOOKS, legend
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.flexd import EXPONENTS, KEYS, LIKE_FIG_7, WORKERS
-from keysplit_experiments.papers.flexd._balance import ALL, told_by, zipf_cells
+from keysplit_experiments.papers.flexd._balance import ALL, spell_by, zipf_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,7 @@ def measure(inputs: Inputs, *, exponent: float, messages: int, seed: int, groupi
         samples=0,
     )
     if result.throughput_per_s is None:
-        raise ValueError("a simulation with a timing model must tell the throughput")
+        raise ValueError("a simulation with a timing model must report the throughput")
     return {"throughput_per_minute": SECONDS * result.throughput_per_s, "replication": result.replication}
 
 
@@ -46,7 +46,7 @@ def highest(results: Results) -> Judged:
         own / max(others)
         for own, others in zip(found["flexd"], zip(*found.values(), strict=True), strict=True)
     ]
-    return Judged(min(parts) >= 0.99, "times the highest: " + ", ".join(map(told, parts)))
+    return Judged(min(parts) >= 0.99, "times the highest: " + ", ".join(map(spell, parts)))
 
 
 def learned_lowest(results: Results) -> Judged:
@@ -56,7 +56,7 @@ def learned_lowest(results: Results) -> Judged:
         own / min(others)
         for own, others in zip(found["distribution_aware"], zip(*found.values(), strict=True), strict=True)
     ]
-    return Judged(max(parts) <= 1.01, "times the lowest: " + ", ".join(map(told, parts)))
+    return Judged(max(parts) <= 1.01, "times the lowest: " + ", ".join(map(spell, parts)))
 
 
 def falls(results: Results) -> Judged:
@@ -64,14 +64,14 @@ def falls(results: Results) -> Judged:
     parts = {grouping: line[-1] / line[0] for grouping, line in throughputs(results).items()}
     return Judged(
         sum(part <= 0.99 for part in parts.values()) > len(parts) / 2,
-        "largest / smallest skew: " + told_by(parts),
+        "largest / smallest skew: " + spell_by(parts),
     )
 
 
 def stable(results: Results) -> Judged:
     """FlexD: the smallest fall from the best to the worst skew of all, or within 1 per cent of it."""
     parts = {grouping: min(line) / max(line) for grouping, line in throughputs(results).items()}
-    return Judged(parts["flexd"] >= 0.99 * max(parts.values()), "worst / best skew: " + told_by(parts))
+    return Judged(parts["flexd"] >= 0.99 * max(parts.values()), "worst / best skew: " + spell_by(parts))
 
 
 CLAIMS = [

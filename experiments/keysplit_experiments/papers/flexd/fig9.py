@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Results
 from keysplit_experiments.harness.figure import LOOKS
 from keysplit_experiments.harness.inputs import Inputs
-from keysplit_experiments.harness.table import Table, told
+from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.flexd import EXPONENTS, KEYS, LIKE_FIG_7
 from keysplit_experiments.papers.flexd._balance import (
     SPLITTING,
@@ -41,7 +41,7 @@ def one_choice(results: Results) -> Judged:
     }
     return Judged(
         min(least.values()) > GOOD,
-        ", ".join(f"{LOOKS[grouping].label} at least {told(value)}" for grouping, value in least.items()),
+        ", ".join(f"{LOOKS[grouping].label} at least {spell(value)}" for grouping, value in least.items()),
     )
 
 
@@ -53,7 +53,7 @@ def good_when_low(results: Results) -> Judged:
         for exponent in LOW
     }
     return Judged(
-        max(found.values()) <= GOOD, "; ".join(f"{name}: {told(value)}" for name, value in found.items())
+        max(found.values()) <= GOOD, "; ".join(f"{name}: {spell(value)}" for name, value in found.items())
     )
 
 
@@ -69,7 +69,7 @@ def pstream_late(results: Results) -> Judged:
     return Judged(
         all(first >= 2 * later and first > ours[z] for z, (first, later) in found.items()),
         "; ".join(
-            f"z = {z}: {told(first)}, later {told(later)} (FlexD {told(ours[z])})"
+            f"z = {z}: {spell(first)}, later {spell(later)} (FlexD {spell(ours[z])})"
             for z, (first, later) in found.items()
         ),
     )
@@ -82,10 +82,10 @@ def both_late(results: Results) -> Judged:
     return Judged(
         all(first >= 2 * later and first > ours for first, later in found.values()),
         "; ".join(
-            f"{LOOKS[grouping].label} {told(first)}, later {told(later)}"
+            f"{LOOKS[grouping].label} {spell(first)}, later {spell(later)}"
             for grouping, (first, later) in found.items()
         )
-        + f" (FlexD {told(ours)})",
+        + f" (FlexD {spell(ours)})",
     )
 
 
@@ -94,7 +94,7 @@ def flexd_good(results: Results) -> Judged:
     most = {exponent: max(course(results, "flexd", exponent=exponent)) for exponent in EXPONENTS}
     return Judged(
         max(most.values()) <= GOOD,
-        "at most " + ", ".join(f"{told(value)} (z = {z})" for z, value in most.items()),
+        "at most " + ", ".join(f"{spell(value)} (z = {z})" for z, value in most.items()),
     )
 
 
@@ -107,7 +107,7 @@ def flexd_lowest(results: Results) -> Judged:
     return Judged(
         all(each["flexd"] <= 1.1 * min(each.values()) for each in found.values()),
         "; ".join(
-            f"z = {z}: " + ", ".join(f"{LOOKS[name].label} {told(value)}" for name, value in each.items())
+            f"z = {z}: " + ", ".join(f"{LOOKS[name].label} {spell(value)}" for name, value in each.items())
             for z, each in found.items()
         ),
     )
