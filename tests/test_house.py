@@ -106,7 +106,7 @@ def test_each_grouping_has_a_page_of_its_own() -> None:
         for part in (
             "**Idea.**",
             "| Guarantee |",
-            "| Cost a message |",
+            "| Cost per message |",
             "| Memory, ",
             "**Use it**",
             "**Do not use it**",
