@@ -59,14 +59,15 @@ bench: $(BUILT) ## benchmarks: criterion in Rust, through Python, and their rati
 docs: $(BUILT) $(VENV)/.docs ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
-wheel: $(BUILT) ## a release wheel, into dist/
+wheel: $(BUILT) ## release wheels of keysplit and of its experiments, into dist/
 	rm -rf dist
 	$(RUN) maturin build --release --out dist
+	$(RUN) python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./experiments
 
 lock: $(VENV)/.installed ## write requirements/*.lock anew
 	scripts/lock
 
-build: $(BUILT) ## set up .venv and build the extension in release mode
+build: $(BUILT) ## set up .venv, build the extension in release mode, install keysplit and its experiments
 
 clean: ## remove all that these targets made
 	rm -rf $(VENV) .cache target site dist demo-report
@@ -80,18 +81,18 @@ $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --disable-pip-version-check -r requirements/docs.lock
 	touch $@
 
-$(BUILT): $(VENV)/.installed pyproject.toml $(RUST)
+$(BUILT): $(VENV)/.installed pyproject.toml experiments/pyproject.toml $(RUST)
 	@command -v cargo >/dev/null || { echo "keysplit needs a Rust toolchain (cargo), version 1.90 or newer" >&2; exit 1; }
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --disable-pip-version-check --verbose \
-	    --no-deps --no-build-isolation --editable .
+	    --no-deps --no-build-isolation --editable . --editable ./experiments
 	touch $@
 
 # an environment with another Spark and no more than tests/spark needs; the extension is the one already built
-.cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock)
+.cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock) experiments/pyproject.toml
 	mkdir -p .cache
 	python=$$(scripts/find-python) && "$$python" -m venv .cache/spark-$*
 	if [ -f requirements/spark-$*.lock ]; then set -- -r requirements/spark-$*.lock; \
 	    else set -- "pyspark==$*" -r requirements/spark.in; fi; \
 	    .cache/spark-$*/bin/python -m pip install --disable-pip-version-check "$$@"
-	echo "$(CURDIR)/python" >"$$(.cache/spark-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
+	printf '%s\n' "$(CURDIR)/python" "$(CURDIR)/experiments" >"$$(.cache/spark-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
 	touch $@

@@ -50,13 +50,14 @@ def test_routing_lists_and_numpy_brings_nothing_heavy() -> None:
     sorted((ROOT / "python/keysplit").rglob("*.py")),
     ids=lambda path: str(path.relative_to(ROOT / "python")),
 )
-def test_only_the_spark_parts_import_pyspark(path: Path) -> None:
+def test_only_the_spark_parts_import_pyspark_and_none_the_experiments(path: Path) -> None:
     imported = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             imported |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add((node.module or "").split(".")[0])
+    assert "keysplit_experiments" not in imported, "the experiments need keysplit, not the other way round"
     allowed = path.relative_to(ROOT / "python/keysplit").parts[0] in ("spark", "demo")
     assert allowed or "pyspark" not in imported
 
@@ -65,6 +66,12 @@ def test_one_version() -> None:
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
     assert ks.__version__ == workspace["version"]
     assert importlib.metadata.version("keysplit") == workspace["version"]
+    experiments = tomllib.loads((ROOT / "experiments/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert experiments["version"] == workspace["version"]
+    lists = [experiments["dependencies"], *experiments["optional-dependencies"].values()]
+    own = [each for needs in lists for each in needs if re.match(r"keysplit\b", each)]
+    assert own
+    assert [each for each in own if not each.endswith(f"=={workspace['version']}")] == []
     assert f"\nversion: {workspace['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\n## [{workspace['version']}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
@@ -95,7 +102,7 @@ def test_each_grouping_has_a_page_of_its_own() -> None:
         for part in (
             "**Idea.**",
             "| Guarantee |",
-            "| Cost a message |",
+            "| Cost per message |",
             "| Memory, ",
             "**Use it**",
             "**Do not use it**",
@@ -194,7 +201,9 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
 @pytest.mark.parametrize(
-    "path", [*PAGES, *ROOT.glob("[A-Z]*.md")], ids=lambda path: str(path.relative_to(ROOT))
+    "path",
+    [*PAGES, *ROOT.glob("[A-Z]*.md"), ROOT / "experiments/README.md"],
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_links_to_files_lead_somewhere(path: Path) -> None:
     targets = [match[1] for match in LINK.finditer(path.read_text(encoding="utf-8"))]

@@ -113,7 +113,7 @@ def _figures(result: SimulationResult) -> dict[str, Any]:
 
 
 def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -> dict[str, Any]:
-    """Bars of the loads; of too many workers, a bar is several: the busiest of them, and their mean."""
+    """Bars of the loads; with too many workers a bar stands for several: the busiest of them, and their mean."""
     loads = np.asarray(result.loads, float)
     parts = np.array_split(np.arange(len(loads)), min(MOST_BARS, len(loads)))
     bars = []
@@ -285,7 +285,7 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
         "queues": charts.lines(
             series,
             x_name="messages",
-            y_name="messages that wait",
+            y_name="waiting messages",
             logarithmic=False,
             label="The longest and the mean queue of a worker, over the stream",
         ),
