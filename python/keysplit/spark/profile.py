@@ -10,6 +10,8 @@ from pyspark.sql import Column, DataFrame
 
 from keysplit import metrics
 from keysplit.planning import PLANS, expected_loads, place
+from keysplit.profiling.advice import OPERATIONS, advise_operation, recommend_for
+from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
 from keysplit.spark.options import Request, check, refuse_stream
 from keysplit.spark.summary import summarise
 
