@@ -48,8 +48,8 @@ class Page(HTMLParser):
 def in_browser(path: Path, *, width: int = 1280, dark: bool = False, script: str = "") -> tuple[str, Any]:
     """Open a page in a browser; return its elements after that, and what the script returned.
 
-    The test is skipped where there is no browser, unless KEYSPLIT_BROWSER=required; it fails if the page writes
-    to the console.
+    The test is skipped where there is no browser, unless KEYSPLIT_BROWSER=required. It fails if the page
+    writes to the console.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:

@@ -2,6 +2,7 @@
 
 import gc
 import io
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -134,8 +135,11 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     given('id,"a key"\n1,"x, y"\n2,z\n3,x\n')
     assert pa.chunked_array(list(streams.chunks("-", "a key", rows=2))).to_pylist() == ["x, y", "z", "x"]
     given("id,word\n1,a\n")
-    with pytest.raises(ValueError, match=r"^key must be one of the columns id, word, got 'wrod'$"):
+    expected = r"^key must be one of the columns id, word, got 'wrod'$"
+    with pytest.raises(streams.UnknownColumnError, match=expected) as caught:
         streams.chunks("-", "wrod")
+    elsewhere = pickle.loads(pickle.dumps(caught.value))  # from another process
+    assert (str(elsewhere), elsewhere.columns) == (str(caught.value), ["id", "word"])
     given("id,word\n")
     assert list(streams.chunks("-", "word")) == []
     given("")

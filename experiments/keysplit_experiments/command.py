@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keysplit.cli.errors import bad_usage
+from keysplit.cli.errors import bad_input, bad_output, bad_usage
 from keysplit.cli.options import in_range, writable
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def reproduce(
             inputs = Inputs(data, stream, key)
             if experiments:
                 store.prepare()
+        with bad_input():
             for experiment in experiments:
                 if fresh:
                     store.forget(experiment)
@@ -101,10 +102,13 @@ def reproduce(
                     outcome = runner.run(experiment, scale, inputs, store, jobs=jobs, progress=progress)
                 drawn = None if no_figures else figure.draw(experiment, outcome.results)
                 if drawn is not None:
-                    figure.save(drawn, *(store.path(experiment, suffix) for suffix in (".svg", ".png")))
+                    paths = [store.path(experiment, suffix) for suffix in (".svg", ".png")]
+                    with bad_output(paths[0]):
+                        figure.save(drawn, *paths)
                 _show(outcome, store.path(experiment, ".json" if drawn is None else ".png"))
             if docs is not None:
-                page.write(docs, out)
+                with bad_output(docs):
+                    page.write(docs, out)
                 click.echo(f"Page: {docs}")
     except KeyboardInterrupt as error:
         click.echo("keysplit: stopped; what is finished is kept, the same command goes on", err=True)

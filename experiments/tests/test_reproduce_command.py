@@ -173,3 +173,14 @@ def test_a_claim_that_differs_says_why_after_a_full_run_on_the_standard_streams(
         results = Results([Cell({"place": 0}, {"value": 1})], "full", standard=standard)
         outcome = runner.judged(experiment, results)
         assert shown in page.markdown({experiment.name: outcome}, "figures")
+
+
+def test_a_bug_in_an_experiment_shows_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def buggy(*_: object, **__: object) -> None:
+        raise ValueError("zip() argument 2 is shorter")
+
+    monkeypatch.setattr("keysplit_experiments.harness.runner.run", buggy)
+    result = keysplit("d_choices/fig8", "--quick", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "in buggy" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("keysplit: this is a bug in keysplit")

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import keysplit as ks
 from keysplit import streams
 from keysplit_experiments.harness.paper import Dataset
 
@@ -93,9 +94,13 @@ class Inputs:
         return [file[0].name, file[1], file[0].stat().st_size]
 
     def _read(self, path: Path, key: str | None) -> Any:
-        column = self.once((path, key), lambda: streams.read(path, key))
+        try:
+            column = self.once((path, key), lambda: streams.read(path, key))
+            ks.hash_keys(column[:1])  # all keys are of the type of the first
+        except (OSError, TypeError, streams.UnknownColumnError) as error:
+            raise streams.UnreadableError(str(error)) from error
         if len(column) == 0:
-            raise ValueError(f"{str(path)!r} must hold at least one message, got none")
+            raise streams.UnreadableError(f"{str(path)!r} must hold at least one message, got none")
         return column
 
     def _file(self, dataset: Dataset) -> tuple[Path, str | None] | None:

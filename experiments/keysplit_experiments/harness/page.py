@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+from keysplit.streams import UnreadableError
 from keysplit_experiments.harness.experiment import FULL, QUICK, Experiment, Results
 from keysplit_experiments.harness.figure import draw, save
 from keysplit_experiments.harness.paper import Paper
@@ -43,7 +44,8 @@ def write(page: Path, folder: Path) -> None:
     """
     outcomes = read(folder)
     if not outcomes:
-        raise ValueError(f"{str(folder)!r} must hold results, got none: run `keysplit reproduce all` first")
+        text = f"{str(folder)!r} must hold results, got none: run `keysplit reproduce all` first"
+        raise UnreadableError(text)
     figures = page.parent / page.stem
     for old in (path for slug in papers() for path in (figures / slug).glob("*.svg")):
         old.unlink()
@@ -84,7 +86,8 @@ def _results(experiment: Experiment, folder: Path) -> Results | None:
         results = Store(folder, scale.name).read(experiment)
         if results is not None:
             if [cell.parameters for cell in results] != list(experiment.cells(scale)):
-                raise ValueError(f"results must be of the cells that {experiment.name} has now: run it again")
+                text = f"results must be of the cells that {experiment.name} has now: run it again"
+                raise UnreadableError(text)
             return results
     return None
 

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 import keysplit as ks
+from keysplit.streams import UnreadableError
 from keysplit_experiments.harness.experiment import (
     Cell,
     Claim,
@@ -122,7 +123,7 @@ class Store:
             cells = [Cell(cell["parameters"], _numbers(cell["figures"])) for cell in whole["cells"]]
             return Results(cells, whole["scale"], whole["streams"], whole["standard"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
+            raise UnreadableError(
                 f"{str(path)!r} must hold the results of {experiment.name}, and does not: run it again"
             ) from error
 

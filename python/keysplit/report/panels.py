@@ -113,7 +113,7 @@ def _figures(result: SimulationResult) -> dict[str, Any]:
 
 
 def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -> dict[str, Any]:
-    """Bars of the loads; with too many workers a bar stands for several: the busiest of them, and their mean."""
+    """Bars of the loads; one of several workers shows the busiest of them and their mean."""
     loads = np.asarray(result.loads, float)
     parts = np.array_split(np.arange(len(loads)), min(MOST_BARS, len(loads)))
     bars = []

@@ -39,6 +39,9 @@ class UnknownColumnError(ValueError):
         super().__init__(text)
         self.columns = columns
 
+    def __reduce__(self) -> tuple[type[UnknownColumnError], tuple[str, list[str]]]:
+        return type(self), (str(self), self.columns)
+
 
 def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArray:
     """Read the keys of a file, in the order of its rows.
