@@ -3,8 +3,8 @@
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::load::Loads;
 use crate::params::Value;
+use crate::state::loads::Loads;
 
 /// Messages in the order in which they arrive at a source.
 #[derive(Debug, Clone, Copy)]

@@ -21,28 +21,22 @@
 
 mod amount;
 mod batch;
-mod clock;
 mod error;
 mod feedback;
 pub mod groupings;
 pub mod hash;
-mod load;
-mod members;
 pub mod metrics;
-mod minimum;
 mod params;
 mod plan;
-mod replicas;
-mod ring;
 mod router;
 pub mod simulate;
 pub mod sketch;
-mod window;
+mod state;
 
 pub use batch::{Batch, check_weights};
 pub use error::{Error, Result};
 pub use feedback::Feedback;
-pub use members::Members;
 pub use params::{MAX_WORKERS, Params, Value};
 pub use plan::PlanTable;
 pub use router::Router;
+pub use state::members::Members;

@@ -6,8 +6,8 @@ use crate::batch::{Batch, check_weights};
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::groupings::{Grouping, find};
-use crate::members::Members;
 use crate::params::{Params, Value};
+use crate::state::members::Members;
 
 /// The state of one source. It never reads a clock, the environment or a shared random generator.
 pub struct Router {

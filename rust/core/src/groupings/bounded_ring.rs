@@ -4,16 +4,16 @@
 //! worker takes a message once it holds 1 + epsilon times its fair share of all messages, rounded up. Deviation: what
 //! counts for that is forgotten when a worker comes or goes, since no message or state ever moves.
 
-use super::capacity::Capacity;
-use super::memo::Memo;
+use super::parts::capacity::Capacity;
+use super::parts::memo::Memo;
 use super::{Grouping, decode, encode, next_worker};
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::Loads;
-use crate::members::Members;
 use crate::params::Params;
-use crate::ring::{Circle, Positions, Ring};
+use crate::state::loads::Loads;
+use crate::state::members::Members;
+use crate::state::ring::{Circle, Positions, Ring};
 
 #[derive(Clone)]
 struct BoundedRing {

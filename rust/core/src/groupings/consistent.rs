@@ -4,15 +4,15 @@
 //! about c_w times its first number of virtual workers, here *bins*. Only later messages are affected: no message or
 //! state moves. Deviations: bins are probed 64 times a bin at most (see `power_of_random`); the clock is the caller's.
 
-use super::bins::Bins;
-use super::pairing::{Pairing, Signal};
+use super::parts::bins::Bins;
+use super::parts::pairing::{Pairing, Signal};
 use super::{Grouping, decode, encode, next_worker};
 use crate::batch::Batch;
-use crate::clock::Clock;
 use crate::error::Result;
 use crate::feedback::Feedback;
-use crate::load::Loads;
 use crate::params::Params;
+use crate::state::clock::Clock;
+use crate::state::loads::Loads;
 
 /// The most bins.
 const MOST_BINS: u64 = 1 << 26;

@@ -5,16 +5,16 @@
 //! every message, which changes the balance no more than the noise and makes it 50 times cheaper; every prefix of the
 //! head is checked, where the authors' program checks the first and the last; d is at least 2 for every frequent key.
 
-use super::choices::Choices;
-use super::d_solver::solve_choices;
-use super::head::Head;
+use super::parts::choices::Choices;
+use super::parts::head::Head;
+use super::parts::solver::solve_choices;
 use super::{Grouping, decode, encode};
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
-use crate::load::Loads;
-use crate::minimum::Sweep;
 use crate::params::Params;
+use crate::state::loads::Loads;
+use crate::state::minimum::Sweep;
 
 /// The longest that d stays as it is, in messages.
 const LONGEST: u64 = 10_000;

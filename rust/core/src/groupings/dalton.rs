@@ -12,10 +12,10 @@ use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate, high, low, onto};
-use crate::load::Loads;
 use crate::params::Params;
 use crate::sketch::{Index, IntervalCounts, SavedCounts};
-use crate::window::Window;
+use crate::state::loads::Loads;
+use crate::state::window::Window;
 
 /// The value of a worker that has not been tried.
 const UNTRIED: f64 = -2.0;

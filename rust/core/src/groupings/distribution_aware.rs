@@ -14,9 +14,9 @@ use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Places, first_candidate, first_candidates, vectorised};
-use crate::load::Loads;
 use crate::params::Params;
 use crate::sketch::{Index, SavedSketch, SpaceSaving};
+use crate::state::loads::Loads;
 
 struct DistributionAware {
     workers: u32,

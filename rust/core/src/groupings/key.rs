@@ -6,8 +6,8 @@ use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::{first_candidate, first_candidates};
-use crate::load::Loads;
 use crate::params::Params;
+use crate::state::loads::Loads;
 
 struct Key {
     workers: u32,

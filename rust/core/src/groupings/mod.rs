@@ -1,32 +1,25 @@
 //! The groupings: a file each, one trait, one registry.
 
-mod bins;
 mod bounded_ring;
-mod capacity;
-mod choices;
 mod consistent;
 mod d_choices;
-mod d_solver;
 mod dalton;
 mod distribution_aware;
 mod dynamic_key;
 mod fish;
 mod flexd;
-mod head;
 mod key;
-mod memo;
-mod pairing;
 mod partial_key;
+mod parts;
 mod power_of_random;
 mod power_of_two;
-mod probing;
 mod pstream;
 mod ring;
 mod round_robin;
 mod shuffle;
 mod w_choices;
 
-pub use d_solver::solve_choices;
+pub use parts::solver::solve_choices;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,8 +27,8 @@ use serde::de::DeserializeOwned;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
-use crate::members::Members;
 use crate::params::{MAX_WORKERS, Params};
+use crate::state::members::Members;
 
 /// One source's state under one grouping.
 pub trait Grouping: Send {

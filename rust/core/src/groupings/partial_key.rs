@@ -3,12 +3,12 @@
 //! Nasir et al., The Power of Both Choices (ICDE 2015); here after the ICDE 2016 paper, section II-B, and its
 //! Greedy-d process, section III-B. A key's state lies on at most `choices` workers.
 
-use super::choices::Choices;
+use super::parts::choices::Choices;
 use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::Loads;
 use crate::params::{MAX_WORKERS, Params};
+use crate::state::loads::Loads;
 
 struct PartialKey {
     choices: Choices,

@@ -4,7 +4,7 @@
 //! rounded up; only frequent keys try many. Deviation: after 64 tries a worker the least loaded of all takes the
 //! message, where the paper tries for ever.
 
-use super::bins::Bins;
+use super::parts::bins::Bins;
 use super::{Grouping, decode, encode, next_worker};
 use crate::batch::Batch;
 use crate::error::Result;

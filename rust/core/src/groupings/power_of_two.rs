@@ -3,13 +3,13 @@
 //! CG paper (arXiv 1705.09073), sections 4.3 and 6.1.1. The draws do not look at the key, so a key's state
 //! may lie on every worker. They come from a counter: the draw of a message depends on seed, source and position alone.
 
-use super::choices::different;
+use super::parts::choices::different;
 use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
-use crate::load::Loads;
 use crate::params::Params;
+use crate::state::loads::Loads;
 
 struct PowerOfTwo {
     workers: u32,

@@ -13,9 +13,9 @@ use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate};
-use crate::load::Loads;
 use crate::params::Params;
 use crate::sketch::CountingBloom;
+use crate::state::loads::Loads;
 
 struct PStream {
     workers: u32,

@@ -7,10 +7,10 @@ use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::vectorised;
-use crate::load::Loads;
-use crate::members::Members;
 use crate::params::Params;
-use crate::ring::Ring;
+use crate::state::loads::Loads;
+use crate::state::members::Members;
+use crate::state::ring::Ring;
 
 struct OnRing {
     ring: Ring,

@@ -3,14 +3,14 @@
 //! The ICDE 2016 paper's baseline for W-Choices, section III-B: as much memory, but blind to the load that the tail
 //! makes.
 
-use super::choices::Choices;
-use super::head::Head;
+use super::parts::choices::Choices;
+use super::parts::head::Head;
 use super::shuffle::Turn;
 use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::Loads;
 use crate::params::Params;
+use crate::state::loads::Loads;
 
 struct RoundRobin {
     choices: Choices,

@@ -7,8 +7,8 @@ use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
-use crate::load::Loads;
 use crate::params::Params;
+use crate::state::loads::Loads;
 
 struct Shuffle {
     turn: Turn,

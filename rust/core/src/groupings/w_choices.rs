@@ -3,13 +3,13 @@
 //! ICDE 2016 paper, Algorithm 1 and section III-B. The least imbalance of the family; a frequent key's state may lie
 //! on every worker.
 
-use super::choices::Choices;
-use super::head::Head;
+use super::parts::choices::Choices;
+use super::parts::head::Head;
 use super::{Grouping, decode, encode};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::Loads;
 use crate::params::Params;
+use crate::state::loads::Loads;
 
 struct WChoices {
     choices: Choices,

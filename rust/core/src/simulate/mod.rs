@@ -56,8 +56,8 @@ use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::metrics;
 use crate::params::Params;
-use crate::replicas::Replicas;
 use crate::router::Router;
+use crate::state::replicas::Replicas;
 
 /// Messages of a source that are routed at a time, so that what its router needs is in the cache for most of them.
 const BLOCK: usize = 1 << 16;

@@ -14,7 +14,7 @@ use super::index::Index;
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::minimum::Minimum;
+use crate::state::minimum::Minimum;
 
 /// A sketch over 64-bit key hashes.
 ///

@@ -11,12 +11,12 @@ use self::spaces::{Space, Spaces};
 use super::{Grouping, decode, encode};
 use crate::amount::Scale;
 use crate::batch::Batch;
-use crate::clock::{Clock, Pace};
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::hash::first_candidate;
-use crate::load::Loads;
 use crate::params::Params;
+use crate::state::clock::{Clock, Pace};
+use crate::state::loads::Loads;
 
 #[derive(Clone)]
 struct DynamicKey {

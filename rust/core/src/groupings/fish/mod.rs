@@ -13,14 +13,14 @@ use self::hot_keys::HotKeys;
 use self::waiting::Waiting;
 use super::{Grouping, decode, encode};
 use crate::batch::Batch;
-use crate::clock::Clock;
 use crate::error::Result;
 use crate::feedback::Feedback;
-use crate::load::Loads;
-use crate::members::Members;
-use crate::minimum::Sweep;
 use crate::params::Params;
-use crate::ring::{Circle, Positions, Ring};
+use crate::state::clock::Clock;
+use crate::state::loads::Loads;
+use crate::state::members::Members;
+use crate::state::minimum::Sweep;
+use crate::state::ring::{Circle, Positions, Ring};
 
 struct Fish {
     ring: Ring,

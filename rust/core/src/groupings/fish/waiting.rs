@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::members::Members;
-use crate::minimum::Minimum;
+use crate::state::members::Members;
+use crate::state::minimum::Minimum;
 
 /// The estimate that a source makes for itself from what it sent and how long a message takes.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
-use crate::load::{Loads, SavedLoads};
-use crate::minimum::Minimum;
+use crate::state::loads::{Loads, SavedLoads};
+use crate::state::minimum::Minimum;
 
 /// Own loads, and those of the others once they were told.
 #[derive(Debug, Clone)]

@@ -14,10 +14,10 @@ mod tables;
 
 use super::{Grouping, decode, encode};
 use crate::batch::Batch;
-use crate::clock::Clock;
 use crate::error::Result;
 use crate::feedback::Feedback;
 use crate::params::Params;
+use crate::state::clock::Clock;
 use operator::Collecting;
 use scheduler::Scheduler;
 

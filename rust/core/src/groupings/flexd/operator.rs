@@ -5,7 +5,7 @@
 
 use super::{RoutingTable, Segment};
 use crate::batch::Batch;
-use crate::clock::{Clock, Pace};
+use crate::state::clock::{Clock, Pace};
 
 /// COLLECT: cuts the next segment off a batch.
 pub(super) struct Collecting<'a> {

@@ -10,7 +10,7 @@ use super::joint_loads::{JointLoads, SavedJointLoads};
 use super::tables::{SavedTables, Tables};
 use super::{RoutingTable, Segment};
 use crate::error::{Error, Result};
-use crate::groupings::head::new_sketch;
+use crate::groupings::parts::head::new_sketch;
 use crate::hash::first_candidate;
 use crate::params::Params;
 use crate::sketch::SpaceSaving;

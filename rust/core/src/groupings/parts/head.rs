@@ -10,14 +10,14 @@ use crate::sketch::{SpaceSaving, Touched};
 
 /// The sketch of a source and the threshold of its head.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
-    pub(super) sketch: SpaceSaving,
+pub(in crate::groupings) struct Head {
+    pub(in crate::groupings) sketch: SpaceSaving,
     /// 1 / theta: with the default it is a whole number, and the test below exact.
     inverse: f64,
 }
 
 impl Head {
-    pub(super) fn new(params: &Params) -> Result<Self> {
+    pub(in crate::groupings) fn new(params: &Params) -> Result<Self> {
         let workers = f64::from(params.workers()?);
         let inverse = params.threshold()?.map_or(5.0 * workers, f64::recip);
         Ok(Self { sketch: new_sketch(params, 10.0 * inverse)?, inverse })
@@ -25,19 +25,19 @@ impl Head {
 
     /// Counts a message; the counter it touched, and whether its key is in the head now.
     #[inline(always)]
-    pub(super) fn count(&mut self, scale: Scale, hash: u64, weight: u64) -> (Touched, bool) {
+    pub(in crate::groupings) fn count(&mut self, scale: Scale, hash: u64, weight: u64) -> (Touched, bool) {
         let touched = self.sketch.add(scale, hash, weight);
         (touched, self.holds(touched.slot))
     }
 
     /// Whether the key of a slot is in the head.
     #[inline(always)]
-    pub(super) fn holds(&self, slot: usize) -> bool {
+    pub(in crate::groupings) fn holds(&self, slot: usize) -> bool {
         self.sketch.count(slot) * self.inverse >= self.sketch.total()
     }
 
     /// This head after one more message of weight 1, and whether the key is in it then.
-    pub(super) fn after(&self, hash: u64) -> (Self, bool) {
+    pub(in crate::groupings) fn after(&self, hash: u64) -> (Self, bool) {
         let (sketch, touched) = self.sketch.after(hash);
         let after = Self { sketch, inverse: self.inverse };
         let holds = after.holds(touched.slot);
@@ -45,7 +45,7 @@ impl Head {
     }
 
     /// Counts of the head's keys, in descending order.
-    pub(super) fn counts(&self) -> Vec<f64> {
+    pub(in crate::groupings) fn counts(&self) -> Vec<f64> {
         let slots = 0..self.sketch.len();
         let mut counts: Vec<f64> = slots.filter(|&slot| self.holds(slot)).map(|slot| self.sketch.count(slot)).collect();
         counts.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -54,7 +54,7 @@ impl Head {
 }
 
 /// A sketch of `sketch_capacity` counters; where that is not given, of as many as the threshold needs.
-pub(super) fn new_sketch(params: &Params, needed: f64) -> Result<SpaceSaving> {
+pub(in crate::groupings) fn new_sketch(params: &Params, needed: f64) -> Result<SpaceSaving> {
     const MOST: u64 = SpaceSaving::MAX_CAPACITY;
     if !params.is_none("sketch_capacity")? {
         return SpaceSaving::new(params.integer("sketch_capacity", 1..=MOST)?);

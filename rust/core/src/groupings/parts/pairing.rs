@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 
 /// What a worker signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signal {
+pub(in crate::groupings) enum Signal {
     Busy,
     Idle,
 }
 
 /// The bins of each worker, at least one, and who waits for a partner.
 #[derive(Debug, Clone)]
-pub(super) struct Pairing {
+pub(in crate::groupings) struct Pairing {
     /// By bin.
     owners: Vec<u16>,
     /// By worker: its bins, the one that it acquired last on top.
@@ -36,7 +36,7 @@ pub(super) struct Pairing {
 
 /// What [`Pairing::restore`] needs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedPairing {
+pub(in crate::groupings) struct SavedPairing {
     stacks: Vec<Vec<u32>>,
     queues: [VecDeque<u32>; 2],
     slots: Vec<Option<f64>>,
@@ -44,7 +44,7 @@ pub(super) struct SavedPairing {
 
 impl Pairing {
     /// Gives `each` bins to each worker.
-    pub(super) fn new(workers: u32, each: u32) -> Self {
+    pub(in crate::groupings) fn new(workers: u32, each: u32) -> Self {
         let count = workers as usize;
         let bins = workers * each;
         Self {
@@ -59,12 +59,12 @@ impl Pairing {
 
     /// The worker of a bin.
     #[inline(always)]
-    pub(super) fn owner(&self, bin: u32) -> u32 {
+    pub(in crate::groupings) fn owner(&self, bin: u32) -> u32 {
         self.owners[bin as usize].into()
     }
 
     /// Hears a worker in a time slot, once in each. [`Pairing::pair`] follows when all have been heard.
-    pub(super) fn hear(&mut self, worker: u32, signal: Signal, slot: f64) {
+    pub(in crate::groupings) fn hear(&mut self, worker: u32, signal: Signal, slot: f64) {
         let index = worker as usize;
         if self.slots[index].replace(slot) == Some(slot) || self.standing[index] == Some(signal) {
             return;
@@ -74,7 +74,7 @@ impl Pairing {
     }
 
     /// Moves a bin for each busy worker that finds an idle one.
-    pub(super) fn pair(&mut self) {
+    pub(in crate::groupings) fn pair(&mut self) {
         if std::mem::take(&mut self.moved) {
             for (signal, queue) in [Signal::Busy, Signal::Idle].into_iter().zip(&mut self.queues) {
                 queue.retain(|&worker| self.standing[worker as usize] == Some(signal));
@@ -96,12 +96,12 @@ impl Pairing {
         }
     }
 
-    pub(super) fn save(&self) -> SavedPairing {
+    pub(in crate::groupings) fn save(&self) -> SavedPairing {
         SavedPairing { stacks: self.stacks.clone(), queues: self.queues.clone(), slots: self.slots.clone() }
     }
 
     /// Continues from a saved pairing of as many workers and bins.
-    pub(super) fn restore(&mut self, SavedPairing { stacks, queues, slots }: SavedPairing) -> Result<()> {
+    pub(in crate::groupings) fn restore(&mut self, SavedPairing { stacks, queues, slots }: SavedPairing) -> Result<()> {
         let workers = self.stacks.len();
         let (mut owners, mut standing) = (vec![None; self.owners.len()], vec![None; workers]);
         let mut fits = stacks.len() == workers

@@ -9,7 +9,7 @@ use crate::params::Params;
 
 /// The capacity of each bin, which grows with what is sent.
 #[derive(Debug, Clone)]
-pub(super) struct Capacity {
+pub(in crate::groupings) struct Capacity {
     /// 1 + epsilon.
     slack: f64,
     bins: f64,
@@ -22,7 +22,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    pub(super) fn new(params: &Params, bins: u32) -> Result<Self> {
+    pub(in crate::groupings) fn new(params: &Params, bins: u32) -> Result<Self> {
         let accepts = |epsilon| epsilon > 0.0 && epsilon <= 1000.0;
         let slack = 1.0 + params.number("epsilon", "above 0 and at most 1000", accepts)?;
         Ok(Self::of(slack, bins))
@@ -33,12 +33,12 @@ impl Capacity {
     }
 
     /// Starts afresh with another number of bins.
-    pub(super) fn restart(&mut self, bins: u32) {
+    pub(in crate::groupings) fn restart(&mut self, bins: u32) {
         *self = Self::of(self.slack, bins);
     }
 
     /// Prepares for a batch whose weights are amounts of a scale.
-    pub(super) fn expect(&mut self, scale: Scale) {
+    pub(in crate::groupings) fn expect(&mut self, scale: Scale) {
         if self.scale != scale {
             (self.scale, self.until) = (scale, -1.0);
         }
@@ -46,7 +46,7 @@ impl Capacity {
 
     /// The capacity for the next message, as an amount.
     #[inline(always)]
-    pub(super) fn next(&mut self, scale: Scale, weight: u64) -> u64 {
+    pub(in crate::groupings) fn next(&mut self, scale: Scale, weight: u64) -> u64 {
         self.sent += scale.number(weight);
         if self.sent > self.until {
             self.change(scale);
@@ -67,11 +67,11 @@ impl Capacity {
         ((self.slack * sum) / self.bins).ceil().max(1.0)
     }
 
-    pub(super) fn save(&self) -> f64 {
+    pub(in crate::groupings) fn save(&self) -> f64 {
         self.sent
     }
 
-    pub(super) fn restore(&mut self, sent: f64) -> Result<()> {
+    pub(in crate::groupings) fn restore(&mut self, sent: f64) -> Result<()> {
         if sent.is_nan() || sent < 0.0 {
             return Err(Error::value("snapshot is damaged: its capacity cannot be computed"));
         }

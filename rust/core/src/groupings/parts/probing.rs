@@ -5,31 +5,31 @@
 
 use super::memo::Memo;
 use crate::hash::candidate_pair;
-use crate::load::Loads;
+use crate::state::loads::Loads;
 
 /// The most probes of a message, a bin.
 const PROBES: u64 = 64;
 
 /// Probes candidates for bins.
 #[derive(Debug, Clone)]
-pub(super) struct Prober {
+pub(in crate::groupings) struct Prober {
     bins: u32,
     memo: Memo,
 }
 
 impl Prober {
-    pub(super) fn new(bins: u32) -> Self {
+    pub(in crate::groupings) fn new(bins: u32) -> Self {
         Self { bins, memo: Memo::new(bins as usize) }
     }
 
     /// Starts afresh: the bins have been replaced by others.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::groupings) fn forget(&mut self) {
         self.memo.forget();
     }
 
     /// The first candidate of a key that is below the capacity; the least loaded bin if none is.
     #[inline(always)]
-    pub(super) fn find(&mut self, hash: u64, capacity: u64, loads: &mut Loads) -> u32 {
+    pub(in crate::groupings) fn find(&mut self, hash: u64, capacity: u64, loads: &mut Loads) -> u32 {
         let (first, second) = candidate_pair(hash, 0, self.bins);
         if loads.of(first) < capacity {
             first

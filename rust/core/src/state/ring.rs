@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Points;
-use crate::members::Members;
 use crate::params::{MAX_WORKERS, Params};
+use crate::state::members::Members;
 
 /// The most points of all workers together.
 const MOST_POINTS: u64 = 1 << 26;

@@ -24,16 +24,16 @@ impl Blocked {
 
 /// Keys and how far they probed in vain; a probe is a candidate, or a point of a walk.
 #[derive(Debug, Clone)]
-pub(super) struct Memo(Vec<Blocked>);
+pub(in crate::groupings) struct Memo(Vec<Blocked>);
 
 impl Memo {
     /// A memo for so many bins.
-    pub(super) fn new(bins: usize) -> Self {
+    pub(in crate::groupings) fn new(bins: usize) -> Self {
         Self(vec![Blocked::NONE; (bins / 4).clamp(*KEYS.start(), *KEYS.end()).next_power_of_two()])
     }
 
     /// Starts afresh: the bins have been replaced by others.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::groupings) fn forget(&mut self) {
         self.0.fill(Blocked::NONE);
     }
 
@@ -44,14 +44,14 @@ impl Memo {
 
     /// How many probes of a key are known to be in vain at a capacity, which is at least 1.
     #[inline(always)]
-    pub(super) fn probes(&self, hash: u64, capacity: u64) -> u32 {
+    pub(in crate::groupings) fn probes(&self, hash: u64, capacity: u64) -> u32 {
         let entry = &self.0[self.place(hash)];
         if entry.hash == hash && capacity <= entry.capacity { entry.probes } else { 0 }
     }
 
     /// Notes how many probes of a key were in vain at a capacity, unless that drives out a key that probed more.
     #[inline(always)]
-    pub(super) fn note(&mut self, hash: u64, capacity: u64, probes: u32) {
+    pub(in crate::groupings) fn note(&mut self, hash: u64, capacity: u64, probes: u32) {
         let place = self.place(hash);
         let entry = &mut self.0[place];
         if capacity != entry.capacity || probes >= entry.probes {

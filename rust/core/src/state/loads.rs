@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::{Scale, batch_sum};
 use crate::error::{Error, Result};
-use crate::minimum::Minimum;
+use crate::state::minimum::Minimum;
 
 /// The local load vector of a source.
 #[derive(Debug, Clone)]
