@@ -60,7 +60,10 @@ def routers(rows: list[dict[str, Any]], make: Any) -> list[dict[str, Any]]:
         else:
             weights = routing["weights"] or [None] * len(routing["keys"])
             cut = [(routing["keys"][part], weights[part]) for part in (slice(0, 40), slice(40, None))]
-            steps = [["route", {"keys": keys, "weights": some if some[0] is not None else None}] for keys, some in cut]
+            steps = [
+                ["route", {"keys": keys, "weights": some if some[0] is not None else None}]
+                for keys, some in cut
+            ]
         router = ks.grouping(name, **parameters).router(source=source)
         make.play(steps[: len(steps) // 2], router, router.route)
         data, version = router.snapshot(), version_of(router.snapshot())
@@ -68,7 +71,9 @@ def routers(rows: list[dict[str, Any]], make: Any) -> list[dict[str, Any]]:
             rest = steps[len(steps) // 2 :]
             workers = make.play(rest, router, router.route)
             about = {"grouping": name, "version": version, "parameters": parameters, "source": source}
-            added.append({**about, "snapshot": encoded(data), "steps": rest, "workers": [int(at) for at in workers]})
+            added.append(
+                {**about, "snapshot": encoded(data), "steps": rest, "workers": [int(at) for at in workers]}
+            )
     return rows + added
 
 
@@ -107,7 +112,11 @@ def main() -> None:
     import make
 
     FOLDER.mkdir(exist_ok=True)
-    for name, add in {"routers": lambda rows: routers(rows, make), "pickles": pickles, "sketches": sketches}.items():
+    for name, add in {
+        "routers": lambda rows: routers(rows, make),
+        "pickles": pickles,
+        "sketches": sketches,
+    }.items():
         path = FOLDER / f"{name}.json"
         rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
         path.write_text(make.as_text(add(rows)), encoding="utf-8")

@@ -14,7 +14,7 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use keysplit_core::hash::{KeyHasher, first_candidate};
 use keysplit_core::sketch::SpaceSaving;
-use keysplit_core::{Batch, Router};
+use keysplit_core::{Batch, Router, Source};
 
 use workloads::{MESSAGES, WORKERS, cases, zipf};
 
@@ -87,7 +87,7 @@ fn groupings(criterion: &mut Criterion<CpuTime>) {
             });
         });
         for (label, name, params) in &cases() {
-            let mut router = Router::new(name, params, 0).expect("the parameters are right");
+            let mut router = Router::new(name, params, Source(0)).expect("the parameters are right");
             let block = if router.segment_messages().is_some() { MESSAGES } else { BLOCK };
             group.bench_function(BenchmarkId::new("keysplit", label), |bench| {
                 bench.iter(|| {

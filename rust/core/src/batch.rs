@@ -23,6 +23,15 @@ impl<'a> Batch<'a> {
         Self { hashes, weights: None, now: None }
     }
 
+    /// The messages in pieces of one size, the last of which may be shorter, without a time.
+    pub(crate) fn chunks(&self, size: usize) -> impl Iterator<Item = Batch<'a>> {
+        let (hashes, weights) = (self.hashes, self.weights);
+        (0..hashes.len()).step_by(size).map(move |start| {
+            let place = start..hashes.len().min(start.saturating_add(size));
+            Batch { hashes: &hashes[place.clone()], weights: weights.map(|weights| &weights[place]), now: None }
+        })
+    }
+
     /// Chooses the worker of each message by its key hash and its weight, as an amount of the scale.
     ///
     /// The common case stands by itself, so that `choose`, which must be inlined, is compiled once for whole numbers

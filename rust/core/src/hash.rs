@@ -4,6 +4,7 @@
 //! version that says "version 1". Whole numbers take two multiplications, so a column of them vectorises;
 //! bytes take XXH3, whose output its author froze.
 
+use crate::types::Source;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -200,8 +201,8 @@ impl Places {
 pub(crate) struct Draws(u64);
 
 impl Draws {
-    pub(crate) fn new(seed: u64, source: u32) -> Self {
-        Self(mix(step(domain(seed, 7), source.into())))
+    pub(crate) fn new(seed: u64, source: Source) -> Self {
+        Self(mix(step(domain(seed, 7), source.0.into())))
     }
 
     /// The 64 bits drawn for the message at `position`.

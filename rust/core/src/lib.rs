@@ -6,10 +6,10 @@
 //! `docs/routing.md`.
 //!
 //! ```
-//! use keysplit_core::{Batch, Params, Router, hash::KeyHasher};
+//! use keysplit_core::{Arguments, Batch, Router, Source, hash::KeyHasher};
 //!
-//! let params = Params::new(50, 0).with("choices", 2).with("distinct", false);
-//! let mut router = Router::new("partial_key", &params, 0)?;
+//! let arguments = Arguments::new(50, 0).with("choices", 2);
+//! let mut router = Router::new("partial_key", &arguments, Source(0))?;
 //! let keys = KeyHasher::new(0);
 //! let hashes: Vec<u64> = [7, 7, 8].iter().map(|&key| keys.whole(key)).collect();
 //! let mut workers = vec![0; hashes.len()];
@@ -31,12 +31,15 @@ mod plan;
 mod router;
 pub mod simulate;
 pub mod sketch;
+pub mod snapshot;
 mod state;
+mod types;
 
 pub use batch::{Batch, check_weights};
 pub use error::{Error, Result};
 pub use feedback::Feedback;
-pub use params::{MAX_WORKERS, Params, Value};
+pub use params::{Arguments, MAX_WORKERS, Value};
 pub use plan::PlanTable;
 pub use router::Router;
 pub use state::members::Members;
+pub use types::Source;

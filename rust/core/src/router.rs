@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{Batch, check_weights};
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
-use crate::groupings::{Grouping, find};
-use crate::params::{Params, Value};
+use crate::groupings::{Entry, Grouping, find};
+use crate::params::{Arguments, Value};
+use crate::snapshot::{Frame, decode, encode};
 use crate::state::members::Members;
+use crate::types::Source;
 
 /// The state of one source. It never reads a clock, the environment or a shared random generator.
 pub struct Router {
@@ -15,26 +17,47 @@ pub struct Router {
     grouping: Box<dyn Grouping>,
 }
 
-/// What must agree for a snapshot to be continued, and the last time the caller told.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What must agree for a snapshot to be continued, and the last time that was passed in.
 struct About {
+    entry: &'static Entry,
+    /// As [`Checked::stored`](crate::groupings::Checked::stored) gives them.
+    params: String,
+    source: Source,
+    now: Option<f64>,
+}
+
+/// What a snapshot holds beside the grouping and its version, which its frame names.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    params: String,
+    source: u32,
+    now: Option<f64>,
+    state: Vec<u8>,
+}
+
+/// A snapshot of version 1, whose frame does not name the grouping. Parameters are as in `choices=2, distinct=False`.
+#[derive(Deserialize)]
+struct StoredFirst {
     grouping: String,
     params: String,
     source: u32,
     now: Option<f64>,
+    state: Vec<u8>,
 }
 
 /// Seconds, either way: so large times are in another unit, and adding a millisecond would be lost.
 const LATEST: f64 = 1e12;
 
-const MAGIC: &[u8] = b"keysplit router 1\n";
+/// The family of a grouping's snapshots is this and its name.
+const FAMILY: &str = "router";
 
 impl Router {
     /// A router that has not routed anything.
-    pub fn new(grouping: &str, params: &Params, source: u32) -> Result<Self> {
+    pub fn new(grouping: &str, arguments: &Arguments, source: Source) -> Result<Self> {
         let entry = find(grouping)?;
-        let about = About { grouping: entry.name.to_owned(), params: params.to_string(), source, now: None };
-        Ok(Self { about, grouping: (entry.build)(params, source)? })
+        let params = entry.read(arguments)?;
+        let about = About { entry, params: params.stored(), source, now: None };
+        Ok(Self { about, grouping: params.build(source)? })
     }
 
     /// Chooses a worker for each message. An error leaves the router as it was.
@@ -102,7 +125,7 @@ impl Router {
 
     fn elastic(&self) -> Result<&Members> {
         self.grouping.members().ok_or_else(|| {
-            let (name, workers) = (&self.about.grouping, self.workers());
+            let (name, workers) = (self.about.entry.name, self.workers());
             Error::Value(format!("{name} has a fixed number of workers, {workers}"))
         })
     }
@@ -147,36 +170,65 @@ impl Router {
 
     /// The state as bytes; [`Router::from_snapshot`] continues from it exactly.
     pub fn snapshot(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        // Writing plain data to memory has nothing that can fail.
-        bytes.extend(postcard::to_stdvec(&(&self.about, self.grouping.save())).unwrap_or_default());
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-        bytes
+        let About { entry, params, source, now } = &self.about;
+        let stored = Stored { params: params.clone(), source: source.0, now: *now, state: self.grouping.save() };
+        let family = format!("{FAMILY} {}", entry.name);
+        Frame { family: &family, version: entry.version, payload: &encode(&stored) }.seal()
     }
 
-    /// A router that continues as the one of the snapshot would, made for the same grouping, parameters and source.
-    pub fn from_snapshot(grouping: &str, params: &Params, source: u32, snapshot: &[u8]) -> Result<Self> {
-        let mut router = Self::new(grouping, params, source)?;
-        let (about, state) = read(snapshot)?;
-        for (what, theirs, ours) in [
-            ("grouping", &about.grouping, &router.about.grouping),
-            ("set of parameters", &about.params, &router.about.params),
-            ("source", &about.source.to_string(), &source.to_string()),
-        ] {
-            if theirs != ours {
-                return Err(Error::Value(format!("snapshot is of another {what}: {theirs}, not {ours}")));
+    /// A router that continues as the one of the snapshot would, made for the same grouping, parameters and source. The
+    /// snapshot may be of an older version; a parameter that it does not know has its default there.
+    pub fn from_snapshot(grouping: &str, arguments: &Arguments, source: Source, snapshot: &[u8]) -> Result<Self> {
+        let mut router = Self::new(grouping, arguments, source)?;
+        let frame = Frame::open(snapshot).ok_or_else(|| Error::value(DAMAGED))?;
+        let (name, stored) = match frame.family.split_once(' ') {
+            Some((FAMILY, name)) => {
+                must_agree("grouping", name, router.about.entry.name)?;
+                frame.check_version("snapshot", router.about.entry.version)?;
+                (name.to_owned(), decode(frame.payload)?)
             }
+            None if frame.family == FAMILY => {
+                frame.check_version("snapshot", 1)?;
+                let StoredFirst { grouping, params, source, now, state } = decode(frame.payload)?;
+                (grouping, Stored { params: as_json(&params), source, now, state })
+            }
+            _ => return Err(Error::value(DAMAGED)),
+        };
+        let About { entry, params, .. } = &router.about;
+        must_agree("grouping", &name, entry.name)?;
+        must_agree("source", &stored.source.to_string(), &source.0.to_string())?;
+        must_agree("set of parameters", &entry.read_stored(&stored.params)?.stored(), params)?;
+        if stored.now.is_some_and(|now| !(-LATEST..=LATEST).contains(&now)) {
+            return Err(Error::value("snapshot is damaged: its time is none"));
         }
-        router.grouping.restore(&state)?;
-        router.about.now = about.now;
+        if frame.version == entry.version {
+            router.grouping.restore(&stored.state)?;
+        } else {
+            router.grouping.restore_older(frame.version, &stored.state)?;
+        }
+        router.about.now = stored.now;
         Ok(router)
     }
 }
 
-fn read(snapshot: &[u8]) -> Result<(About, Vec<u8>)> {
-    let parts = snapshot.split_last_chunk::<4>().filter(|(body, sum)| crc32fast::hash(body).to_le_bytes() == **sum);
-    parts
-        .and_then(|(body, _)| body.strip_prefix(MAGIC))
-        .and_then(|body| postcard::from_bytes(body).ok())
-        .ok_or_else(|| Error::value("snapshot is damaged or not a router's"))
+const DAMAGED: &str = "snapshot is damaged or not a router's";
+
+fn must_agree(what: &str, theirs: &str, ours: &str) -> Result<()> {
+    if theirs == ours {
+        return Ok(());
+    }
+    Err(Error::Value(format!("snapshot is of another {what}: {theirs}, not {ours}")))
+}
+
+/// The parameters of version 1 as those of today.
+fn as_json(params: &str) -> String {
+    let pairs = params.split(", ").filter_map(|pair| pair.split_once('='));
+    let value = |text| match text {
+        "None" => "null",
+        "True" => "true",
+        "False" => "false",
+        number => number,
+    };
+    let pairs: Vec<String> = pairs.map(|(name, text)| format!("\"{name}\":{}", value(text))).collect();
+    format!("{{{}}}", pairs.join(","))
 }

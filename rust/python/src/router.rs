@@ -3,14 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use keysplit_core::hash::KeyHasher;
-use keysplit_core::{Batch, Feedback, Router as CoreRouter};
+use keysplit_core::{Batch, Feedback, Router as CoreRouter, Source};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::keys::{Key, Keys, Numbers, number, numbers, weights_of, workers_of};
-use crate::params::{integer, params, raised, shown};
+use crate::params::{arguments, integer, raised, shown};
 
 /// One source's local view of one grouping: it decides, message by message, which worker each goes to.
 ///
@@ -75,15 +75,15 @@ impl Router {
         snapshot: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let source = integer("source", source, 0..=u32::MAX.into())? as u32;
-        let checked = self::params(params)?;
+        let (arguments, number) = (arguments(params)?, Source(source));
         let router = match snapshot {
-            None => CoreRouter::new(&name, &checked, source),
+            None => CoreRouter::new(&name, &arguments, number),
             Some(bytes) => {
                 let Ok(bytes) = bytes.cast::<PyBytes>() else {
                     let text = format!("snapshot must be bytes, got {}", bytes.get_type().name()?);
                     return Err(PyTypeError::new_err(text));
                 };
-                CoreRouter::from_snapshot(&name, &checked, source, bytes.as_bytes())
+                CoreRouter::from_snapshot(&name, &arguments, number, bytes.as_bytes())
             }
         };
         let router = router.map_err(raised)?;

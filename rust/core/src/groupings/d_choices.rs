@@ -5,16 +5,67 @@
 //! every message, which changes the balance no more than the noise and makes it 50 times cheaper; every prefix of the
 //! head is checked, where the authors' program checks the first and the last; d is at least 2 for every frequent key.
 
+use serde::{Deserialize, Serialize};
+
 use super::parts::choices::Choices;
 use super::parts::head::Head;
 use super::parts::solver::solve_choices;
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
-use crate::params::Params;
+use crate::params;
+use crate::sketch::SpaceSaving;
+use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
 use crate::state::minimum::Sweep;
+use crate::types::Source;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// theta; 1/(5n) if not given.
+    #[serde(deserialize_with = "params::threshold")]
+    threshold: Option<f64>,
+    /// epsilon: the imbalance that d may leave.
+    #[serde(deserialize_with = "params::positive_share")]
+    tolerance: f64,
+    /// As many counters as the threshold needs if not given.
+    #[serde(deserialize_with = "params::optional_whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
+    sketch_capacity: Option<u64>,
+    /// Whether a key's candidates must differ.
+    #[serde(deserialize_with = "params::boolean")]
+    distinct: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, threshold: None, tolerance: 1e-4, sketch_capacity: None, distinct: false }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        self.head().map(drop)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(DChoices {
+            choices: Choices::new(self.workers, self.distinct),
+            tolerance: self.tolerance,
+            head: self.head()?,
+            loads: Loads::new(self.workers),
+            position: 0,
+            next: 0,
+            count: 2,
+            searches: Vec::new(),
+        }))
+    }
+}
 
 /// The longest that d stays as it is, in messages.
 const LONGEST: u64 = 10_000;
@@ -48,20 +99,10 @@ impl Search {
     const NEW: Self = Self { candidates: Vec::new(), count: 0, sweep: Sweep::NEW };
 }
 
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["threshold", "tolerance", "sketch_capacity", "distinct"])?;
-    params.seed()?;
-    let choices = Choices::new(params)?;
-    Ok(Box::new(DChoices {
-        tolerance: params.number("tolerance", "above 0 and at most 1", |epsilon| epsilon > 0.0 && epsilon <= 1.0)?,
-        head: Head::new(params)?,
-        loads: Loads::new(choices.workers),
-        choices,
-        position: 0,
-        next: 0,
-        count: 2,
-        searches: Vec::new(),
-    }))
+impl Params {
+    fn head(&self) -> Result<Head> {
+        Head::new(self.workers, self.threshold, self.sketch_capacity)
+    }
 }
 
 impl DChoices {

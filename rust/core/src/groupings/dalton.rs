@@ -8,14 +8,49 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate, high, low, onto};
-use crate::params::Params;
+use crate::params::{self, MAX_WORKERS};
 use crate::sketch::{Index, IntervalCounts, SavedCounts};
+use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
 use crate::state::window::Window;
+use crate::types::Source;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 28 }, _>")]
+    interval_messages: u64,
+    #[serde(deserialize_with = "params::positive_share")]
+    learning_rate: f64,
+    #[serde(deserialize_with = "params::share")]
+    exploration: f64,
+    #[serde(deserialize_with = "params::whole::<1, MAX_WORKERS, _>")]
+    max_split: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, interval_messages: 10000, learning_rate: 0.1, exploration: 0.1, max_split: 6 }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(Dalton {
+            bandit: Bandit::new(self, source),
+            window: Window::new(self.interval_messages as usize, self.workers),
+            loads: Loads::new(self.workers),
+        }))
+    }
+}
 
 /// The value of a worker that has not been tried.
 const UNTRIED: f64 = -2.0;
@@ -80,35 +115,23 @@ struct Pulled {
     arm: usize,
 }
 
-pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
-    let bandit = Bandit::new(params, source)?;
-    let window = Window::new(bandit.interval_messages as usize, bandit.workers);
-    let loads = Loads::new(bandit.workers);
-    Ok(Box::new(Dalton { bandit, window, loads }))
-}
-
 impl Bandit {
-    fn new(params: &Params, source: u32) -> Result<Self> {
-        params.only(&["interval_messages", "learning_rate", "exploration", "max_split"])?;
-        let (workers, seed) = (params.workers()?, params.seed()?);
-        let interval_messages = params.integer("interval_messages", 1..=1 << 28)?;
-        let exploration = params.number("exploration", "in 0..=1", |share| (0.0..=1.0).contains(&share))?;
-        let max_split = params.integer("max_split", 1..=65_536)? as usize;
-        let (last, split) = (interval_messages as f64, max_split.min(2));
-        Ok(Self {
-            workers,
-            interval_messages,
-            learning_rate: params.number("learning_rate", "above 0 and at most 1", |rate| rate > 0.0 && rate <= 1.0)?,
-            explore_below: (exploration * 2f64.powi(32)).ceil() as u64,
+    fn new(params: &Params, source: Source) -> Self {
+        let (last, max_split) = (params.interval_messages as f64, params.max_split as usize);
+        Self {
+            workers: params.workers,
+            interval_messages: params.interval_messages,
+            learning_rate: params.learning_rate,
+            explore_below: (params.exploration * 2f64.powi(32)).ceil() as u64,
             max_split,
-            draws: Draws::new(seed, source),
-            state: BanditState { position: 0, messages: 0, sum: 0.0, last, split },
-            counts: IntervalCounts::new(seed, 11),
+            draws: Draws::new(params.seed, source),
+            state: BanditState { position: 0, messages: 0, sum: 0.0, last, split: max_split.min(2) },
+            counts: IntervalCounts::new(params.seed, 11),
             hashes: Vec::new(),
             index: Index::new(&[]),
             keys: Vec::new(),
             full: 0,
-        })
+        }
     }
 
     /// Counts a message and chooses its worker; for a hot key also the arm that is to be rewarded.
@@ -285,13 +308,9 @@ impl Grouping for Dalton {
 mod tests {
     use super::*;
 
-    fn bandit(workers: u64, interval_messages: u64, exploration: f64, max_split: u64) -> Bandit {
-        let params = Params::new(workers, 0)
-            .with("interval_messages", interval_messages)
-            .with("learning_rate", 0.1)
-            .with("exploration", exploration)
-            .with("max_split", max_split);
-        Bandit::new(&params, 0).unwrap()
+    fn bandit(workers: u32, interval_messages: u64, exploration: f64, max_split: u64) -> Bandit {
+        let params = Params { workers, interval_messages, exploration, max_split, ..Params::default() };
+        Bandit::new(&params, Source(0))
     }
 
     fn is_hot(bandit: &mut Bandit, hashes: &[u64]) -> Vec<bool> {

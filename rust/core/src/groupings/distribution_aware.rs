@@ -8,15 +8,67 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Places, first_candidate, first_candidates, vectorised};
-use crate::params::Params;
+use crate::params;
 use crate::sketch::{Index, SavedSketch, SpaceSaving};
+use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
+use crate::types::Source;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 53 }, _>")]
+    learning_messages: u64,
+    /// theta; 1/(5n) if not given.
+    #[serde(deserialize_with = "threshold")]
+    threshold: Option<f64>,
+    /// 2n if not given.
+    #[serde(deserialize_with = "params::optional_whole::<1, { 1 << 26 }, _>")]
+    buckets: Option<u64>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, learning_messages: 10000, threshold: None, buckets: None }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let inverse = self.threshold.map_or(5.0 * f64::from(self.workers), f64::recip);
+        let buckets = self.buckets.map_or(2 * self.workers, |buckets| buckets as u32);
+        Ok(Box::new(DistributionAware {
+            workers: self.workers,
+            learning_messages: self.learning_messages,
+            inverse,
+            buckets,
+            places: Places::new(self.seed, 9, buckets),
+            loads: Loads::new(self.workers),
+            phase: Phase::Learning(Learning {
+                left: self.learning_messages,
+                sketch: new_sketch(inverse)?,
+                buckets: vec![0.0; buckets as usize],
+            }),
+        }))
+    }
+}
+
+/// A threshold that the largest sketch can tell, or none.
+fn threshold<'de, D: Deserializer<'de>>(given: D) -> Result<Option<f64>, D::Error> {
+    let least = 2.0 / SpaceSaving::MAX_CAPACITY as f64;
+    let accepts = |theta| (least..=1.0).contains(&theta);
+    params::optional(given, |value| params::number_of(&format!("in {least:?}..=1"), accepts, value))
+}
 
 struct DistributionAware {
     workers: u32,
@@ -58,32 +110,6 @@ struct Plan {
 enum SavedPhase {
     Learning { left: u64, sketch: SavedSketch, buckets: Vec<f64> },
     Planned { hashes: Vec<u64>, workers: Vec<u32>, buckets: Vec<u32> },
-}
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["learning_messages", "threshold", "buckets"])?;
-    let workers = params.workers()?;
-    let learning_messages = params.integer("learning_messages", 1..=1 << 53)?;
-    let inverse = if params.is_none("threshold")? {
-        5.0 * f64::from(workers)
-    } else {
-        let least = 2.0 / SpaceSaving::MAX_CAPACITY as f64;
-        1.0 / params.number("threshold", &format!("in {least:?}..=1"), |theta| (least..=1.0).contains(&theta))?
-    };
-    let buckets = if params.is_none("buckets")? { 2 * workers } else { params.integer("buckets", 1..=1 << 26)? as u32 };
-    Ok(Box::new(DistributionAware {
-        workers,
-        learning_messages,
-        inverse,
-        buckets,
-        places: Places::new(params.seed()?, 9, buckets),
-        loads: Loads::new(workers),
-        phase: Phase::Learning(Learning {
-            left: learning_messages,
-            sketch: new_sketch(inverse)?,
-            buckets: vec![0.0; buckets as usize],
-        }),
-    }))
 }
 
 /// Counts keys with an error of at most theta / 2.

@@ -6,16 +6,71 @@
 //! by, so that keys cool down. Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are
 //! the router's random draws.
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use hashbrown::HashMap;
 
-use super::shuffle::Turn;
-use super::{Grouping, decode, encode};
+use super::parts::turn::Turn;
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate};
-use crate::params::Params;
+use crate::params::{self, Value};
 use crate::sketch::CountingBloom;
+use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
+use crate::types::Source;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<0, 32, _>")]
+    coins: u64,
+    #[serde(deserialize_with = "params::whole::<0, 60, _>")]
+    most_coins: u64,
+    #[serde(deserialize_with = "decay")]
+    decay: f64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 28 }, _>")]
+    filter_counters: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, coins: 6, most_coins: 16, decay: 0.01, filter_counters: 16384 }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        if self.most_coins >= self.coins {
+            return Ok(());
+        }
+        Err(Error::Value(format!("most_coins must be in {}..=60, got {}", self.coins, self.most_coins)))
+    }
+
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        let predictor = Predictor {
+            coins: self.coins as u32,
+            most_coins: self.most_coins as u32,
+            period: (1.0 / self.decay) as u64,
+            draws: Draws::new(self.seed, source),
+            position: 0,
+            entries: 0,
+            bitmaps: HashMap::new(),
+            recorded: CountingBloom::new(self.seed, 10, self.filter_counters as u32),
+        };
+        let (workers, turn) = (self.workers, Turn::new(self.workers, self.seed, source));
+        Ok(Box::new(PStream { workers, predictor, turn, loads: Loads::new(workers) }))
+    }
+}
+
+fn decay<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
+    params::number_of("in 1e-6..=1", |decay| (1e-6..=1.0).contains(&decay), Value::deserialize(given)?)
+}
 
 struct PStream {
     workers: u32,
@@ -39,26 +94,6 @@ struct Predictor {
     bitmaps: HashMap<u64, u64>,
     /// Keys with two bits or more.
     recorded: CountingBloom,
-}
-
-pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["coins", "most_coins", "decay", "filter_counters"])?;
-    let (workers, seed) = (params.workers()?, params.seed()?);
-    let coins = params.integer("coins", 0..=32)?;
-    let most_coins = params.integer("most_coins", coins..=60)?;
-    let decay = params.number("decay", "in 1e-6..=1", |decay| (1e-6..=1.0).contains(&decay))?;
-    let counters = params.integer("filter_counters", 1..=1 << 28)?;
-    let predictor = Predictor {
-        coins: coins as u32,
-        most_coins: most_coins as u32,
-        period: (1.0 / decay) as u64,
-        draws: Draws::new(seed, source),
-        position: 0,
-        entries: 0,
-        bitmaps: HashMap::new(),
-        recorded: CountingBloom::new(seed, 10, counters as u32),
-    };
-    Ok(Box::new(PStream { workers, predictor, turn: Turn::new(params, source)?, loads: Loads::new(workers) }))
 }
 
 fn is_hot(bitmap: u64) -> bool {
@@ -172,7 +207,7 @@ mod tests {
             coins: 2,
             most_coins: 6,
             period: 2,
-            draws: Draws::new(0, 0),
+            draws: Draws::new(0, Source(0)),
             position: 0,
             entries: 0,
             bitmaps: HashMap::new(),

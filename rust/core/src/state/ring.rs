@@ -10,17 +10,26 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Points;
-use crate::params::{MAX_WORKERS, Params};
+use crate::params::MAX_WORKERS;
 use crate::state::members::Members;
 
 /// The most points of all workers together.
-const MOST_POINTS: u64 = 1 << 26;
+pub(crate) const MOST_POINTS: u64 = 1 << 26;
 
 /// The most bits that the table of a circle is looked up by.
 const MOST_BITS: u32 = 22;
 
 /// So many workers are searched faster than a table of all workers is made.
 const FEW: usize = 64;
+
+/// Checks that all points find a place.
+pub(crate) fn check_points(workers: u32, virtual_nodes: u64) -> Result<()> {
+    let most = MOST_POINTS / u64::from(workers);
+    if virtual_nodes <= most {
+        return Ok(());
+    }
+    Err(Error::Value(format!("virtual_nodes must be in 1..={most}, got {virtual_nodes}")))
+}
 
 /// The present workers and their points, which are placed when they are first needed.
 #[derive(Debug, Clone)]
@@ -32,14 +41,14 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    pub(crate) fn new(params: &Params) -> Result<Self> {
-        let workers = params.workers()?;
-        Ok(Self {
-            points: Points::new(params.seed()?),
-            virtual_nodes: params.integer("virtual_nodes", 1..=MOST_POINTS / u64::from(workers))? as u32,
+    /// A ring of workers, each of so many points; [`check_points`] has accepted their number.
+    pub(crate) fn new(workers: u32, seed: u64, virtual_nodes: u64) -> Self {
+        Self {
+            points: Points::new(seed),
+            virtual_nodes: virtual_nodes as u32,
             members: Members::new(workers),
             circle: OnceCell::new(),
-        })
+        }
     }
 
     pub(crate) fn members(&self) -> &Members {
@@ -271,8 +280,8 @@ mod tests {
     use super::*;
     use crate::hash::KeyHasher;
 
-    fn ring(workers: u64, virtual_nodes: u64) -> Ring {
-        Ring::new(&Params::new(workers, 7).with("virtual_nodes", virtual_nodes)).unwrap()
+    fn ring(workers: u32, virtual_nodes: u64) -> Ring {
+        Ring::new(workers, 7, virtual_nodes)
     }
 
     /// Hashes all over the circle, its ends and the places around points among them.

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Params;
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::params::Params;
 use crate::sketch::{SavedSketch, SpaceSaving};
 
 /// Epoch-based counting with decay, and the classification of hot keys (CHK).
@@ -61,12 +61,12 @@ const BEYOND_FRACTIONS: f64 = (1u64 << 53) as f64;
 
 impl HotKeys {
     pub(super) fn new(params: &Params) -> Result<Self> {
-        let mut sketch = SpaceSaving::new(params.integer("sketch_capacity", 1..=SpaceSaving::MAX_CAPACITY)?)?;
+        let mut sketch = SpaceSaving::new(params.sketch_capacity)?;
         sketch.become_fractional();
         Ok(Self {
-            epoch_messages: params.integer("epoch_messages", 1..=1 << 32)?,
-            decay: params.number("decay", "in 0..=1", |decay| (0.0..=1.0).contains(&decay))?,
-            inverse: params.threshold()?.map(f64::recip),
+            epoch_messages: params.epoch_messages,
+            decay: params.decay,
+            inverse: params.threshold.map(f64::recip),
             sketch,
             state: State::default(),
         })
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn counters_decay_by_epochs() {
-        let params = Params::new(10, 0).with("sketch_capacity", 5).with("epoch_messages", 10).with("decay", 0.25);
-        let mut keys = HotKeys::new(&params.with("threshold", None::<f64>)).unwrap();
+        let params = Params { workers: 10, sketch_capacity: 5, epoch_messages: 10, decay: 0.25, ..Params::default() };
+        let mut keys = HotKeys::new(&params).unwrap();
         for message in 0..10 {
             keys.count(10, u64::from(message > 6), 1.0);
         }

@@ -9,18 +9,84 @@
 mod hot_keys;
 mod waiting;
 
+use serde::{Deserialize, Serialize};
+
 use self::hot_keys::HotKeys;
 use self::waiting::Waiting;
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::feedback::Feedback;
-use crate::params::Params;
+use crate::params;
+use crate::sketch::SpaceSaving;
+use crate::snapshot::{decode, encode};
 use crate::state::clock::Clock;
 use crate::state::loads::Loads;
 use crate::state::members::Members;
 use crate::state::minimum::Sweep;
-use crate::state::ring::{Circle, Positions, Ring};
+use crate::state::ring::{Circle, MOST_POINTS, Positions, Ring, check_points};
+use crate::types::Source;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 32 }, _>")]
+    epoch_messages: u64,
+    #[serde(deserialize_with = "params::share")]
+    decay: f64,
+    /// theta; 1/(4n) if not given.
+    #[serde(deserialize_with = "params::threshold")]
+    threshold: Option<f64>,
+    #[serde(deserialize_with = "params::whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
+    sketch_capacity: u64,
+    /// How often backlogs are estimated anew.
+    #[serde(deserialize_with = "params::seconds")]
+    interval_s: f64,
+    /// Points of each worker on the ring.
+    #[serde(deserialize_with = "params::whole::<1, MOST_POINTS, _>")]
+    virtual_nodes: u64,
+    /// How fast messages come that come without a time.
+    #[serde(deserialize_with = "params::seconds")]
+    messages_per_s: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            seed: 0,
+            epoch_messages: 1000,
+            decay: 0.2,
+            threshold: None,
+            sketch_capacity: 1000,
+            interval_s: 10.0,
+            virtual_nodes: 100,
+            messages_per_s: 1000.0,
+        }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        check_points(self.workers, self.virtual_nodes)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let ring = Ring::new(self.workers, self.seed, self.virtual_nodes);
+        Ok(Box::new(Fish {
+            clock: Clock::new(self.messages_per_s),
+            keys: HotKeys::new(self)?,
+            waiting: Waiting::new(self.interval_s, ring.members()),
+            ring,
+            searches: Searches::default(),
+            loads: Loads::new(self.workers),
+        }))
+    }
+}
 
 struct Fish {
     ring: Ring,
@@ -29,23 +95,6 @@ struct Fish {
     waiting: Waiting,
     searches: Searches,
     loads: Loads,
-}
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&[
-        "epoch_messages",
-        "decay",
-        "threshold",
-        "sketch_capacity",
-        "interval_s",
-        "virtual_nodes",
-        "messages_per_s",
-    ])?;
-    let (clock, keys, interval_s) = (Clock::new(params)?, HotKeys::new(params)?, params.seconds("interval_s")?);
-    let ring = Ring::new(params)?;
-    let waiting = Waiting::new(interval_s, ring.members());
-    let loads = Loads::new(params.workers()?);
-    Ok(Box::new(Fish { ring, clock, keys, waiting, searches: Searches::default(), loads }))
 }
 
 /// By slot of the sketch: where the candidate with the shortest waiting time was found last.

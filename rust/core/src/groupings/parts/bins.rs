@@ -7,7 +7,6 @@ use super::probing::Prober;
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::params::Params;
 use crate::state::loads::{Loads, SavedLoads};
 
 #[derive(Clone)]
@@ -22,8 +21,8 @@ pub(in crate::groupings) type SavedBins = (f64, SavedLoads);
 
 impl Bins {
     /// Empty bins of the capacity that `epsilon` says.
-    pub(in crate::groupings) fn new(params: &Params, bins: u32) -> Result<Self> {
-        Ok(Self { capacity: Capacity::new(params, bins)?, prober: Prober::new(bins), loads: Loads::new(bins) })
+    pub(in crate::groupings) fn new(epsilon: f64, bins: u32) -> Self {
+        Self { capacity: Capacity::new(epsilon, bins), prober: Prober::new(bins), loads: Loads::new(bins) }
     }
 
     /// Prepares for a batch, whose weights are amounts of the scale that it returns.

@@ -5,7 +5,6 @@
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
-use crate::params::Params;
 
 /// The capacity of each bin, which grows with what is sent.
 #[derive(Debug, Clone)]
@@ -22,10 +21,8 @@ pub(in crate::groupings) struct Capacity {
 }
 
 impl Capacity {
-    pub(in crate::groupings) fn new(params: &Params, bins: u32) -> Result<Self> {
-        let accepts = |epsilon| epsilon > 0.0 && epsilon <= 1000.0;
-        let slack = 1.0 + params.number("epsilon", "above 0 and at most 1000", accepts)?;
-        Ok(Self::of(slack, bins))
+    pub(in crate::groupings) fn new(epsilon: f64, bins: u32) -> Self {
+        Self::of(1.0 + epsilon, bins)
     }
 
     fn of(slack: f64, bins: u32) -> Self {

@@ -1,8 +1,6 @@
 //! The candidate workers of a key, with repetitions or without.
 
-use crate::error::Result;
 use crate::hash::{candidate_pair, candidates};
-use crate::params::Params;
 use crate::state::loads::Loads;
 
 /// So many candidates are searched faster than a table of all workers is made.
@@ -16,8 +14,8 @@ pub(in crate::groupings) struct Choices {
 }
 
 impl Choices {
-    pub(in crate::groupings) fn new(params: &Params) -> Result<Self> {
-        Ok(Self { workers: params.workers()?, distinct: params.boolean("distinct")? })
+    pub(in crate::groupings) fn new(workers: u32, distinct: bool) -> Self {
+        Self { workers, distinct }
     }
 
     /// The first two candidates; the same worker twice where there is only one.

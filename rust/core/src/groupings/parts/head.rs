@@ -5,7 +5,6 @@
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
-use crate::params::Params;
 use crate::sketch::{SpaceSaving, Touched};
 
 /// The sketch of a source and the threshold of its head.
@@ -17,10 +16,14 @@ pub(in crate::groupings) struct Head {
 }
 
 impl Head {
-    pub(in crate::groupings) fn new(params: &Params) -> Result<Self> {
-        let workers = f64::from(params.workers()?);
-        let inverse = params.threshold()?.map_or(5.0 * workers, f64::recip);
-        Ok(Self { sketch: new_sketch(params, 10.0 * inverse)?, inverse })
+    /// An empty head; without a threshold it is 1/(5n), without a capacity the sketch has what the threshold needs.
+    pub(in crate::groupings) fn new(
+        workers: u32,
+        threshold: Option<f64>,
+        sketch_capacity: Option<u64>,
+    ) -> Result<Self> {
+        let inverse = threshold.map_or(5.0 * f64::from(workers), f64::recip);
+        Ok(Self { sketch: new_sketch(threshold, sketch_capacity, 10.0 * inverse)?, inverse })
     }
 
     /// Counts a message; the counter it touched, and whether its key is in the head now.
@@ -54,14 +57,15 @@ impl Head {
 }
 
 /// A sketch of `sketch_capacity` counters; where that is not given, of as many as the threshold needs.
-pub(in crate::groupings) fn new_sketch(params: &Params, needed: f64) -> Result<SpaceSaving> {
+pub(in crate::groupings) fn new_sketch(
+    threshold: Option<f64>,
+    sketch_capacity: Option<u64>,
+    needed: f64,
+) -> Result<SpaceSaving> {
     const MOST: u64 = SpaceSaving::MAX_CAPACITY;
-    if !params.is_none("sketch_capacity")? {
-        return SpaceSaving::new(params.integer("sketch_capacity", 1..=MOST)?);
-    }
-    let capacity = needed.ceil().max(1000.0);
+    let capacity = sketch_capacity.map_or(needed.ceil().max(1000.0), |capacity| capacity as f64);
     if capacity > MOST as f64 {
-        let (least, threshold) = (10.0 / MOST as f64, params.threshold()?.unwrap_or_default());
+        let (least, threshold) = (10.0 / MOST as f64, threshold.unwrap_or_default());
         return Err(Error::Value(format!(
             "threshold must be in {least:?}..=1 when sketch_capacity is None, got {threshold:?}"
         )));

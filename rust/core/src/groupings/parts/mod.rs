@@ -8,3 +8,4 @@ pub(super) mod memo;
 pub(super) mod pairing;
 pub(super) mod probing;
 pub(super) mod solver;
+pub(super) mod turn;
