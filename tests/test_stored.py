@@ -164,7 +164,7 @@ def test_newer_snapshots_are_refused_in_one_line(name: str) -> None:
         params.router(snapshot=signed(data[:-4].replace(ours, newer)))
     message = f"snapshot must be of a router {name} of version {version} at most, got 99: update keysplit"
     assert line(error) == message
-    with pytest.raises(ValueError, match="^snapshot is of another grouping: key2, not ") as error:
+    with pytest.raises(ValueError, match=r"^snapshot is of another grouping: key2, not ") as error:
         params.router(snapshot=signed(data[:-4].replace(ours, b"router key2 1\n")))
 
 

@@ -1,7 +1,7 @@
 """Write the golden bytes of what is stored: `python tests/golden/store.py`.
 
-Snapshots of routers, pickles of groupings and routers, and saved sketches. Rows are only ever added, for a version that
-has none yet: what is there was written by the version that it names, and every later version must read it.
+Snapshots of routers, pickles of groupings and routers, and saved sketches. Rows are only ever added, for a
+version that has none yet: what is there was written by the version that it names, and must be read for ever.
 """
 
 import base64

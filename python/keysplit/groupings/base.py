@@ -9,7 +9,6 @@ import numpy as np
 
 from keysplit import _core
 
-
 PICKLE_VERSION = 2
 """The version of pickled groupings; 1 was the last one without a number."""
 
@@ -64,7 +63,7 @@ class Grouping:
                 object.__setattr__(self, name, value.item())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the registry name and the parameters by name: parameters that are added later have defaults."""
+        """Pickle registry name, version and parameters, so that parameters may be added later."""
         return _unpickle, (self.name, PICKLE_VERSION, self._parameters())
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -72,6 +72,12 @@ pub(crate) fn decode<T: DeserializeOwned>(state: &[u8]) -> Result<T> {
     }
 }
 
+/// A number of messages or segments that was read from a snapshot, and that nothing counts beyond.
+pub(crate) fn checked_count(count: u64) -> Result<u64> {
+    const MOST: u64 = 1 << 62;
+    if count <= MOST { Ok(count) } else { Err(Error::value("snapshot is damaged: it has too many messages")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

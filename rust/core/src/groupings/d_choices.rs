@@ -16,7 +16,7 @@ use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::params;
 use crate::sketch::SpaceSaving;
-use crate::snapshot::{decode, encode};
+use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::state::minimum::Sweep;
 use crate::types::Source;
@@ -209,8 +209,9 @@ impl Grouping for DChoices {
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (position, next, count, loads, sketch) = decode(state)?;
-        if !(1..=self.choices.workers.max(2)).contains(&count) {
-            return Err(Error::Value("snapshot is damaged: its number of choices does not fit its workers".to_owned()));
+        let position = checked_count(position)?;
+        if !(1..=self.choices.workers.max(2)).contains(&count) || next > position + 1 + LONGEST {
+            return Err(Error::value("snapshot is damaged: its number of choices does not fit its workers"));
         }
         (self.position, self.next, self.count) = (position, next, count);
         self.searches.clear();

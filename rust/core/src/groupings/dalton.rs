@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate, high, low, onto};
 use crate::params::{self, MAX_WORKERS};
 use crate::sketch::{Index, IntervalCounts, SavedCounts};
-use crate::snapshot::{decode, encode};
+use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::state::window::Window;
 use crate::types::Source;
@@ -238,6 +238,7 @@ impl Bandit {
         if !fits {
             return Err(Error::value("snapshot is damaged: its hot keys do not fit its parameters"));
         }
+        checked_count(state.position)?;
         self.counts.restore(counts)?;
         (self.state, self.hashes, self.index, self.keys) = (state, hashes, index, keys);
         self.full = self.count_full();

@@ -11,7 +11,7 @@ use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
 use crate::params;
-use crate::snapshot::{decode, encode};
+use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::types::Source;
 
@@ -75,7 +75,7 @@ impl Grouping for PowerOfTwo {
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (position, loads) = decode(state)?;
-        self.position = position;
+        self.position = checked_count(position)?;
         self.loads.restore(loads)
     }
 }

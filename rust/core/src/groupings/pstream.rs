@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate};
 use crate::params::{self, Value};
 use crate::sketch::CountingBloom;
-use crate::snapshot::{decode, encode};
+use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::types::Source;
 
@@ -159,7 +159,7 @@ impl Predictor {
         if entries >= self.period || !bitmaps.iter().all(sane) || !bitmaps.is_sorted_by(|one, other| one.0 < other.0) {
             return Err(Error::value("snapshot is damaged: its synopsis does not fit its parameters"));
         }
-        (self.position, self.entries) = (position, entries);
+        (self.position, self.entries) = (checked_count(position)?, entries);
         self.bitmaps = bitmaps.iter().copied().collect();
         bitmaps.iter().filter(|&&(_, bitmap)| is_hot(bitmap)).for_each(|&(hash, _)| self.recorded.insert(hash));
         Ok(())

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::snapshot::checked_count;
 
 /// Seconds, never going back once it has started.
 #[derive(Debug, Clone)]
@@ -88,13 +89,23 @@ impl Clock {
     }
 
     pub(crate) fn restore(&mut self, state: ClockState) -> Result<()> {
-        if !state.base.is_finite() || state.start.is_some_and(|start| !start.is_finite()) {
+        checked_count(state.count)?;
+        if !is_time(state.base) || state.start.is_some_and(|start| !is_time(start)) {
             return Err(Error::value("snapshot is damaged: its clock does not stand at a time"));
         }
         self.state = state;
         Ok(())
     }
 }
+
+/// Whether a number of seconds is one that a caller's clock may show: larger ones are in another unit, and adding a
+/// millisecond would be lost.
+pub(crate) fn is_time(seconds: f64) -> bool {
+    (-LATEST..=LATEST).contains(&seconds)
+}
+
+/// The latest time that a caller's clock may show.
+pub(crate) const LATEST: f64 = 1e12;
 
 /// By how many steps a message moves the clock on: none in a batch whose time the caller told.
 #[derive(Debug, Clone, Copy)]

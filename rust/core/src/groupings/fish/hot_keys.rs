@@ -7,6 +7,7 @@ use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
 use crate::sketch::{SavedSketch, SpaceSaving};
+use crate::snapshot::checked_count;
 
 /// Epoch-based counting with decay, and the classification of hot keys (CHK).
 #[derive(Debug, Clone)]
@@ -178,7 +179,15 @@ impl HotKeys {
     pub(super) fn restore(&mut self, Saved(sketch, state): Saved) -> Result<()> {
         self.sketch.restore(sketch)?;
         let sane = |number: f64| number >= 0.0;
-        if state.given.len() != self.sketch.len() || !sane(state.epoch.1) || !sane(state.top) {
+        let State { position, epoch, next, top, least, ref given } = state;
+        checked_count(position)?;
+        // Before the head has been looked at for the first time, no key is hot.
+        let looked = least >= 2 || position >= next;
+        if given.len() != self.sketch.len()
+            || !(sane(epoch.1) && sane(top) && looked)
+            || epoch.0 > self.epoch_messages
+            || next > position + 1 + self.epoch_messages / 4
+        {
             return Err(Error::value("snapshot is damaged: its hot keys do not fit their counters"));
         }
         self.sketch.become_fractional();

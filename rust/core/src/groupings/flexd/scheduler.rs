@@ -11,6 +11,7 @@ use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::first_candidate;
 use crate::sketch::SpaceSaving;
+use crate::snapshot::checked_count;
 
 /// The entry of a key that is not hot: it has none.
 const COLD: u32 = u32::MAX;
@@ -107,7 +108,7 @@ impl Scheduler {
         if saved.clean.is_some_and(f64::is_nan) {
             return Err(Error::value("snapshot is damaged: its tables are cleaned at no time"));
         }
-        self.tables.restore(saved.tables, saved.segments)?;
+        self.tables.restore(saved.tables, checked_count(saved.segments)?)?;
         (self.clean, self.segments) = (saved.clean, saved.segments);
         self.loads.restore(saved.loads)
     }
