@@ -14,7 +14,7 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use keysplit_core::hash::{KeyHasher, first_candidate};
 use keysplit_core::sketch::SpaceSaving;
-use keysplit_core::{Batch, Router, Source};
+use keysplit_core::{Batch, KeyHash, Router, Source};
 
 use workloads::{MESSAGES, WORKERS, cases, zipf};
 
@@ -81,7 +81,7 @@ fn groupings(criterion: &mut Criterion<CpuTime>) {
             bench.iter(|| {
                 in_blocks(&keys, &mut hashes[..BLOCK], &mut workers, |hashes, workers| {
                     for (worker, &hash) in workers.iter_mut().zip(hashes) {
-                        *worker = first_candidate(hash, WORKERS);
+                        *worker = first_candidate(KeyHash(hash), WORKERS).0;
                     }
                 });
             });

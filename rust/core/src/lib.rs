@@ -42,4 +42,4 @@ pub use params::{Arguments, MAX_WORKERS, Value};
 pub use plan::PlanTable;
 pub use router::Router;
 pub use state::members::Members;
-pub use types::Source;
+pub use types::{KeyHash, Source, Worker};

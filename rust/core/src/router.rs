@@ -10,7 +10,7 @@ use crate::params::{Arguments, Value};
 use crate::snapshot::{Frame, decode, encode};
 use crate::state::clock::{LATEST, is_time};
 use crate::state::members::Members;
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 /// The state of one source. It never reads a clock, the environment or a shared random generator.
 pub struct Router {
@@ -97,7 +97,7 @@ impl Router {
     }
 
     /// Adds a worker and returns its number, the lowest that no present worker has.
-    pub fn add_worker(&mut self) -> Result<u32> {
+    pub fn add_worker(&mut self) -> Result<Worker> {
         let members = self.elastic()?;
         let (more, most) = (u64::from(members.count()) + 1, self.grouping.most_workers());
         if more > most {
@@ -109,13 +109,13 @@ impl Router {
     }
 
     /// Removes a worker, who keeps what it was sent.
-    pub fn remove_worker(&mut self, worker: u32) -> Result<()> {
+    pub fn remove_worker(&mut self, worker: Worker) -> Result<()> {
         let members = self.elastic()?;
         if !members.contains(worker) {
-            return Err(Error::Value(format!("worker must be the number of a present worker, got {worker}")));
+            return Err(Error::Value(format!("worker must be the number of a present worker, got {}", worker.0)));
         }
         if members.count() == 1 {
-            return Err(Error::Value(format!("worker must not be the last one, got {worker}")));
+            return Err(Error::Value(format!("worker must not be the last one, got {}", worker.0)));
         }
         self.grouping.remove_worker(worker);
         Ok(())
@@ -141,7 +141,7 @@ impl Router {
     /// The numbers of the present workers, ascending.
     pub fn worker_numbers(&self) -> Vec<u32> {
         match self.grouping.members() {
-            Some(members) => members.iter().collect(),
+            Some(members) => members.iter().map(|worker| worker.0).collect(),
             None => (0..self.workers() as u32).collect(),
         }
     }
@@ -157,7 +157,7 @@ impl Router {
     }
 
     /// The workers that the next message may go to if it has this key and weight 1.
-    pub fn candidates(&self, hash: u64) -> Vec<u32> {
+    pub fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         self.grouping.candidates(hash)
     }
 
@@ -295,7 +295,7 @@ mod tests {
             router.route(&Batch { hashes: &hashes, weights, now: None }, &mut workers).unwrap();
             let present = router.worker_numbers();
             assert!(workers.iter().all(|worker| present.contains(worker)), "{workers:?} among {present:?}");
-            assert!(hashes[..3].iter().all(|&hash| !router.candidates(hash).is_empty()));
+            assert!(hashes[..3].iter().all(|&hash| !router.candidates(KeyHash(hash)).is_empty()));
             assert!((1..=router.workers() as u32).contains(&router.max_workers_per_key()));
             assert_eq!(router.loads().len(), router.numbers());
             if router.numbers() == numbers {
@@ -305,7 +305,7 @@ mod tests {
             }
             // Groupings of a fixed number of workers, and rings that are full, refuse.
             let _ = router.add_worker();
-            let _ = router.remove_worker(present[0]);
+            let _ = router.remove_worker(Worker(present[0]));
         }
         router.snapshot();
     }
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn no_snapshot_makes_a_router_panic() {
-        let rounds: usize = std::env::var("KEYSPLIT_FUZZ_ROUNDS").map_or(300, |rounds| rounds.parse().unwrap());
+        let rounds: usize = std::env::var("KEYSPLIT_FUZZ_ROUNDS").map_or(150, |rounds| rounds.parse().unwrap());
         let mut faults = Vec::new();
         for (number, (name, arguments)) in cases().into_iter().enumerate() {
             let dice = &mut Dice::new(number as u64);

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use keysplit_core::KeyHash;
 use keysplit_core::hash::KeyHasher;
 use keysplit_core::sketch::{Origin, SpaceSaving as CoreSketch};
 use keysplit_core::snapshot::Frame;
@@ -187,7 +188,8 @@ impl SpaceSaving {
     ///     ValueError: ``key`` has no hash, such as an integer beyond 64 bits.
     fn estimate<'py>(&self, key: &Any<'py>) -> PyResult<(Any<'py>, Any<'py>)> {
         let (py, hash) = (key.py(), Key::read(key)?.hash(&KeyHasher::new(0)));
-        let ((count, error), whole) = self.with(py, |state| (state.sketch.estimate(hash), state.sketch.is_whole()));
+        let ((count, error), whole) =
+            self.with(py, |state| (state.sketch.estimate(KeyHash(hash)), state.sketch.is_whole()));
         Ok((number(py, count, whole)?, number(py, error, whole)?))
     }
 

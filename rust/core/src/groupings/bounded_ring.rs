@@ -17,7 +17,7 @@ use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
 use crate::state::members::Members;
 use crate::state::ring::{Circle, MOST_POINTS, Positions, Ring, check_points};
-use crate::types::Source;
+use crate::types::{Amount, KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -89,10 +89,10 @@ impl Bounded {
         circle: &Circle,
         members: &Members,
         scale: Scale,
-        hash: u64,
+        hash: KeyHash,
         start: usize,
-        weight: u64,
-    ) -> u32 {
+        weight: Amount,
+    ) -> Worker {
         let capacity = self.capacity.next(scale, weight);
         let first = circle.at(start);
         let worker =
@@ -103,7 +103,7 @@ impl Bounded {
 
     /// The first worker from `start` on that is below the capacity; the least loaded of all if none is.
     #[inline(always)]
-    fn walk(&mut self, circle: &Circle, members: &Members, hash: u64, start: usize, capacity: u64) -> u32 {
+    fn walk(&mut self, circle: &Circle, members: &Members, hash: KeyHash, start: usize, capacity: Amount) -> Worker {
         for step in self.memo.probes(hash, capacity).max(1)..circle.len() as u32 {
             let position = start + step as usize;
             let worker = circle.at(if position < circle.len() { position } else { position - circle.len() });
@@ -131,7 +131,7 @@ impl Grouping for BoundedRing {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         self.ring.circle(); // made once, for the copies, too
         next_worker(self, hash)
     }
@@ -160,13 +160,13 @@ impl Grouping for BoundedRing {
         Some(self.ring.members())
     }
 
-    fn add_worker(&mut self, worker: u32) {
+    fn add_worker(&mut self, worker: Worker) {
         self.ring.add(worker);
         self.loads.widen(self.ring.members().numbers());
         self.bounded.restart(self.ring.members());
     }
 
-    fn remove_worker(&mut self, worker: u32) {
+    fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
         self.bounded.restart(self.ring.members());
     }
@@ -190,9 +190,9 @@ mod tests {
         let members = router.ring.members();
         let capacity = (((1.0 + epsilon) * (sent + weight)) / f64::from(members.count())).ceil().max(1.0);
         let circle = router.ring.circle();
-        let free = circle.walk(circle.position(hash)).find(|&worker| loads[worker as usize] < capacity);
-        let least = members.iter().min_by(|&a, &b| loads[a as usize].total_cmp(&loads[b as usize]));
-        free.or(least).unwrap()
+        let free = circle.walk(circle.position(KeyHash(hash))).find(|&worker| loads[worker.index()] < capacity);
+        let least = members.iter().min_by(|&a, &b| loads[a.index()].total_cmp(&loads[b.index()]));
+        free.or(least).unwrap().0
     }
 
     #[test]
@@ -220,8 +220,8 @@ mod tests {
                 sent += weight;
                 if message % 700 == 699 {
                     let members = router.ring.members();
-                    if members.contains(0) && members.count() > 1 {
-                        router.remove_worker(0)
+                    if members.contains(Worker(0)) && members.count() > 1 {
+                        router.remove_worker(Worker(0))
                     } else {
                         router.add_worker(members.lowest_free())
                     }

@@ -16,7 +16,7 @@ use crate::params;
 use crate::snapshot::{decode, encode};
 use crate::state::clock::Clock;
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -94,7 +94,7 @@ impl Grouping for Consistent {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         next_worker(self, hash)
     }
 
@@ -118,7 +118,7 @@ impl Grouping for Consistent {
         self.clock.tell(feedback.now);
         let slot = (self.clock.time() / self.slot_s).floor();
         for (signal, workers) in [(Signal::Busy, feedback.busy), (Signal::Idle, feedback.idle)] {
-            workers.iter().for_each(|&worker| self.pairing.hear(worker, signal, slot));
+            workers.iter().for_each(|&worker| self.pairing.hear(Worker(worker), signal, slot));
         }
         self.pairing.pair();
     }

@@ -19,7 +19,7 @@ use crate::sketch::SpaceSaving;
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::state::minimum::Sweep;
-use crate::types::Source;
+use crate::types::{Amount, KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -107,7 +107,7 @@ impl Params {
 
 impl DChoices {
     #[inline(always)]
-    fn choose(&mut self, scale: Scale, hash: u64, weight: u64) -> u32 {
+    fn choose(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
         let (touched, frequent) = self.head.count(scale, hash, weight);
         if touched.fresh {
             self.forget(touched.slot);
@@ -132,7 +132,7 @@ impl DChoices {
 
     /// Least loaded of the d candidates of the frequent key in a slot.
     #[inline]
-    fn search(&mut self, hash: u64, slot: usize) -> u32 {
+    fn search(&mut self, hash: KeyHash, slot: usize) -> Worker {
         if self.searches.len() <= slot {
             self.searches.resize(slot + 1, Search::NEW);
         }
@@ -145,8 +145,9 @@ impl DChoices {
             }
         }
         let candidates = &search.candidates[..self.count as usize];
-        let least = search.sweep.first_smallest_by(candidates.len(), |index| self.loads.of(candidates[index].into()));
-        candidates[least].into()
+        let least =
+            search.sweep.first_smallest_by(candidates.len(), |index| self.loads.of(Worker(candidates[index].into())).0);
+        Worker(candidates[least].into())
     }
 
     /// A slot has a new key.
@@ -186,7 +187,7 @@ impl Grouping for DChoices {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let (head, frequent) = self.head.after(hash);
         if !frequent {
             return self.choices.list(hash, 2);

@@ -17,7 +17,7 @@ use crate::sketch::{Index, IntervalCounts, SavedCounts};
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::state::window::Window;
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -136,7 +136,7 @@ impl Bandit {
 
     /// Counts a message and chooses its worker; for a hot key also the arm that is to be rewarded.
     #[inline(always)]
-    fn choose(&mut self, hash: u64, weight: f64) -> (u32, Option<Pulled>) {
+    fn choose(&mut self, hash: KeyHash, weight: f64) -> (Worker, Option<Pulled>) {
         if self.state.messages == self.interval_messages {
             self.end_interval();
         }
@@ -145,8 +145,8 @@ impl Bandit {
         self.state.messages += 1;
         self.state.sum += weight;
 
-        let hot = self.counts.add(hash, weight) * f64::from(self.workers) > self.state.last;
-        let slot = match self.index.find(hash, &self.hashes) {
+        let hot = self.counts.add(hash.0, weight) * f64::from(self.workers) > self.state.last;
+        let slot = match self.index.find(hash.0, &self.hashes) {
             Some(slot) => slot,
             None if hot => self.heat(hash),
             None => return (first_candidate(hash, self.workers), None),
@@ -157,7 +157,7 @@ impl Bandit {
         } else {
             best(&self.keys[slot].arms)
         };
-        (self.keys[slot].arms[arm].worker, Some(Pulled { slot, arm }))
+        (Worker(self.keys[slot].arms[arm].worker), Some(Pulled { slot, arm }))
     }
 
     #[cold]
@@ -176,11 +176,11 @@ impl Bandit {
 
     /// A key becomes hot; returns its slot.
     #[cold]
-    fn heat(&mut self, hash: u64) -> usize {
+    fn heat(&mut self, hash: KeyHash) -> usize {
         let slot = self.hashes.len();
-        self.hashes.push(hash);
-        self.index.insert(hash, slot, &self.hashes);
-        let arms = vec![Arm { worker: first_candidate(hash, self.workers), value: UNTRIED }];
+        self.hashes.push(hash.0);
+        self.index.insert(hash.0, slot, &self.hashes);
+        let arms = vec![Arm { worker: first_candidate(hash, self.workers).0, value: UNTRIED }];
         self.full += usize::from(self.state.split == 1);
         self.keys.push(HotKey { now: true, arms });
         slot
@@ -278,9 +278,9 @@ impl Grouping for Dalton {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let (worker, _) = self.bandit.clone().choose(hash, 1.0);
-        vec![worker]
+        vec![worker.0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     fn is_hot(bandit: &mut Bandit, hashes: &[u64]) -> Vec<bool> {
-        hashes.iter().map(|&hash| bandit.choose(hash, 1.0).1.is_some()).collect()
+        hashes.iter().map(|&hash| bandit.choose(KeyHash(hash), 1.0).1.is_some()).collect()
     }
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn the_split_grows_when_most_hot_keys_have_reached_it() {
         let mut bandit = bandit(1000, 100, 1.0, 4);
-        let slots = [1, 2, 3].map(|hash| bandit.heat(hash));
+        let slots = [1, 2, 3].map(|hash| bandit.heat(KeyHash(hash)));
         for (step, (slot, split)) in
             [(0, 2), (1, 2), (2, 3), (0, 3), (1, 3), (2, 4), (0, 4), (1, 4)].into_iter().enumerate()
         {
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn a_reward_moves_the_value_of_the_chosen_arm() {
         let mut bandit = bandit(4, 100, 0.0, 6);
-        let slot = bandit.heat(5);
+        let slot = bandit.heat(KeyHash(5));
         bandit.keys[slot].arms.push(Arm { worker: 3, value: -0.5 });
         bandit.learn(Pulled { slot, arm: 1 }, 6.0, 8.0);
         let reward = -(0.5 * (4.0 / 6.0) + 0.5 * (2.0 / 4.0));

@@ -18,7 +18,7 @@ use crate::params;
 use crate::sketch::{Index, SavedSketch, SpaceSaving};
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -125,7 +125,7 @@ impl Learning {
         self.left -= messages as u64;
         self.sketch.update(hashes, weights, |_, _| {});
         for (row, &hash) in hashes.iter().enumerate() {
-            self.buckets[places.first(hash)] += weights.map_or(1.0, |weights| weights[row]);
+            self.buckets[places.first(KeyHash(hash))] += weights.map_or(1.0, |weights| weights[row]);
         }
         messages
     }
@@ -137,7 +137,7 @@ impl Learning {
         for (slot, &hash) in self.sketch.hashes().iter().enumerate() {
             let count = self.sketch.count(slot);
             if count * inverse >= self.sketch.total() {
-                let bucket = &mut buckets[places.first(hash)];
+                let bucket = &mut buckets[places.first(KeyHash(hash))];
                 *bucket = (*bucket - count).max(0.0);
                 parts.push((count, hashes.len()));
                 hashes.push(hash);
@@ -164,8 +164,8 @@ impl Learning {
 
 impl Plan {
     #[inline(always)]
-    fn worker(&self, hash: u64, places: &Places) -> u32 {
-        match self.index.find(hash, &self.hashes) {
+    fn worker(&self, hash: KeyHash, places: &Places) -> u32 {
+        match self.index.find(hash.0, &self.hashes) {
             Some(slot) => self.workers[slot],
             None => self.buckets[places.first(hash)],
         }
@@ -187,7 +187,7 @@ impl Grouping for DistributionAware {
                 #[inline(always)]
                 || {
                     for (worker, &hash) in workers.iter_mut().zip(batch.hashes).skip(learnt) {
-                        *worker = plan.worker(hash, &self.places);
+                        *worker = plan.worker(KeyHash(hash), &self.places);
                     }
                 },
             );
@@ -195,9 +195,9 @@ impl Grouping for DistributionAware {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         match &self.phase {
-            Phase::Learning(_) => vec![first_candidate(hash, self.workers)],
+            Phase::Learning(_) => vec![first_candidate(hash, self.workers).0],
             Phase::Planned(plan) => vec![plan.worker(hash, &self.places)],
         }
     }
@@ -281,7 +281,7 @@ mod tests {
             (0..plan.hashes.len()).map(|slot| (learning.sketch.count(slot), slot)).collect();
         assert_eq!([parts[0].0, parts[1].0], [40.0, 20.0]);
         for (bucket, &sum) in all.iter().enumerate() {
-            let inside = (0..plan.hashes.len()).filter(|&slot| places.first(plan.hashes[slot]) == bucket);
+            let inside = (0..plan.hashes.len()).filter(|&slot| places.first(KeyHash(plan.hashes[slot])) == bucket);
             let rest = inside.fold(sum, |rest, slot| (rest - learning.sketch.count(slot)).max(0.0));
             parts.push((rest, plan.hashes.len() + bucket));
         }

@@ -11,7 +11,7 @@ use crate::hash::{first_candidate, first_candidates};
 use crate::params;
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -45,8 +45,8 @@ impl Grouping for Key {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
-        vec![first_candidate(hash, self.workers)]
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
+        vec![first_candidate(hash, self.workers).0]
     }
 
     fn max_workers_per_key(&self) -> u32 {

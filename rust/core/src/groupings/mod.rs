@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::params::{Arguments, MAX_WORKERS};
 use crate::state::members::Members;
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 /// One source's state under one grouping.
 pub trait Grouping: Send {
@@ -36,7 +36,7 @@ pub trait Grouping: Send {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]);
 
     /// The workers that the next message may go to if it has this key and weight 1, in candidate order.
-    fn candidates(&self, hash: u64) -> Vec<u32>;
+    fn candidates(&self, hash: KeyHash) -> Vec<u32>;
 
     /// What this source has sent to each worker.
     fn loads(&self) -> Vec<f64>;
@@ -71,10 +71,10 @@ pub trait Grouping: Send {
     }
 
     /// A worker comes. Called only if there are [`Grouping::members`], with the lowest free number.
-    fn add_worker(&mut self, _worker: u32) {}
+    fn add_worker(&mut self, _worker: Worker) {}
 
     /// A present worker that is not the last one goes. Called only if there are [`Grouping::members`].
-    fn remove_worker(&mut self, _worker: u32) {}
+    fn remove_worker(&mut self, _worker: Worker) {}
 
     /// The most workers that its parameters have room for.
     fn most_workers(&self) -> u64 {
@@ -192,8 +192,8 @@ pub fn check(grouping: &str, arguments: &Arguments) -> Result<()> {
 }
 
 /// Where a copy of the grouping sends a message of weight 1.
-fn next_worker(grouping: &(impl Grouping + Clone), hash: u64) -> Vec<u32> {
+fn next_worker(grouping: &(impl Grouping + Clone), hash: KeyHash) -> Vec<u32> {
     let mut worker = [0];
-    grouping.clone().route(&Batch::unit(&[hash]), &mut worker);
+    grouping.clone().route(&Batch::unit(&[hash.0]), &mut worker);
     worker.to_vec()
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::params::{self, MAX_WORKERS};
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -76,7 +76,7 @@ impl Grouping for PartialKey {
         }
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         self.choices.list(hash, self.count)
     }
 

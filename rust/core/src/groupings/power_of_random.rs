@@ -12,7 +12,7 @@ use crate::batch::Batch;
 use crate::error::Result;
 use crate::params;
 use crate::snapshot::{decode, encode};
-use crate::types::Source;
+use crate::types::{KeyHash, Source};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -53,7 +53,7 @@ impl Grouping for PowerOfRandom {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         next_worker(self, hash)
     }
 

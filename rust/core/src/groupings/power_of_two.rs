@@ -13,7 +13,7 @@ use crate::hash::Draws;
 use crate::params;
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -60,9 +60,9 @@ impl Grouping for PowerOfTwo {
         );
     }
 
-    fn candidates(&self, _hash: u64) -> Vec<u32> {
+    fn candidates(&self, _hash: KeyHash) -> Vec<u32> {
         let (first, second) = self.draws.pair(self.position, self.workers);
-        different([first, second])
+        different([first, second].map(|worker| worker.0))
     }
 
     fn loads(&self) -> Vec<f64> {

@@ -19,7 +19,7 @@ use crate::params::{self, Value};
 use crate::sketch::CountingBloom;
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -170,14 +170,14 @@ impl Grouping for PStream {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         for (worker, &hash) in workers.iter_mut().zip(batch.hashes) {
             let hot = self.predictor.is_hot(hash);
-            *worker = if hot { self.turn.take() } else { first_candidate(hash, self.workers) };
+            *worker = if hot { self.turn.take() } else { first_candidate(KeyHash(hash), self.workers) }.0;
         }
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
-        let hot = self.predictor.would_be_hot(hash);
-        vec![if hot { self.turn.next() } else { first_candidate(hash, self.workers) }]
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
+        let hot = self.predictor.would_be_hot(hash.0);
+        vec![if hot { self.turn.next() } else { first_candidate(hash, self.workers) }.0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -186,13 +186,13 @@ impl Grouping for PStream {
 
     fn save(&self) -> Vec<u8> {
         let Predictor { position, entries, .. } = self.predictor;
-        encode(&(position, entries, self.predictor.save(), self.turn.next(), self.loads.save()))
+        encode(&(position, entries, self.predictor.save(), self.turn.next().0, self.loads.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (position, entries, bitmaps, next, loads): (_, _, Vec<(u64, u64)>, _, _) = decode(state)?;
         self.predictor.restore(position, entries, &bitmaps)?;
-        self.turn.restore(next);
+        self.turn.restore(Worker(next));
         self.loads.restore(loads)
     }
 }

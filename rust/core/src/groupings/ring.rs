@@ -14,7 +14,7 @@ use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
 use crate::state::members::Members;
 use crate::state::ring::{MOST_POINTS, Ring, check_points};
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -57,15 +57,15 @@ impl Grouping for OnRing {
             #[inline(always)]
             || {
                 for (worker, &hash) in workers.iter_mut().zip(batch.hashes) {
-                    *worker = circle.owner(hash);
+                    *worker = circle.owner(KeyHash(hash)).0;
                 }
             },
         );
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
-        vec![self.ring.circle().owner(hash)]
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
+        vec![self.ring.circle().owner(hash).0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -91,12 +91,12 @@ impl Grouping for OnRing {
         Some(self.ring.members())
     }
 
-    fn add_worker(&mut self, worker: u32) {
+    fn add_worker(&mut self, worker: Worker) {
         self.ring.add(worker);
         self.loads.widen(self.ring.members().numbers());
     }
 
-    fn remove_worker(&mut self, worker: u32) {
+    fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
     }
 

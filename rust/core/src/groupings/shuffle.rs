@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::params;
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -44,13 +44,13 @@ struct Shuffle {
 impl Grouping for Shuffle {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         for worker in workers.iter_mut() {
-            *worker = self.turn.take();
+            *worker = self.turn.take().0;
         }
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, _hash: u64) -> Vec<u32> {
-        vec![self.turn.next()]
+    fn candidates(&self, _hash: KeyHash) -> Vec<u32> {
+        vec![self.turn.next().0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -58,12 +58,12 @@ impl Grouping for Shuffle {
     }
 
     fn save(&self) -> Vec<u8> {
-        encode(&(self.turn.next(), self.loads.save()))
+        encode(&(self.turn.next().0, self.loads.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (next, loads) = decode(state)?;
-        self.turn.restore(next);
+        self.turn.restore(Worker(next));
         self.loads.restore(loads)
     }
 }

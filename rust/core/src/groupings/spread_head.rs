@@ -17,7 +17,7 @@ use crate::params;
 use crate::sketch::SpaceSaving;
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -89,7 +89,7 @@ trait Rule: Send {
     /// What a snapshot keeps of it.
     type Saved: Serialize + DeserializeOwned;
 
-    fn choose(&mut self, loads: &mut Loads) -> u32;
+    fn choose(&mut self, loads: &mut Loads) -> Worker;
 
     /// The workers that may be next, of so many.
     fn candidates(&self, workers: u32) -> Vec<u32>;
@@ -106,7 +106,7 @@ impl Rule for LeastLoaded {
     type Saved = ();
 
     #[inline(always)]
-    fn choose(&mut self, loads: &mut Loads) -> u32 {
+    fn choose(&mut self, loads: &mut Loads) -> Worker {
         loads.least_of_all()
     }
 
@@ -124,20 +124,20 @@ impl Rule for Turn {
     type Saved = u32;
 
     #[inline(always)]
-    fn choose(&mut self, _loads: &mut Loads) -> u32 {
+    fn choose(&mut self, _loads: &mut Loads) -> Worker {
         self.take()
     }
 
     fn candidates(&self, _workers: u32) -> Vec<u32> {
-        vec![self.next()]
+        vec![self.next().0]
     }
 
     fn save(&self) -> u32 {
-        self.next()
+        self.next().0
     }
 
     fn restore(&mut self, next: u32) {
-        Turn::restore(self, next);
+        Turn::restore(self, Worker(next));
     }
 }
 
@@ -169,7 +169,7 @@ impl<R: Rule> Grouping for SpreadHead<R> {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         if let (_, true) = self.head.after(hash) {
             self.rule.candidates(self.choices.workers)
         } else {

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::params::{self, Arguments, Value};
 use crate::router::Router;
+use crate::types::Worker;
 
 /// What a simulation is asked for.
 #[derive(Debug, Clone, Default)]
@@ -188,7 +189,7 @@ impl Config {
         for Event { position, change } in &events {
             let happened = match *change {
                 Change::Add { capacity } => check_capacity(capacity).and_then(|()| router.add_worker().map(drop)),
-                Change::Remove { worker } => router.remove_worker(worker),
+                Change::Remove { worker } => router.remove_worker(Worker(worker)),
                 Change::SetCapacity { .. } if self.service_time_s.is_none() => {
                     Err(Error::value("SetCapacity must not be used without service_time_s"))
                 }

@@ -47,7 +47,7 @@ use crate::metrics;
 use crate::params::Arguments;
 use crate::router::Router;
 use crate::state::replicas::Replicas;
-use crate::types::Source;
+use crate::types::{Source, Worker};
 
 /// Messages of a source that are routed at a time, so that what its router needs is in the cache for most of them.
 const BLOCK: usize = 1 << 16;
@@ -244,15 +244,15 @@ impl Simulation {
         while let Some(event) = self.events.next_if(|event| event.position == self.count) {
             match event.change {
                 Change::Add { capacity } => {
-                    let mut worker = 0;
+                    let mut worker = Worker(0);
                     for router in self.sources.iter_mut() {
                         worker = router.add_worker()?;
                     }
-                    self.timing.iter_mut().for_each(|timing| timing.add_worker(worker, capacity));
+                    self.timing.iter_mut().for_each(|timing| timing.add_worker(worker.0, capacity));
                 }
                 Change::Remove { worker } => {
                     for router in self.sources.iter_mut() {
-                        router.remove_worker(worker)?;
+                        router.remove_worker(Worker(worker))?;
                     }
                 }
                 Change::SetCapacity { worker, capacity } => {

@@ -20,7 +20,7 @@ use crate::params;
 use crate::snapshot::{decode, encode};
 use crate::state::clock::{Clock, Pace};
 use crate::state::loads::Loads;
-use crate::types::Source;
+use crate::types::{Amount, KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -139,13 +139,13 @@ impl Cycle {
 impl DynamicKey {
     /// The first workers, one after the other, from a key's first candidate on.
     #[inline(always)]
-    fn row(&self, first: u32, width: u32) -> impl Iterator<Item = u32> + use<> {
+    fn row(&self, Worker(first): Worker, width: u32) -> impl Iterator<Item = Worker> + use<> {
         let workers = self.workers;
-        (first..first + width).map(move |worker| if worker < workers { worker } else { worker - workers })
+        (first..first + width).map(move |worker| Worker(if worker < workers { worker } else { worker - workers }))
     }
 
     #[inline(always)]
-    fn choose(&mut self, start: f64, pace: Pace, scale: Scale, hash: u64, weight: u64) -> u32 {
+    fn choose(&mut self, start: f64, pace: Pace, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
         let time = self.clock.message(pace);
         if self.teenage.happens(start, time) {
             self.spaces.cut();
@@ -164,7 +164,7 @@ impl DynamicKey {
 
     /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling it out or down where that is due.
     #[inline(always)]
-    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: u64, slot: usize) -> u32 {
+    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: KeyHash, slot: usize) -> Worker {
         let Scaling { warm_up_s, check_interval_s, limit, most } = self.scaling;
         let first = first_candidate(hash, self.workers);
         let item = self.spaces.items[slot];
@@ -180,7 +180,7 @@ impl DynamicKey {
         loop {
             if may_grow && width < most && load(best) >= limit {
                 checked = time;
-                let next = (first + width) % self.workers;
+                let next = Worker((first.0 + width) % self.workers);
                 if self.loads.of(next) < self.loads.of(best) {
                     best = next;
                     width += 1;
@@ -212,11 +212,11 @@ impl Grouping for DynamicKey {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let mut after = self.clone();
-        after.route(&Batch::unit(&[hash]), &mut [0]);
+        after.route(&Batch::unit(&[hash.0]), &mut [0]);
         let width = after.spaces.find(hash).map_or(1, |slot| after.spaces.items[slot].width);
-        self.row(first_candidate(hash, self.workers), width).collect()
+        self.row(first_candidate(hash, self.workers), width).map(|worker| worker.0).collect()
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -302,7 +302,7 @@ mod tests {
             router.route(&Batch::unit(hashes), &mut workers);
             workers.sort_unstable();
             workers.dedup();
-            (router.candidates(hot).len(), workers.len())
+            (router.candidates(KeyHash(hot)).len(), workers.len())
         };
         // It becomes teenage after 2 s and old after 3 s.
         assert_eq!(route(&[hot; 299]), (2, 2), "the key is not old yet");

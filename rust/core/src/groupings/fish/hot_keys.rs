@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::hash::vectorised;
 use crate::sketch::{SavedSketch, SpaceSaving};
 use crate::snapshot::checked_count;
+use crate::types::KeyHash;
 
 /// Epoch-based counting with decay, and the classification of hot keys (CHK).
 #[derive(Debug, Clone)]
@@ -85,7 +86,7 @@ impl HotKeys {
 
     /// Counts a message and classifies its key.
     #[inline(always)]
-    pub(super) fn count(&mut self, workers: u32, hash: u64, weight: f64) -> Counted {
+    pub(super) fn count(&mut self, workers: u32, hash: KeyHash, weight: f64) -> Counted {
         if self.state.epoch.0 == self.epoch_messages {
             self.end_epoch();
         }
@@ -168,7 +169,7 @@ impl HotKeys {
     }
 
     /// How many candidates the key of the next message has if it has weight 1.
-    pub(super) fn next_spread(&self, workers: u32, hash: u64) -> u32 {
+    pub(super) fn next_spread(&self, workers: u32, hash: KeyHash) -> u32 {
         self.clone().count(workers, hash, 1.0).spread
     }
 
@@ -221,11 +222,17 @@ mod tests {
         let params = Params { workers: 10, sketch_capacity: 5, epoch_messages: 10, decay: 0.25, ..Params::default() };
         let mut keys = HotKeys::new(&params).unwrap();
         for message in 0..10 {
-            keys.count(10, u64::from(message > 6), 1.0);
+            keys.count(10, KeyHash(u64::from(message > 6)), 1.0);
         }
-        assert_eq!((keys.sketch.estimate(0).0, keys.sketch.estimate(1).0, keys.sketch.total()), (7.0, 3.0, 10.0));
-        keys.count(10, 1, 1.0);
+        assert_eq!(
+            (keys.sketch.estimate(KeyHash(0)).0, keys.sketch.estimate(KeyHash(1)).0, keys.sketch.total()),
+            (7.0, 3.0, 10.0)
+        );
+        keys.count(10, KeyHash(1), 1.0);
         // 1.75, and 0.75 + 1
-        assert_eq!((keys.sketch.estimate(0).0, keys.sketch.estimate(1).0, keys.sketch.total()), (1.75, 1.75, 3.5));
+        assert_eq!(
+            (keys.sketch.estimate(KeyHash(0)).0, keys.sketch.estimate(KeyHash(1)).0, keys.sketch.total()),
+            (1.75, 1.75, 3.5)
+        );
     }
 }

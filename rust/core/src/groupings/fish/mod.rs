@@ -25,7 +25,7 @@ use crate::state::loads::Loads;
 use crate::state::members::Members;
 use crate::state::minimum::Sweep;
 use crate::state::ring::{Circle, MOST_POINTS, Positions, Ring, check_points};
-use crate::types::Source;
+use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -125,7 +125,7 @@ impl Searches {
 
     /// The candidate of the key in a slot where a message would wait the shortest.
     #[inline]
-    fn shortest(&mut self, circle: &Circle, waiting: &Waiting, hash: u64, slot: usize, spread: usize) -> u32 {
+    fn shortest(&mut self, circle: &Circle, waiting: &Waiting, hash: KeyHash, slot: usize, spread: usize) -> Worker {
         if self.0.len() <= slot {
             self.0.resize(slot + 1, Search::NEW);
         }
@@ -139,7 +139,8 @@ impl Searches {
             search.sweep = Sweep::NEW;
         }
         let candidates = &search.candidates;
-        candidates[search.sweep.first_smallest_by(candidates.len(), |index| waiting.of(candidates[index]))]
+        let least = search.sweep.first_smallest_by(candidates.len(), |index| waiting.of(Worker(candidates[index])));
+        Worker(candidates[least])
     }
 }
 
@@ -191,11 +192,11 @@ impl Grouping for Fish {
         }
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let members = self.ring.members();
         let spread = self.keys.next_spread(members.count(), hash);
         if spread == members.count() {
-            members.iter().collect()
+            members.iter().map(|worker| worker.0).collect()
         } else {
             self.ring.circle().different(hash, spread as usize)
         }
@@ -209,7 +210,7 @@ impl Grouping for Fish {
         self.ring.most_workers()
     }
 
-    fn add_worker(&mut self, worker: u32) {
+    fn add_worker(&mut self, worker: Worker) {
         self.ring.add(worker);
         self.loads.widen(self.ring.members().numbers());
         self.waiting.join(worker, self.ring.members());
@@ -217,7 +218,7 @@ impl Grouping for Fish {
         self.searches = Searches::default();
     }
 
-    fn remove_worker(&mut self, worker: u32) {
+    fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
         self.waiting.estimate(self.ring.members());
         self.keys.look_again();

@@ -22,7 +22,7 @@ use crate::params::{self, Value};
 use crate::sketch::SpaceSaving;
 use crate::snapshot::{decode, encode};
 use crate::state::clock::Clock;
-use crate::types::Source;
+use crate::types::{KeyHash, Source};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -116,10 +116,10 @@ impl Grouping for FlexD {
         }
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let mut after = self.clone();
         let mut worker = [0];
-        after.route(&Batch::unit(&[hash]), &mut worker);
+        after.route(&Batch::unit(&[hash.0]), &mut worker);
         match after.scheduler.list(hash) {
             None => worker.to_vec(),
             Some((list, true)) => list,
@@ -221,10 +221,10 @@ mod tests {
             let theta = 1.0 / 35.0;
             let mut table = Vec::new();
             for (hash, weight) in hashes.iter().zip(weights) {
-                let frequency = sketch.estimate(*hash).0 / sketch.total() * (hashes.len() as f64 / 100.0);
+                let frequency = sketch.estimate(KeyHash(*hash)).0 / sketch.total() * (hashes.len() as f64 / 100.0);
                 let at = self.tables.iter().position(|entry| entry.0 == *hash);
                 let worker = if frequency < theta {
-                    first_candidate(*hash, 7)
+                    first_candidate(KeyHash(*hash), 7).0
                 } else if let Some(at) = at {
                     let (_, threshold, last_hot, list) = &mut self.tables[at];
                     *last_hot = self.segments;
@@ -304,13 +304,13 @@ mod tests {
 
     #[test]
     fn a_message_is_a_segment_of_its_own_to_candidates() {
-        let hash = KeyHasher::new(0).whole(1);
+        let hash = KeyHash(KeyHasher::new(0).whole(1));
         let router = start(Params { segment_messages: 36, ..params(50) });
-        assert_eq!(router.candidates(hash), [first_candidate(hash, 7)], "1/36 is not hot");
+        assert_eq!(router.candidates(hash), [first_candidate(hash, 7).0], "1/36 is not hot");
         let mut router = start(Params { segment_messages: 35, ..params(50) });
         assert_eq!(router.candidates(hash), [0], "1/35 is: the least loaded of all");
         let mut workers = [0; 9];
-        router.route(&Batch::unit(&[hash; 9]), &mut workers);
+        router.route(&Batch::unit(&[hash.0; 9]), &mut workers);
         // 9 of 35 are 9 theta: the threshold grew until 1.5^6.
         assert_eq!(router.candidates(hash), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(router.segment_messages(), Some(35));

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::hash::first_candidate;
 use crate::sketch::SpaceSaving;
 use crate::snapshot::checked_count;
+use crate::types::KeyHash;
 
 /// The entry of a key that is not hot: it has none.
 const COLD: u32 = u32::MAX;
@@ -89,7 +90,7 @@ impl Scheduler {
     }
 
     /// The workers of a key that was hot once, and whether it was in the latest segment.
-    pub(super) fn list(&self, hash: u64) -> Option<(Vec<u32>, bool)> {
+    pub(super) fn list(&self, hash: KeyHash) -> Option<(Vec<u32>, bool)> {
         let (list, last_hot) = self.tables.list(hash)?;
         Some((list, last_hot + 1 == self.segments))
     }
@@ -148,7 +149,7 @@ impl Scheduler {
             let frequency = frequency(count);
             // Not the same as `frequency >= threshold`: a key of infinite count has no frequency, and is hot.
             let cold = frequency < threshold;
-            self.routes.push(if cold { COLD } else { self.tables.heat(hash, frequency, self.segments) });
+            self.routes.push(if cold { COLD } else { self.tables.heat(KeyHash(hash), frequency, self.segments) });
         }
         self.absent_frequency = frequency(if self.sketch.is_full() { least } else { 0.0 });
     }
@@ -166,7 +167,7 @@ impl Scheduler {
             |scale, hash, weight| {
                 let slot = slots[row] as usize;
                 row += 1;
-                let route = if counted[slot] == hash {
+                let route = if counted[slot] == hash.0 {
                     routes[slot]
                 } else {
                     // Another key has taken the counter since.
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(run(&mut scheduler, &[HOT; 8], 0.0), [0, 1, 2, 3, 0, 1, 2, 3]);
         assert_eq!(scheduler.segments, 1);
         assert_eq!(scheduler.loads(), [2.0; 4]);
-        assert_eq!(scheduler.list(HOT), Some((vec![0, 1, 2, 3], true)));
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![0, 1, 2, 3], true)));
     }
 
     #[test]
@@ -236,18 +237,18 @@ mod tests {
         assert_eq!(run(&mut scheduler, &RARE, 0.0), [0; 7]);
         let table = run(&mut scheduler, &[HOT, 10, 11, 12, 13, 14, 15, HOT], 0.0);
         assert_eq!(table, [1, 0, 0, 0, 0, 0, 0, 2], "the least loaded ones; the others by hash");
-        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], true)));
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![1, 2], true)));
         run(&mut scheduler, &RARE, 0.0);
-        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], false)));
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![1, 2], false)));
     }
 
     #[test]
     fn frequency_in_a_short_segment_is_relative_to_a_whole_one() {
         let mut scheduler = scheduler(100);
         assert_eq!(run(&mut scheduler, &[HOT], 0.0), [0]);
-        assert_eq!(scheduler.list(HOT), None, "1 of 8");
+        assert_eq!(scheduler.list(KeyHash(HOT)), None, "1 of 8");
         assert_eq!(run(&mut scheduler, &[HOT, HOT], 0.0), [1, 2]);
-        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], true)), "2 of 8");
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![1, 2], true)), "2 of 8");
     }
 
     #[test]
@@ -255,9 +256,9 @@ mod tests {
         let mut scheduler = started(&Params { sketch_capacity: Some(1), ..params() });
         // The one counter stands at 3 of 3 in the end: all three keys count as 3 of 8.
         assert_eq!(run(&mut scheduler, &[1, 2, 3], 0.0), [0, 1, 2]);
-        assert_eq!(scheduler.list(1), Some((vec![0], true)));
+        assert_eq!(scheduler.list(KeyHash(1)), Some((vec![0], true)));
         assert_eq!(run(&mut scheduler, &[1, 1, 2], 0.0), [3, 1, 0]);
-        assert_eq!(scheduler.list(1), Some((vec![0, 3, 1], true)));
+        assert_eq!(scheduler.list(KeyHash(1)), Some((vec![0, 3, 1], true)));
     }
 
     #[test]
@@ -280,10 +281,14 @@ mod tests {
         run(&mut scheduler, &[1, 1], 0.0);
         assert_eq!(scheduler.clean, Some(10.0));
         run(&mut scheduler, &[2, 2], 9.9);
-        assert_eq!(scheduler.tables.list(1), Some((vec![0, 1], 0)), "two keys are twice one, but only when looked at");
+        assert_eq!(
+            scheduler.tables.list(KeyHash(1)),
+            Some((vec![0, 1], 0)),
+            "two keys are twice one, but only when looked at"
+        );
         run(&mut scheduler, &RARE, 9.9);
-        assert_eq!((scheduler.tables.list(1), scheduler.clean), (None, Some(19.9)), "key 2 was hot later");
-        assert_eq!(scheduler.tables.list(2), Some((vec![2, 3], 1)));
+        assert_eq!((scheduler.tables.list(KeyHash(1)), scheduler.clean), (None, Some(19.9)), "key 2 was hot later");
+        assert_eq!(scheduler.tables.list(KeyHash(2)), Some((vec![2, 3], 1)));
         let mut scheduler = self::scheduler(1);
         run(&mut scheduler, &[1, 1], 10.0);
         assert_eq!(scheduler.clean, Some(20.0), "it was time");

@@ -8,6 +8,7 @@ use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::state::loads::{Loads, SavedLoads};
+use crate::types::{Amount, KeyHash, Worker};
 
 #[derive(Clone)]
 pub(in crate::groupings) struct Bins {
@@ -34,7 +35,7 @@ impl Bins {
 
     /// Puts a message into a bin, and returns which.
     #[inline(always)]
-    pub(in crate::groupings) fn throw(&mut self, scale: Scale, hash: u64, weight: u64) -> u32 {
+    pub(in crate::groupings) fn throw(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
         let capacity = self.capacity.next(scale, weight);
         let bin = self.prober.find(hash, capacity, &mut self.loads);
         self.loads.add(scale, bin, weight);

@@ -5,6 +5,7 @@
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
+use crate::types::Amount;
 
 /// The capacity of each bin, which grows with what is sent.
 #[derive(Debug, Clone)]
@@ -15,7 +16,7 @@ pub(in crate::groupings) struct Capacity {
     /// The sum of the weights of all messages.
     sent: f64,
     /// The capacity for every sum up to `until`, as an amount of the scale.
-    level: u64,
+    level: Amount,
     until: f64,
     scale: Scale,
 }
@@ -26,7 +27,7 @@ impl Capacity {
     }
 
     fn of(slack: f64, bins: u32) -> Self {
-        Self { slack, bins: bins.into(), sent: 0.0, level: 0, until: -1.0, scale: Scale::Whole }
+        Self { slack, bins: bins.into(), sent: 0.0, level: Amount(0), until: -1.0, scale: Scale::Whole }
     }
 
     /// Starts afresh with another number of bins.
@@ -43,7 +44,7 @@ impl Capacity {
 
     /// The capacity for the next message, as an amount.
     #[inline(always)]
-    pub(in crate::groupings) fn next(&mut self, scale: Scale, weight: u64) -> u64 {
+    pub(in crate::groupings) fn next(&mut self, scale: Scale, weight: Amount) -> Amount {
         self.sent += scale.number(weight);
         if self.sent > self.until {
             self.change(scale);
@@ -114,7 +115,7 @@ mod tests {
             capacity.restore(sent).unwrap();
             for message in 1..2000 {
                 let expected = ((1.01 * (sent + f64::from(message))) / f64::from(bins)).ceil();
-                assert_eq!(capacity.next(Scale::Whole, 1), expected as u64);
+                assert_eq!(capacity.next(Scale::Whole, Amount(1)), Amount(expected as u64));
             }
         }
     }

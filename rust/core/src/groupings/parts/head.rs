@@ -6,6 +6,7 @@
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::sketch::{SpaceSaving, Touched};
+use crate::types::{Amount, KeyHash};
 
 /// The sketch of a source and the threshold of its head.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ impl Head {
 
     /// Counts a message; the counter it touched, and whether its key is in the head now.
     #[inline(always)]
-    pub(in crate::groupings) fn count(&mut self, scale: Scale, hash: u64, weight: u64) -> (Touched, bool) {
+    pub(in crate::groupings) fn count(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> (Touched, bool) {
         let touched = self.sketch.add(scale, hash, weight);
         (touched, self.holds(touched.slot))
     }
@@ -40,7 +41,7 @@ impl Head {
     }
 
     /// This head after one more message of weight 1, and whether the key is in it then.
-    pub(in crate::groupings) fn after(&self, hash: u64) -> (Self, bool) {
+    pub(in crate::groupings) fn after(&self, hash: KeyHash) -> (Self, bool) {
         let (sketch, touched) = self.sketch.after(hash);
         let after = Self { sketch, inverse: self.inverse };
         let holds = after.holds(touched.slot);
