@@ -14,7 +14,6 @@ from keysplit.groupings.distribution_aware import DistributionAwareKeyGrouping
 from keysplit.groupings.dynamic_key import DynamicKeyGrouping
 from keysplit.groupings.fish import Fish
 from keysplit.groupings.flexd import FlexD
-from keysplit.groupings.former import keep_modules
 from keysplit.groupings.key import KeyGrouping
 from keysplit.groupings.partial_key import PartialKeyGrouping
 from keysplit.groupings.power_of_random import PowerOfRandomChoices
@@ -48,5 +47,3 @@ __all__ = [
     "WChoices",
     "grouping",
 ]
-
-keep_modules(GROUPINGS.values())

@@ -7,6 +7,7 @@ from typing import Any
 
 from keysplit import _core
 from keysplit.groupings.base import Grouping
+from keysplit.groupings.former import keep_modules
 
 
 def _find(name: str) -> type[Grouping]:
@@ -18,6 +19,8 @@ def _find(name: str) -> type[Grouping]:
 
 GROUPINGS: dict[str, type[Grouping]] = {name: _find(name) for name in _core.groupings()}
 """Every grouping by its registry name, in the order of the registry in rust/core/src/groupings/mod.rs."""
+
+keep_modules(GROUPINGS.values())
 
 
 def grouping(name: str, *, workers: int, **parameters: Any) -> Grouping:
