@@ -395,7 +395,7 @@ impl Chunk {
         }
         // Copied before they are looked at, so that they stay what they are.
         let bytes = |bytes: &[u8]| match self.text {
-            true => Key::Text(String::from_utf8_lossy(&bytes.to_vec()).into_owned().into()),
+            true => Key::Text(text_of(bytes.to_vec()).into()),
             false => Key::Bytes(bytes.to_vec().into()),
         };
         macro_rules! value_at {
@@ -480,6 +480,11 @@ fn view(views: &BinaryViewArray, at: usize) -> Option<&[u8]> {
     let (view, length) = (ByteView::from(*raw), length as usize);
     let start = view.offset as usize;
     views.data_buffers().get(view.buffer_index as usize)?.get(start..start.checked_add(length)?)
+}
+
+/// Bytes as text, with a mark where they are no UTF-8.
+fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Days of a date of milliseconds.
