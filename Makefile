@@ -1,5 +1,5 @@
 # Everything sets itself up: `make demo` and `make test` need Python 3.11+, a Rust toolchain and make, no more.
-# What they bring goes to .venv, target and .cache in this folder; `make clean` removes it.
+# Everything they install goes to .venv, target and .cache in this folder; `make clean` removes it.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -13,7 +13,7 @@ PYTEST ?=
 BUILT := $(VENV)/.built
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help demo test test-slow test-spark test-pandas lint format bench docs wheel lock build clean
+.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench docs wheel lock build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,16 +22,16 @@ demo: $(BUILT) ## a real skewed stream through Spark, hashed and routed (DEMO="-
 	mkdir -p demo-report
 	$(RUN) keysplit demo --report demo-report/keysplit-demo.html $(DEMO)
 
-test: $(BUILT) ## all tests but the slow ones (PYTEST="-k sketch" passes options to pytest)
+test: $(BUILT) ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
 	cargo test --quiet --package keysplit-core
 	$(RUN) pytest -n auto -m "not slow" --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -m "not slow" tests/spark $(PYTEST)
 
-test-slow: $(BUILT) ## the slow tests alone
+test-slow: $(BUILT) ## only the slow tests
 	$(RUN) pytest -n auto -m slow --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -m slow tests/spark $(PYTEST)
 
-test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another Spark: make test-spark SPARK=3.5.9
+test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another version of Spark: make test-spark SPARK=3.5.9
 	KEYSPLIT_VENV=.cache/spark-$(SPARK) JAVA_MAX=$(if $(filter 3.%,$(SPARK)),17,25) \
 	    $(RUN) python -m pytest -m "not slow" tests/spark $(PYTEST)
 
@@ -46,29 +46,33 @@ lint: $(BUILT) ## formatting, lints and types of Python and Rust
 	cargo fmt --all --check
 	$(RUN) cargo clippy --quiet --workspace --all-targets -- -D warnings
 
-format: $(VENV)/.installed ## format the sources, mend what ruff can mend
+format: $(VENV)/.installed ## format the sources, fix what ruff can fix
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 	cargo fmt --all
 
-bench: $(BUILT) ## benchmarks: criterion in Rust, through Python, and their ratios
+registry: $(BUILT) ## regenerate all lists of groupings (README, docs, navigation, packages)
+	$(RUN) python scripts/registry
+
+bench: $(BUILT) ## benchmarks: criterion in Rust, pytest-benchmark from Python, and their ratios
 	cargo bench --package keysplit-core
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
 
-docs: $(BUILT) $(VENV)/.docs ## the documentation, into site/
+docs: $(BUILT) $(VENV)/.docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
-wheel: $(BUILT) ## a release wheel, into dist/
+wheel: $(BUILT) ## release wheels of keysplit and of its experiments, into dist/
 	rm -rf dist
 	$(RUN) maturin build --release --out dist
+	$(RUN) python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./experiments
 
-lock: $(VENV)/.installed ## write requirements/*.lock anew
+lock: $(VENV)/.installed ## regenerate requirements/*.lock
 	scripts/lock
 
-build: $(BUILT) ## set up .venv and build the extension in release mode
+build: $(BUILT) ## set up .venv, build the extension in release mode, install keysplit and its experiments
 
-clean: ## remove all that these targets made
+clean: ## remove everything that these targets created
 	rm -rf $(VENV) .cache target site dist demo-report
 
 $(VENV)/.installed: requirements/dev.lock scripts/find-python
@@ -80,20 +84,20 @@ $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --disable-pip-version-check -r requirements/docs.lock
 	touch $@
 
-$(BUILT): $(VENV)/.installed pyproject.toml $(RUST)
+$(BUILT): $(VENV)/.installed pyproject.toml experiments/pyproject.toml $(RUST)
 	@command -v cargo >/dev/null || { echo "keysplit needs a Rust toolchain (cargo), version 1.90 or newer" >&2; exit 1; }
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --disable-pip-version-check --verbose \
-	    --no-deps --no-build-isolation --editable .
+	    --no-deps --no-build-isolation --editable . --editable ./experiments
 	touch $@
 
 # an environment with another Spark and no more than tests/spark needs; the extension is the one already built
-.cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock)
+.cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock) experiments/pyproject.toml
 	mkdir -p .cache
 	python=$$(scripts/find-python) && "$$python" -m venv .cache/spark-$*
 	if [ -f requirements/spark-$*.lock ]; then set -- -r requirements/spark-$*.lock; \
 	    else set -- "pyspark==$*" -r requirements/spark.in; fi; \
 	    .cache/spark-$*/bin/python -m pip install --disable-pip-version-check "$$@"
-	echo "$(CURDIR)/python" >"$$(.cache/spark-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
+	printf '%s\n' "$(CURDIR)/python" "$(CURDIR)/experiments" >"$$(.cache/spark-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
 	touch $@
 
 # the same with another pandas

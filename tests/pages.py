@@ -1,6 +1,7 @@
 """HTML pages: read without a browser, and opened in a real one."""
 
 import json
+import os
 import shutil
 import subprocess
 from collections import Counter
@@ -47,11 +48,14 @@ class Page(HTMLParser):
 def in_browser(path: Path, *, width: int = 1280, dark: bool = False, script: str = "") -> tuple[str, Any]:
     """Open a page in a browser; return its elements after that, and what the script returned.
 
-    The test is skipped where there is no browser, and fails if the page writes to the console.
+    The test is skipped where there is no browser, unless KEYSPLIT_BROWSER=required. It fails if the page
+    writes to the console.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
-        pytest.skip("there is no chromium or google-chrome on the path")
+        missing = "there is no chromium or google-chrome on the path"
+        assert os.environ.get("KEYSPLIT_BROWSER") != "required", missing
+        pytest.skip(missing)
     measured = path.with_name(f"measured-{width}-{dark}.html")
     page = path.read_text(encoding="utf-8")
     answer = (

@@ -68,7 +68,7 @@ def test_groupings_lists_what_each_says_of_itself(monkeypatch, columns):
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= max(80, columns)
-    starts = [lines[1].index(word) for word in ("name", "a key", "adapts to", "feedback", "paper")]
+    starts = [lines[1].index(word) for word in ("name", "per key", "adapts to", "feedback", "paper")]
     shown = []
     for line in lines[2 : lines.index("")]:
         cells = [line[start:end].split() for start, end in zip(starts, [*starts[1:], None], strict=True)]
@@ -89,17 +89,17 @@ def test_one_grouping_tells_its_parameters():
 partial_key: Partial key grouping (PKG) and Greedy-d: the least loaded of a
 key's first `choices` candidates.
 
-class          PartialKeyGrouping
-parameters     workers
-               seed = 0
-               choices = 2
-               distinct = False
-workers a key  at most choices: its parameter
-adapts to      skew
-feedback       none
-elastic        no
-source         Nasir et al., The Power of Both Choices (ICDE 2015); Greedy-d in
-               When Two Choices Are Not Enough (ICDE 2016), section III-B.
+class            PartialKeyGrouping
+parameters       workers
+                 seed = 0
+                 choices = 2
+                 distinct = False
+workers per key  at most choices: its parameter
+adapts to        skew
+feedback         none
+elastic          no
+source           Nasir et al., The Power of Both Choices (ICDE 2015); Greedy-d
+                 in When Two Choices Are Not Enough (ICDE 2016), section III-B.
 """
     )
 
@@ -110,7 +110,7 @@ def test_each_grouping_tells_what_its_class_says(name):
     shown = " ".join(keysplit("groupings", name).stdout.split())
     for text in (
         f"class {kind.__name__} parameters workers seed = 0 ",
-        f" workers a key at most {kind.workers_per_key}",
+        f" workers per key at most {kind.workers_per_key}",
         f" adapts to {', '.join(kind.adapts_to) or 'nothing'} feedback ",
         f" feedback {', '.join(kind.feedback) or 'none'} elastic {'yes' if kind.elastic else 'no'} source ",
     ):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pyarrow.csv as csv
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import keysplit as ks
+from keysplit import runs
 from keysplit.cli import main
 from test_cli import assert_one_line
 
@@ -176,7 +178,7 @@ def test_simulate_takes_every_parameter(files):
     ).stdout
     for words in (
         "distinct=True",
-        "busiest worker",
+        "max/mean load",
         "replication",
         "latency",
         "p99",
@@ -483,3 +485,70 @@ def test_a_terminal_gets_a_progress_bar():
     os.close(lead)
     assert "profiling" in shown
     assert "/20000" in shown
+
+
+@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, FileNotFoundError, ImportError])
+def test_a_bug_shows_where_it_is(monkeypatch, command, kind):
+    def buggy(*_, **__):
+        raise kind("zip() argument 2 is shorter\x1b[31m")
+
+    monkeypatch.setattr("keysplit.simulation.Simulation.add", buggy)
+    result = keysplit(*complete(command, *DRAWN))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Traceback (most recent call last):")
+    assert "in buggy" in result.stderr
+    assert result.stderr.splitlines()[-1] == (
+        f"keysplit: this is a bug in keysplit {ks.__version__}: "
+        "please report it with the command and the lines above"
+    )
+    assert "\x1b" not in result.stderr
+
+
+def test_a_bug_in_a_report_shows_where_it_is(monkeypatch, files):
+    monkeypatch.setattr("keysplit.report.render", lambda *_, **__: 1 / 0)
+    result = keysplit(*complete("simulate", *DRAWN, "--report", files / "out.html"))
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in result.stderr
+
+
+def test_what_the_system_refuses_is_one_line(monkeypatch, files):
+    def full(self, *_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    for option in ("--report", "--json"):
+        result = keysplit(*complete("profile", *DRAWN, option, files / "out.html"))
+        assert_one_line(result, 2, "No space left on device", "out.html")
+
+
+@pytest.mark.parametrize("size", ["99MB", "much", "-3GB", "", "nan", "1TB", "1e99"])
+def test_bad_sizes_of_memory(size):
+    for command in ("profile", "compare"):
+        text = f"memory must be a size of at least 100MB, such as 2GB, got {size!r}"
+        assert_one_line(keysplit(*complete(command, *DRAWN, "--memory", size)), 2, text)
+
+
+@pytest.mark.parametrize(
+    ("size", "memory"), [("2GB", 2 * 10**9), ("500mb", 5 * 10**8), ("1.5e9", 1500000000)]
+)
+def test_memory_reaches_the_library(monkeypatch, size, memory):
+    given = []
+    run = ks.comparison.run
+    monkeypatch.setattr("keysplit.comparison.run", lambda *a, **o: given.append(o["memory"]) or run(*a, **o))
+    for command in ("profile", "compare"):
+        good(*complete(command, *DRAWN, "--memory", size))
+    assert given == [memory, memory]
+
+
+@pytest.mark.parametrize("name", ["profile", "compare"])
+def test_little_memory_changes_no_figure(monkeypatch, files, name):
+    for path, text in ((files / "good.parquet", None), ("-", (files / "good.csv").read_bytes())):
+        arguments, options = [*COMMANDS[name], path, "--key", "word"], {} if text is None else {"input": text}
+        plenty = figures(*arguments, **options)
+        with monkeypatch.context() as patch:
+            choosing = MagicMock(wraps=runs.choose)
+            patch.setattr(runs, "choose", choosing)
+            little = figures(*arguments, "--memory", "100MB", **options)
+        assert choosing.call_count > (path == "-"), "several runs where the number of keys is not known"
+        assert little == plenty

@@ -264,7 +264,7 @@ def test_the_report_is_one_page_with_everything_on_it(comparison, tmp_path):
         "the other 24",
         "results of both runs",
         "Emulated: the service time",
-        "0.25 ms a row",
+        "0.25 ms per row",
         "The cost of splitting",
         "keysplit 9.9.9 · Spark 4.3.0",
         f"40 → {comparison.split.parts}",

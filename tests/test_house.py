@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib.metadata
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ import pytest
 
 import keysplit as ks
 from keysplit.groupings import overview
+from reference import MODELS
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("pyspark", "pyarrow", "pandas", "matplotlib", "plotly", "click", "rich", "jinja2", "polars")
@@ -48,13 +50,14 @@ def test_routing_lists_and_numpy_brings_nothing_heavy() -> None:
     sorted((ROOT / "python/keysplit").rglob("*.py")),
     ids=lambda path: str(path.relative_to(ROOT / "python")),
 )
-def test_only_the_spark_parts_import_pyspark(path: Path) -> None:
+def test_only_the_spark_parts_import_pyspark_and_none_the_experiments(path: Path) -> None:
     imported = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             imported |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add((node.module or "").split(".")[0])
+    assert "keysplit_experiments" not in imported, "the experiments need keysplit, not the other way round"
     allowed = path.relative_to(ROOT / "python/keysplit").parts[0] in ("spark", "demo")
     assert allowed or "pyspark" not in imported
 
@@ -63,6 +66,12 @@ def test_one_version() -> None:
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
     assert ks.__version__ == workspace["version"]
     assert importlib.metadata.version("keysplit") == workspace["version"]
+    experiments = tomllib.loads((ROOT / "experiments/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert experiments["version"] == workspace["version"]
+    lists = [experiments["dependencies"], *experiments["optional-dependencies"].values()]
+    own = [each for needs in lists for each in needs if re.match(r"keysplit\b", each)]
+    assert own
+    assert [each for each in own if not each.endswith(f"=={workspace['version']}")] == []
     assert f"\nversion: {workspace['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\n## [{workspace['version']}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
@@ -87,19 +96,13 @@ def test_examples_on_the_page_are_true(path: Path) -> None:
 
 
 def test_each_grouping_has_a_page_of_its_own() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    overview = (ROOT / "docs/groupings/index.md").read_text(encoding="utf-8")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, kind in ks.GROUPINGS.items():
-        assert f"groupings/{name}.md" in navigation
-        assert f"`{kind.__name__}`" in overview
-        assert f"docs/groupings/{name}.md" in readme
         page = (ROOT / f"docs/groupings/{name}.md").read_text(encoding="utf-8")
         assert page.startswith(f"# {name}: ")
         for part in (
             "**Idea.**",
             "| Guarantee |",
-            "| Cost a message |",
+            "| Cost per message |",
             "| Memory, ",
             "**Use it**",
             "**Do not use it**",
@@ -118,8 +121,33 @@ def shown(default: object) -> str:
     return {1e-4: "1e-4", 10_000: "10_000", 16_384: "16_384", 50_000: "50_000"}.get(default, repr(default))
 
 
-def test_the_table_of_groupings_is_the_one_that_the_classes_give() -> None:
-    assert f"\n\n{overview.markdown()}\n" in (ROOT / "docs/groupings/index.md").read_text(encoding="utf-8")
+LISTS = [
+    *("python/keysplit/groupings/__init__.py", "python/keysplit/__init__.py"),
+    *("README.md", "docs/groupings/index.md", "docs/api.md", "mkdocs.yml"),
+]
+
+
+def test_all_lists_of_groupings_are_those_of_the_registry(tmp_path: Path) -> None:
+    script = runpy.run_path(str(ROOT / "scripts/registry"))
+    assert list(script["FILES"]) == LISTS
+    for name, write in script["FILES"].items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert write(text) == text, f"{name} is out of date: run make registry"
+        # a grouping that is in no list is put where it belongs
+        row = r"(\| \[?`fish`|from keysplit\.groupings\.fish|    \"?Fish|::: .*\.Fish|      - fish:)"
+        without = "".join(line for line in text.splitlines(keepends=True) if not re.match(row, line))
+        assert without != text
+        assert write(without) == text
+
+
+def test_each_grouping_has_its_four_places() -> None:
+    for name, kind in ks.GROUPINGS.items():
+        assert kind.__module__ == f"keysplit.groupings.{name}"
+        assert MODELS[name].__name__ == kind.__name__
+        rust = ROOT / "rust/core/src/groupings"
+        named = "".join(file.read_text(encoding="utf-8") for file in rust.rglob("*.rs"))
+        assert f'"{name}"' in named
+        assert (ROOT / f"docs/groupings/{name}.md").is_file()
 
 
 @pytest.mark.parametrize("kind", ks.GROUPINGS.values(), ids=list(ks.GROUPINGS))
@@ -164,7 +192,7 @@ def assert_cited(papers: list[str]) -> None:
 def test_every_public_name_is_on_the_page_of_the_api() -> None:
     text = (ROOT / "docs/api.md").read_text(encoding="utf-8")
     shown = {line.rsplit(".", 1)[1] for line in re.findall(r"^::: (.+)$", text, re.MULTILINE)}
-    public = {*ks.__all__, *ks.metrics.__all__} - {"__version__", "metrics"}
+    public = {*ks.__all__, *ks.metrics.__all__, *ks.streams.__all__} - {"__version__", "metrics", "streams"}
     assert public - shown == set()
     assert "_core" not in shown, "it has private functions, too"
 
@@ -173,7 +201,9 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
 @pytest.mark.parametrize(
-    "path", [*PAGES, *ROOT.glob("[A-Z]*.md")], ids=lambda path: str(path.relative_to(ROOT))
+    "path",
+    [*PAGES, *ROOT.glob("[A-Z]*.md"), ROOT / "experiments/README.md"],
+    ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_links_to_files_lead_somewhere(path: Path) -> None:
     targets = [match[1] for match in LINK.finditer(path.read_text(encoding="utf-8"))]

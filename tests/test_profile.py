@@ -3,6 +3,8 @@
 import datetime
 import json
 import math
+import pickle
+import re
 import weakref
 from collections import Counter
 from decimal import Decimal
@@ -16,10 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keysplit as ks
-from keysplit import simulation
-from keysplit.advice import Outcome, recommend, shown
-from keysplit.profile import SHORT_LIST
-from keysplit.windows import Windows, overlaps, steady_overlap
+from keysplit import runs
+from keysplit.planning import PLANS
+from keysplit.profiling import SHORT_LIST
+from keysplit.profiling.advice import advise_simulated, recommend, recommend_simulated
+from keysplit.profiling.model import Outcome, TopKey
+from keysplit.profiling.text import format_key
+from keysplit.profiling.windows import Windows, overlaps, steady_overlap
 
 
 def drawn(exponent: float = 1.4, messages: int = 4_000, keys: int = 200, seed: int = 1) -> np.ndarray:
@@ -165,7 +170,7 @@ def test_bounds_hold_where_the_keys_are_too_many_to_count(known):
 
 
 def test_keys_that_are_too_many_to_keep_are_estimated(monkeypatch):
-    monkeypatch.setattr(simulation, "_MOST_KEYS", 2_000)
+    monkeypatch.setattr(runs, "MOST_KEYS", 2_000)
     found = ks.profile(np.arange(20_000), 2)
     assert found.distinct_keys_error == 5e-4 * found.distinct_keys > 0
     assert found.distinct_keys == pytest.approx(20_000, rel=0.2)
@@ -229,7 +234,7 @@ def test_keys_that_may_be_rare_are_not_called_frequent():
     most = max(Counter(keys.tolist()).values())
     assert found.top[0].error > most > found.top[0].count - found.top[0].error
     assert not any(key.certain for key in found.top)
-    assert found.drift.startswith("too even to see a change of the frequent keys: ")
+    assert found.drift.startswith("too balanced to see a change of the frequent keys: ")
     assert found.advice[0].recommended is not None
     assert "The most frequent key" not in found.verdict
     told = str(found)
@@ -278,11 +283,12 @@ def test_the_advice_is_that_of_compare():
         for words in (
             f"split the frequent keys: take {advice.recommended}. ",
             f"The most frequent key, 0, has {np.mean(keys == 0):.1%} of the messages",
-            f"{1 + results['key'].relative_imbalance:.2f} times the mean",
-            f"that of {advice.recommended} {1 + better.relative_imbalance:.2f} times",
-            f"{better.memory:,} partial results to keep in memory and to merge in place of "
+            f"Max/mean load is {1 + results['key'].relative_imbalance:.2f} by hash grouping and "
+            f"{1 + better.relative_imbalance:.2f} by {advice.recommended};",
+            f"{better.memory:,} partial results to keep in memory and to merge instead of "
             f"{results['key'].memory:,}",
             f"(replication {better.replication:.2f})",
+            f"On Spark: kss.plan(df, key, workers={advice.workers}, grouping='{advice.recommended}')",
         ):
             assert words in advice.verdict
     assert found.verdict.splitlines() == [f"{each.workers} workers: {each.verdict}" for each in found.advice]
@@ -291,7 +297,9 @@ def test_the_advice_is_that_of_compare():
 def test_no_action_where_hash_grouping_is_level():
     found = ks.profile(np.arange(20_000), 4)
     assert found.advice[0].recommended is None
-    assert found.verdict.startswith("no action needed: hash grouping's busiest worker has 1.0")
+    assert re.fullmatch(
+        r"no action needed: max/mean load is 1\.0\d \(up to 1\.1 counts as balanced\)", found.verdict
+    )
     assert found.hot == ()
 
 
@@ -310,6 +318,50 @@ def test_fish_is_advised_under_drift_only():
     assert steady.advice[0].recommended != "fish"
 
 
+def test_what_cannot_be_planned_comes_with_what_can():
+    moving = ks.streams.zipf_drifting(1.2, keys=2_000, messages=60_000, seed=1, periods=5)
+    for workers in (10, 50):
+        results = ks.compare(moving, workers, ["key", "d_choices", "fish"])
+        recommended, planned = recommend_simulated(results), recommend_simulated(results, plannable=True)
+        assert recommended not in PLANS
+        assert planned in PLANS
+        ratio = next(1 + r.relative_imbalance for r in results if r.params.name == planned)
+        line = f"kss.plan(df, key, workers={workers}, grouping={planned!r})"
+        assert advise_simulated(results).endswith(
+            f"On Spark, {recommended} cannot be planned. Take {planned}, max/mean load {ratio:.2f}: {line}"
+        )
+        alone = [result for result in results if result.params.name in ("key", recommended)]
+        assert advise_simulated(alone).endswith(
+            f"On Spark, {recommended} cannot be planned, and of those tried no other one helps"
+        )
+        (only,) = [result for result in results if result.params.name == "fish"]
+        assert advise_simulated([only]).endswith(
+            "fish cannot be planned, and of those tried no other one helps"
+        )
+
+
+def test_a_frequent_key_is_four_figures_and_when_it_was_hot():
+    key = TopKey("a", 10, 1, 0.5, shares=(0.5, 0.1), hot=(0,), age_messages=10, age_share=0.5)
+    value, count, error, share = key
+    assert key == (value, count, error, share) == ("a", 10, 1, 0.5)
+    again = pickle.loads(pickle.dumps(key))
+    assert again == key
+    assert (again.hot, again.shares, again.age) == ((0,), (0.5, 0.1), "50%")
+
+
+def test_a_profile_of_a_stream_reads_like_one_of_a_dataframe():
+    found = ks.profile(drawn(messages=20_000), 10)
+    assert (found.total, found.unit, found.key, found.workers) == (20_000, "messages", (), 10)
+    for name, prediction in found.predicted.items():
+        result = found.advice[0].results[name]
+        assert prediction.busiest == 1 + result.relative_imbalance
+        assert prediction.extra_partials == result.memory - result.distinct_keys
+    assert found.loads.tolist() == found.advice[0].results["key"].loads.tolist()
+    assert found.imbalance == found.advice[0].imbalance == found.predicted["key"].imbalance
+    assert found.recommended == found.advice[0].recommended
+    assert found._repr_html_().startswith("<pre>")
+
+
 # What it gives away
 
 KEYS = [None, "Zürich\n", b"\x00\xff", 7, True, datetime.date(2024, 2, 29), Decimal("1.5")]
@@ -319,9 +371,9 @@ KEYS = [None, "Zürich\n", b"\x00\xff", 7, True, datetime.date(2024, 2, 29), Dec
 def test_every_key_goes_to_json_and_to_the_terminal(key):
     found = ks.profile([key] * 600, 2)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["top"][0]["key"] == (key if isinstance(key, str | int | None) else shown(key))
+    assert told["top"][0]["key"] == (key if isinstance(key, str | int | None) else format_key(key))
     assert told["advice"][0]["results"]["key"]["messages"] == 600
-    assert shown(key) in str(found)
+    assert format_key(key) in str(found)
 
 
 def test_it_prints_in_80_columns():

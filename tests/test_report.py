@@ -1,5 +1,6 @@
 """Reports: what is on the page, and that a real browser draws it."""
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -124,6 +125,7 @@ def test_a_report_of_a_comparison_has_all_of_it(results, tmp_path):
     )  # wide and narrow, 5 and 30 workers
     assert len(re.findall('<circle class="mark point', text)) == 2 * 2 * names
     assert read.classes["bar"] == names * (5 + 30)
+    assert "one step down" not in read.words, "ticks may be any number of decades apart"
 
 
 def test_a_report_of_a_simulation_has_its_times(timed, tmp_path):
@@ -141,6 +143,15 @@ def test_a_report_of_a_simulation_has_its_times(timed, tmp_path):
         assert text in read.words
     assert timed.utilisation is not None
     assert f"most {timed.utilisation.max():.1%}" in read.words
+    assert "a full bar is 100%" in read.words
+    found = panels.timing(timed)
+    assert found is not None
+    assert [bar["height"] for bar in found["busy"]] == pytest.approx(100 * timed.utilisation)
+    assert found["busy_mean_height"] == pytest.approx(100 * timed.utilisation.mean())
+    faster = dataclasses.replace(timed, utilisation=2 * timed.utilisation / timed.utilisation.max())
+    found = panels.timing(faster)
+    assert found is not None
+    assert (found["busy_full"], max(bar["height"] for bar in found["busy"])) == (2, pytest.approx(100))
     untimed = ks.simulate(ks.KeyGrouping(workers=3), words(500))
     report.write_simulation(untimed, path, title="words")
     assert "Queues" not in Page(path).words
@@ -151,7 +162,7 @@ def test_many_workers_are_drawn_together():
     (panel,) = panels.of_each_number([result])
     (bars,) = panel["large"]
     assert len(bars["bars"]) == panels.MOST_BARS
-    assert max(bar["height"] for bar in bars["bars"]) == 100, "the fullest worker is not lost"
+    assert max(bar["height"] for bar in bars["bars"]) == 100, "the busiest worker is not lost"
     for bar, part in zip(bars["bars"], np.array_split(result.loads, panels.MOST_BARS), strict=True):
         assert bar["height"] == pytest.approx(100 * part.max() / result.loads.max())
         assert bar["mean_height"] == pytest.approx(100 * part.mean() / result.loads.max())

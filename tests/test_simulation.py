@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keysplit as ks
-from keysplit import simulation
+from keysplit import runs
 from keysplit.streams import zipf
 from parameters import SEEDS, parameters
 from reference import MODELS
@@ -148,8 +148,8 @@ def not_default(timing: Timing) -> dict[str, Any]:
 
 def run(case: Case) -> ks.SimulationResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulation, "_MOST_KEYS", case.most_keys)
-        patch.setattr(simulation, "_MOST_GROUPS", case.most_groups)
+        patch.setattr(runs, "MOST_KEYS", case.most_keys)
+        patch.setattr(runs, "MOST_GROUPS", case.most_groups)
         return ks.simulate(
             ks.grouping(case.name, **case.params),
             as_input(case.keys) if case.cuts is None else case.chunks(),

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 import keysplit as ks
-from keysplit import _core
+from keysplit import _core, runs
+from keysplit.runs import LEAST_MEMORY, MEMORY, Footprint
 
 NAMES = sorted(ks.GROUPINGS)
 ELASTIC = [name for name in NAMES if ks.GROUPINGS[name].elastic]
@@ -280,7 +282,7 @@ def test_the_front_has_what_nothing_beats() -> None:
 def test_a_sample_of_the_keys_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = np.arange(40_000) % 20_000
     exact = ks.simulate(params("shuffle"), keys, sources=3)
-    monkeypatch.setattr("keysplit.simulation._MOST_KEYS", 5000)
+    monkeypatch.setattr("keysplit.runs.MOST_KEYS", 5000)
     found = [ks.simulate(params("shuffle"), keys, sources=3, seed=seed) for seed in range(5)]
     assert exact.exact_keys
     assert not any(result.exact_keys for result in found)
@@ -450,3 +452,95 @@ def test_a_stream_from_a_file_object() -> None:
     result = ks.simulate(GROUPING, ks.streams.chunks(io.BytesIO(text), rows=100), sources=2)
     assert result.messages == 6000
     assert result.distinct_keys == 4
+
+
+# Memory
+
+SEVERAL: dict[str, Any] = {"workers": [3, 70], "groupings": ["key", "shuffle", "fish", "flexd"], "sources": 2}
+
+
+def runs_of(monkeypatch: pytest.MonkeyPatch, keys: Any, memory: int, **options: Any) -> tuple[list[int], Any]:
+    """How many simulations were started in each run, and the results."""
+    started: list[int] = []
+    choose = runs.choose
+
+    def watched(*arguments: Any) -> list[int]:
+        chosen = choose(*arguments)
+        started.append(len(chosen))
+        return chosen
+
+    monkeypatch.setattr(runs, "choose", watched)
+    return started, ks.compare(keys, memory=memory, **SEVERAL, **options)
+
+
+@pytest.mark.parametrize("form", ["column", "chunks", "function"])
+def test_compare_in_several_runs_equals_one(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    opened = 0
+
+    def chunks() -> Iterator[Any]:
+        nonlocal opened
+        opened += 1
+        yield KEYS[:1234].tolist()
+        yield KEYS[1234:4000]
+        yield pa.array(KEYS[4000:])
+
+    stream: Any = {"column": KEYS, "chunks": chunks(), "function": chunks}[form]
+    monkeypatch.setattr(runs, "_ROUTER_BYTES", 10**5)
+    # samples where the length of the stream is not known are others
+    length = {} if form == "column" else {"messages": len(KEYS)}
+    expected = ks.compare(KEYS, **SEVERAL)
+    started, found = runs_of(monkeypatch, stream, memory=LEAST_MEMORY, **length)
+    assert len(started) > 1
+    assert sum(started) == len(expected) == 8
+    if form == "function":
+        assert opened == len(started)
+    if form == "chunks":
+        assert opened == 1
+    for one, other in zip(found, expected, strict=True):
+        assert_equal(one, other)
+
+
+def test_what_does_not_need_the_bound_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runs_of(monkeypatch, KEYS, memory=MEMORY)[0] == [8]
+    assert runs_of(monkeypatch, iter([KEYS]), memory=MEMORY, messages=len(KEYS))[0] == [8]
+
+
+def test_runs_of_68_configurations_keep_the_bound() -> None:
+    footprints = [
+        Footprint.within(MEMORY, workers=workers, sources=5, messages=None)
+        for workers in (10, 50, 100, 1000)
+        for _ in ks.GROUPINGS
+    ]
+    for messages in (10**7, None):
+        waiting, sizes = list(footprints), []
+        while waiting:
+            chosen = runs.choose(waiting, MEMORY, 10**7, messages)
+            together = [waiting[place].total_bytes(10**7, messages) for place in chosen]
+            assert sum(together) <= MEMORY
+            sizes.append(len(chosen))
+            waiting = [each for place, each in enumerate(waiting) if place not in chosen]
+        assert sum(sizes) == 68
+        assert len(sizes) > 8  # one at a time would be 68
+    assert sizes[0] > 1
+    assert len(runs.choose(footprints, MEMORY, 10**4, 10**7)) == 68
+
+
+def test_one_simulation_alone_fits_by_keeping_a_sample() -> None:
+    for workers in (10, 1000, 65_536):
+        whole = Footprint.within(MEMORY, workers=workers, sources=1, messages=None)
+        assert (whole.most_keys, whole.most_groups) == (10**7, 10**8)
+        part = Footprint.within(LEAST_MEMORY, workers=workers, sources=1, messages=None)
+        assert LEAST_MEMORY / 8 < part.table_bytes(10**7, None) <= LEAST_MEMORY
+        assert Footprint.within(LEAST_MEMORY, workers=workers, sources=1, messages=10**5).most_keys == 10**7
+
+
+@pytest.mark.parametrize(
+    ("memory", "exception", "message"),
+    [
+        (10**8 - 1, ValueError, "memory must be at least 100000000 bytes, got 99999999"),
+        (1e9, TypeError, "memory must be a whole number of bytes, at least 100000000, got 1000000000.0"),
+    ],
+)
+def test_wrong_memory(memory: Any, exception: type[Exception], message: str) -> None:
+    with pytest.raises(exception, match=re.escape(message)):
+        ks.compare(KEYS, 3, ["key"], memory=memory)

@@ -2,6 +2,7 @@
 
 import gc
 import io
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,9 @@ def test_chunks_are_the_file_bit_by_bit(tmp_path: Path, name: str, rows: int) ->
 def test_a_file_is_never_in_memory_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(streams, "_CSV_BYTES", 1 << 16)
-    monkeypatch.setattr(streams, "_CSV_BLOCK", 1 << 15)
-    monkeypatch.setattr(streams, "_TEXT_BYTES", 1 << 16)
+    monkeypatch.setattr(streams.files, "_CSV_BYTES", 1 << 16)
+    monkeypatch.setattr(streams.files, "_CSV_BLOCK", 1 << 15)
+    monkeypatch.setattr(streams.files, "_TEXT_BYTES", 1 << 16)
     messages, file = 1_000_000, tmp_path / name
     words = pa.table({"word": [f"key-number-{number:08}" for number in range(messages)]})
     if name.endswith(".parquet"):
@@ -106,7 +107,7 @@ def test_a_parquet_file_without_rows_has_a_type(tmp_path: Path) -> None:
 def test_words_are_whole_wherever_blocks_end(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "  żółć\u2003be,or\n\n not-to ąę  "
     for size in range(1, 30):
-        monkeypatch.setattr(streams, "_TEXT_BYTES", size)
+        monkeypatch.setattr(streams.files, "_TEXT_BYTES", size)
         found = [word for chunk in streams.chunks(io.BytesIO(text.encode())) for word in chunk.to_pylist()]
         assert found == text.split(), f"blocks of {size} bytes"
 
@@ -134,8 +135,11 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     given('id,"a key"\n1,"x, y"\n2,z\n3,x\n')
     assert pa.chunked_array(list(streams.chunks("-", "a key", rows=2))).to_pylist() == ["x, y", "z", "x"]
     given("id,word\n1,a\n")
-    with pytest.raises(ValueError, match=r"^key must be one of the columns id, word, got 'wrod'$"):
+    expected = r"^key must be one of the columns id, word, got 'wrod'$"
+    with pytest.raises(streams.UnknownColumnError, match=expected) as caught:
         streams.chunks("-", "wrod")
+    elsewhere = pickle.loads(pickle.dumps(caught.value))  # from another process
+    assert (str(elsewhere), elsewhere.columns) == (str(caught.value), ["id", "word"])
     given("id,word\n")
     assert list(streams.chunks("-", "word")) == []
     given("")
@@ -146,13 +150,16 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_csv_value_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "_CSV_BYTES", 1000)
-    monkeypatch.setattr(streams, "_CSV_BLOCK", 1000)
+    monkeypatch.setattr(streams.files, "_CSV_BYTES", 1000)
+    monkeypatch.setattr(streams.files, "_CSV_BLOCK", 1000)
     file = tmp_path / "a.csv"
     file.write_text("word,number\n" + "a,1\n" * 1000 + "a,b\n", encoding="utf-8")
     chunks = streams.chunks(file, "number")
     assert next(chunks).to_pylist()[0] == 1
-    expected = "^a.csv cannot be read as csv: column number begins as int64 and has other values later: "
+    expected = (
+        r"^a.csv cannot be read as csv: In CSV column #1: .* invalid value 'b' "
+        r"\(column number is read as int64, the type of its first values\)$"
+    )
     with pytest.raises(ValueError, match=expected):
         list(chunks)
     with pytest.raises(ValueError, match=expected):
@@ -229,7 +236,7 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("messages", [0, 1, 10, 23])
 def test_zipf_in_blocks(monkeypatch: pytest.MonkeyPatch, messages: int) -> None:
     whole = streams.zipf(1.1, 50, messages, 3)
-    monkeypatch.setattr(streams, "BLOCK", 10)
+    monkeypatch.setattr(streams.drawn, "BLOCK", 10)
     blocks = list(streams.zipf_chunks(1.1, 50, messages, 3))
     assert [len(block) for block in blocks] == [10] * (messages // 10) + [messages % 10] * (messages % 10 > 0)
     assert all(block.dtype == np.int64 for block in blocks)

@@ -15,6 +15,7 @@ The Spark side is ``from keysplit import spark``.
 
 from keysplit import metrics, streams
 from keysplit._core import Router, SpaceSaving, __version__, hash_keys
+from keysplit.comparison import compare, pareto, to_frame
 from keysplit.groupings import (
     GROUPINGS,
     BoundedRingGrouping,
@@ -37,17 +38,8 @@ from keysplit.groupings import (
     WChoices,
     grouping,
 )
-from keysplit.profile import Profile, profile
-from keysplit.simulation import (
-    AddWorker,
-    RemoveWorker,
-    SetCapacity,
-    SimulationResult,
-    compare,
-    pareto,
-    simulate,
-    to_frame,
-)
+from keysplit.profiling import Profile, profile
+from keysplit.simulation import AddWorker, RemoveWorker, SetCapacity, SimulationResult, simulate
 
 __all__ = [
     "GROUPINGS",

@@ -6,38 +6,21 @@ queues and let the sources know how they fare. docs/simulation.md defines every 
 
 from __future__ import annotations
 
-import inspect
 import math
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keysplit import _core
-from keysplit.groupings import GROUPINGS, Grouping, grouping
+from keysplit import _core, runs
+from keysplit.groupings import Grouping
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = [
-    "AddWorker",
-    "RemoveWorker",
-    "SetCapacity",
-    "SimulationResult",
-    "compare",
-    "pareto",
-    "simulate",
-    "to_frame",
-]
+__all__ = ["AddWorker", "RemoveWorker", "SetCapacity", "Simulation", "SimulationResult", "simulate"]
 
 _Floats: TypeAlias = NDArray[np.float64]
 _Positions: TypeAlias = NDArray[np.int64]
-
-_MOST_KEYS, _MOST_GROUPS = 10**7, 10**8  # beyond them replication is that of a sample of the keys
 
 
 @dataclass(frozen=True)
@@ -183,8 +166,8 @@ def simulate(
     Args:
         params: The grouping, for instance ``ks.DChoices(workers=50)``.
         keys: The stream: a column of keys as ``Router.route`` takes it, or an iterator of such columns, for
-            streams that are larger than memory. A chunk is read while the next one is made, so it must stay
-            as it is.
+            streams that are larger than memory, or a function that makes one. A chunk is read while the next
+            one is made, so it must stay as it is.
         sources: Number of sources, 1 to 65,536.
         seed: Which keys stand for the others where there are too many to keep them all. Everything else
             depends on the seed of ``params``.
@@ -232,9 +215,10 @@ def simulate(
         >>> hashed.replication, round(split.replication, 1)
         (1.0, 1.3)
     """
-    simulation = _Simulation(
+    simulation = Simulation(
         params,
         keys,
+        memory=None,
         sources=sources,
         seed=seed,
         service_time_s=service_time_s,
@@ -249,132 +233,18 @@ def simulate(
         busy_above=busy_above,
         idle_below=idle_below,
     )
-    return _run([simulation], keys, weights)[0]
+    return runs.run([simulation], keys, weights=weights)[0]
 
 
-def compare(
-    keys: Any,
-    workers: int | Sequence[int],
-    groupings: Sequence[str | Grouping] | None = None,
-    *,
-    sources: int = 5,
-    seed: int = 0,
-    **options: Any,
-) -> list[SimulationResult]:
-    """Simulate several groupings on several numbers of workers, all on the same stream.
-
-    They run in parallel, one a processor. A stream in chunks is read once, with two chunks in memory.
-
-    Args:
-        keys: The stream, as for [`simulate`][keysplit.simulate].
-        workers: A number of workers, or several.
-        groupings: Names, or groupings, whose number of workers is replaced; all of ``ks.GROUPINGS`` if None.
-        sources: Number of sources, 1 to 65,536.
-        seed: Seed of the simulations and of groupings that are given by name.
-        **options: The other arguments of [`simulate`][keysplit.simulate].
-
-    Returns:
-        A result for each number of workers and grouping: all groupings on the first number of workers, then
-        all on the second, and so on.
-
-    Raises:
-        TypeError: As ``simulate`` does.
-        ValueError: As ``simulate`` does, or if there is no such grouping.
-
-    Example:
-        >>> import keysplit as ks
-        >>> keys = ks.streams.zipf(1.4, keys=1_000, messages=10_000, seed=1)
-        >>> results = ks.compare(keys, workers=[5, 10], groupings=["key", ks.PartialKeyGrouping(workers=1)])
-        >>> names = [(result.params.name, result.params.workers) for result in results]
-        >>> names
-        [('key', 5), ('partial_key', 5), ('key', 10), ('partial_key', 10)]
-        >>> ks.pareto(results)
-        [True, True, True, True]
-    """
-    numbers = [workers] if isinstance(workers, int | np.integer) else list(workers)
-    chosen = list(GROUPINGS) if groupings is None else list(groupings)
-    if isinstance(groupings, str):
-        raise TypeError(f"groupings must be a list of names or groupings, got {groupings!r}")
-    given = inspect.signature(simulate).bind(None, keys, sources=sources, seed=seed, **options)
-    given.apply_defaults()
-    simulations = [
-        _Simulation(_sized(each, number, seed), keys, **given.kwargs) for number in numbers for each in chosen
-    ]
-    return _run(simulations, keys, given.kwargs["weights"])
-
-
-def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
-    """Put the single figures of results into a table.
-
-    Args:
-        results: What [`compare`][keysplit.compare] gave.
-
-    Returns:
-        A pandas DataFrame, a row a result. Latencies have a column each (``latency_mean_s`` to
-        ``latency_max_s``); columns of the timing model are there if any result has one.
-
-    Raises:
-        ImportError: If pandas is not installed.
-
-    Example:
-        >>> import keysplit as ks
-        >>> results = ks.compare([1, 1, 2, 3], workers=2, groupings=["shuffle", "key"])
-        >>> ks.to_frame(results)[["grouping", "workers", "sources", "messages"]].values.tolist()
-        [['shuffle', 2, 5, 4], ['key', 2, 5, 4]]
-    """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("to_frame needs pandas: pip install pandas") from error
-    rows = []
-    for result in results:
-        row = {"grouping": result.params.name, "workers": result.params.workers}
-        for field in fields(result):
-            value = getattr(result, field.name)
-            if isinstance(value, int | float):
-                row[field.name] = value
-            elif field.name == "latency_s" and value is not None:
-                row |= {f"latency_{name}_s": seconds for name, seconds in value.items()}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def pareto(results: Sequence[SimulationResult]) -> list[bool]:
-    """Tell which results are not beaten in both imbalance and replication.
-
-    Args:
-        results: What [`compare`][keysplit.compare] gave.
-
-    Returns:
-        For each result whether no other one on as many workers is as good in both and better in one.
-
-    Example:
-        >>> import keysplit as ks
-        >>> keys = ks.streams.zipf(1.4, keys=1_000, messages=10_000, seed=1)
-        >>> results = ks.compare(keys, workers=10, groupings=["key", "ring", "shuffle"], sources=1)
-        >>> ks.pareto(results)
-        [True, False, True]
-    """
-
-    def beats(one: SimulationResult, other: SimulationResult) -> bool:
-        pairs = [(one.imbalance, other.imbalance), (one.replication, other.replication)]
-        return (
-            one.params.workers == other.params.workers
-            and all(ours <= theirs for ours, theirs in pairs)
-            and any(ours < theirs for ours, theirs in pairs)
-        )
-
-    return [not any(beats(other, result) for other in results) for result in results]
-
-
-class _Simulation:
-    """A simulation under way."""
+class Simulation:
+    """A simulation under way: the arguments are those of `simulate`, and `memory` of `compare`."""
 
     def __init__(
         self,
         params: Grouping,
         keys: Any,
         *,
+        memory: int | None,
         sources: int,
         service_time_s: float | Sequence[float] | None,
         capacities: Sequence[float] | None,
@@ -385,17 +255,24 @@ class _Simulation:
     ) -> None:
         if not isinstance(params, Grouping):
             raise TypeError(f"params must be a grouping such as ks.DChoices(workers=50), got {params!r}")
-        length = None if isinstance(keys, Iterator) else _length(keys)
-        if isinstance(keys, Iterator) and weights is not None:
+        length = None if runs.is_chunked(keys) else _length(keys)
+        if runs.is_chunked(keys) and weights is not None:
             raise ValueError("weights must be None where keys come in chunks")
         if messages is not None and length not in (None, messages):
             raise ValueError(f"messages must be the length of the stream, {length}, got {messages!r}")
+        self.messages = length if messages is None else messages
+        self.footprint = runs.Footprint.within(
+            memory,
+            workers=params.workers + len(events),
+            sources=sources,
+            messages=self.messages if isinstance(self.messages, SupportsIndex) else None,  # checked below
+        )
         options = {
             **numbers,
             "sources": sources,
-            "messages": length if messages is None else messages,
-            "most_keys": _MOST_KEYS,
-            "most_groups": _MOST_GROUPS,
+            "messages": self.messages,
+            "most_keys": self.footprint.most_keys,
+            "most_groups": self.footprint.most_groups,
         }
         self._params, self._sources = params, sources
         self._core = _core.Simulation(
@@ -408,9 +285,11 @@ class _Simulation:
         )
 
     def add(self, keys: Any, weights: Any = None) -> None:
+        """Send the next messages of the stream."""
         self._core.add(keys, weights)
 
     def finish(self) -> SimulationResult:
+        """End the stream and return all figures."""
         found = self._core.finish()
         keys, pairs, factor = found.pop("keys"), found.pop("pairs"), 2 ** found.pop("level")
         positions = found.pop("positions")
@@ -433,40 +312,6 @@ class _Simulation:
             **found,
             **timed,
         )
-
-
-def _run(simulations: list[_Simulation], keys: Any, weights: Any) -> list[SimulationResult]:
-    """Send the stream through all simulations, in parallel."""
-
-    def run_all(simulation: _Simulation) -> SimulationResult:
-        simulation.add(keys, weights)
-        return simulation.finish()
-
-    if not isinstance(keys, Iterator) and len(simulations) == 1:
-        return [run_all(simulations[0])]
-    pool = ThreadPoolExecutor(getattr(os, "process_cpu_count", os.cpu_count)() or 1)
-    try:
-        if not isinstance(keys, Iterator):
-            return list(pool.map(run_all, simulations))
-        running: list[Future[None]] = []
-        for chunk in keys:  # the next one is read while this one is at work
-            _wait(running)
-            running = [pool.submit(simulation.add, chunk) for simulation in simulations]
-        _wait(running)
-        return [simulation.finish() for simulation in simulations]
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _wait(running: list[Future[None]]) -> None:
-    for each in running:
-        each.result()
-
-
-def _sized(each: str | Grouping, workers: int, seed: int) -> Grouping:
-    if isinstance(each, Grouping):
-        return replace(each, workers=workers)
-    return grouping(each, workers=workers, seed=seed)
 
 
 def _length(keys: Any) -> int | None:

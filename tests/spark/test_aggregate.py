@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark.aggregate import MERGED, REFUSED
+from keysplit.spark.operations.aggregate import MERGED, REFUSED
 
 # By the Spark that brought them. `bits`, `sketch` and the like are columns of the frame `hot`.
 EXACT = {
@@ -394,7 +394,7 @@ def test_columns_of_spark_connect_are_refused_by_name():
     from pyspark.sql.connect.udf import UserDefinedFunction
     from pyspark.sql.pandas.functions import PythonEvalType
 
-    from keysplit.spark.aggregate import _refuse_by_name
+    from keysplit.spark.operations.aggregate import _refuse_by_name
 
     def own(function, kind):
         return UserDefinedFunction(function, returnType=T.DoubleType(), evalType=kind)("v")

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark.apply import _in_arrow, _in_arrow_merge, _in_pandas, _in_pandas_merge
+from keysplit.spark.operations.apply import _in_arrow, _in_arrow_merge, _in_pandas, _in_pandas_merge
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

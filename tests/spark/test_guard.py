@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark import guard
+from keysplit.spark import query
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +105,10 @@ def test_a_shuffle_below_is_refused(spark, df, adaptive, name):
 
 def test_an_aggregate_above_a_shuffle_is_allowed_only_where_spark_rolls_back(conf, df):
     shuffled = df.repartition(3)
-    if guard.rolls_back(df):
+    if query.rolls_back(df):
         counts = kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
         assert same_rows(counts, df.groupBy("key").agg(F.count("*")))
-        conf(guard.CHECKSUMS[1], "false")
+        conf(query.CHECKSUMS[1], "false")
     else:
         assert pyspark.__version__ < "4.2"
     before = jobs(df.sparkSession)

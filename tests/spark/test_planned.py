@@ -16,8 +16,9 @@ from pyspark.sql import types as T
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import PLANS
-from keysplit.spark import hashes, native
-from keysplit.spark.arguments import check
+from keysplit.spark import hashes
+from keysplit.spark.engine import native
+from keysplit.spark.options import check
 from reference.plan_table import PlanTable
 
 ENGINES = ["columns", "rust"]

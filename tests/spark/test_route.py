@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark import online
+from keysplit.spark.engine import online
 
 
 @pytest.fixture(params=["arrow", "pandas"])

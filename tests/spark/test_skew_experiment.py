@@ -1,24 +1,9 @@
-"""All ways of an operation in experiments/spark_skew.py compute the same; its figures are what they say."""
-
-import importlib.util
-import sys
-from pathlib import Path
+"""In the experiment on skew in Spark, all ways of an operation compute the same; its figures are right."""
 
 import pytest
 from frames import skewed
-from pyspark import cloudpickle
 
-EXPERIMENT = Path(__file__).parents[2] / "experiments" / "spark_skew.py"
-
-
-@pytest.fixture(scope="module")
-def skew():
-    spec = importlib.util.spec_from_file_location("spark_skew", EXPERIMENT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    cloudpickle.register_pickle_by_value(module)  # the workers cannot import it
-    return module
+from keysplit_experiments.measured import spark_skew as skew
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +20,18 @@ def found(result):
 
 
 @pytest.mark.parametrize("operation", ["apply", "list", "percentile", "join, wide rows", "join, many rows"])
-def test_all_ways_compute_the_same(skew, df, operation):
+def test_all_ways_compute_the_same(df, operation):
     plain, *others = (found(way(df)) for way in skew.OPERATIONS[operation].values())
     assert plain
     assert others == [plain, plain]
 
 
-def test_figures_are_told_over_those_of_plain_spark(skew):
+def test_figures_are_told_over_those_of_plain_spark():
     base = skew.Figures(wall_s=2.0, slowest=9.0, shuffled=100, memory=0, input=50)
     assert skew.Figures(1.0, 3.0, 150, 7, 5).over(base) == ["0.50", "1.50", "-", "0.10"]
 
 
-def test_what_a_run_shuffles_is_measured(spark, skew, df):
+def test_what_a_run_shuffles_is_measured(spark, df):
     figures = skew.measured(spark, lambda rows: rows.repartition(4, "key"), df)
     assert figures.wall_s > 0
     assert figures.shuffled > 0

@@ -10,8 +10,15 @@ import keysplit as ks
 from keysplit import report as page
 from keysplit import tables
 from keysplit.cli import progress
-from keysplit.cli.errors import bad_usage
-from keysplit.cli.options import deliver, listed, output_options, sources_option, workers_option
+from keysplit.cli.errors import bad_input, bad_usage
+from keysplit.cli.options import (
+    deliver,
+    listed,
+    memory_option,
+    output_options,
+    sources_option,
+    workers_option,
+)
 from keysplit.cli.streams import open_stream, stream_options
 
 
@@ -25,11 +32,13 @@ from keysplit.cli.streams import open_stream, stream_options
     help="Groupings to compare; all of `keysplit groupings` if left out.",
 )
 @sources_option()
+@memory_option
 @output_options
 def compare(
     workers: Sequence[int],
     groupings: Sequence[str] | None,
     sources: int,
+    memory: int,
     json_: Path | None,
     report: Path | None,
     **stream_options: Any,
@@ -37,29 +46,31 @@ def compare(
     """Route FILE by every grouping for every number of workers, and rank them.
 
     FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
-    standard input, CSV with --key, else text. It is read once and may be larger than memory.
+    standard input, CSV with --key, else text. It may be larger than memory. Groupings that do not fit into
+    --memory together run one group after the other, each of which reads FILE anew.
     """
     with bad_usage():
         for number in workers:
             for name in groupings or ks.GROUPINGS:
                 ks.grouping(name, workers=number)
         stream = open_stream(**stream_options)
-        with progress.shown(stream, "comparing") as chunks:
-            results = ks.compare(
-                chunks,
-                workers=list(dict.fromkeys(workers)),
-                groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
-                sources=sources,
-                messages=stream.messages,
-            )
-        deliver(
-            json_,
-            report,
-            show=lambda console: tables.print_comparison(console, results, stream.title),
-            figures=lambda: {
-                "stream": stream.title,
-                "sources": sources,
-                "results": [result.to_dict() for result in results],
-            },
-            write=lambda path: page.write_comparison(results, path, title=stream.title),
+    with bad_input(), progress.watch(stream, "comparing") as chunks:
+        results = ks.compare(
+            chunks,
+            workers=list(dict.fromkeys(workers)),
+            groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
+            sources=sources,
+            memory=memory,
+            messages=stream.messages,
         )
+    deliver(
+        json_,
+        report,
+        show=lambda console: tables.print_comparison(console, results, stream.title),
+        figures=lambda: {
+            "stream": stream.title,
+            "sources": sources,
+            "results": [result.to_dict() for result in results],
+        },
+        write=lambda path: page.write_comparison(results, path, title=stream.title),
+    )

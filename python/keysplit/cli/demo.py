@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from keysplit.cli.errors import bad_usage
+from keysplit.cli.errors import bad_output, bad_usage
 from keysplit.cli.options import number, sources_option, writable
 
 MOST_DEMO_WORKERS = 256
@@ -106,12 +106,13 @@ def demo(
     except run.SparkFailed as error:
         raise click.ClickException(f"Spark failed: {error}") from error
     terminal.show(result)
-    with bad_usage():
+    with bad_output(report):
         page.write(result, report)
-        click.echo(f"Report: {report}")
-        if json_ is not None:
+    click.echo(f"Report: {report}")
+    if json_ is not None:
+        with bad_output(json_):
             page.write_json(result, json_)
-            click.echo(f"Figures: {json_}")
+        click.echo(f"Figures: {json_}")
     wrong = result.wrong()
     if wrong:
         unequal = [f"{label}: {len(names)} keys, the first is {names[0]}" for label, names in wrong.items()]

@@ -1,21 +1,25 @@
-"""How the command fails: in one line on standard error, without a traceback."""
+"""How the command fails: mistakes of the user in one line, bugs with their traceback."""
 
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
-from keysplit.cli.options import printable
+from keysplit import __version__
+from keysplit.streams import UnreadableError
 
-INTERRUPTED = 130
+FAILED, INTERRUPTED = 1, 130
 
 
 class OneLineErrors(click.Group):
-    """A group of commands that reports what goes wrong in one line on standard error, without a traceback.
+    """A group of commands that reports a mistake of the user in one line on standard error.
 
-    Exit codes: 0, 1 for a failure that is nobody's mistake, 2 for bad usage or bad input, 130 for Ctrl-C.
+    Exit codes: 0; 1 for a failure that is no mistake of the user; 2 for bad usage or bad input; 130 for
+    Ctrl-C. What only a bug can raise shows its traceback and asks to be reported, with exit code 1.
     """
 
     def main(
@@ -34,6 +38,15 @@ class OneLineErrors(click.Group):
             code = error.exit_code
         except click.Abort:
             code = INTERRUPTED
+        except MemoryError:
+            click.echo("keysplit: not enough memory", err=True)
+            code = FAILED
+        except Exception as error:
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                click.echo(printable(line), err=True)
+            report = "please report it with the command and the lines above"
+            click.echo(f"keysplit: this is a bug in keysplit {__version__}: {report}", err=True)
+            code = FAILED
         if standalone_mode:
             sys.exit(code)
         return code
@@ -41,17 +54,50 @@ class OneLineErrors(click.Group):
 
 @contextmanager
 def bad_usage() -> Iterator[None]:
-    """Make what the library raises for a wrong argument, file or package a mistake of the user."""
+    """Make what the library raises for a wrong argument, file or package a mistake of the user.
+
+    For checks only, before the work begins: an error of the same type in the work itself is a bug.
+    """
     try:
         yield
-    except BrokenPipeError:  # who reads the output has seen enough: click ends quietly
-        raise
     except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-        raise click.UsageError(told(error)) from error
+        _refuse(error)
 
 
-def told(error: BaseException) -> str:
+@contextmanager
+def bad_input() -> Iterator[None]:
+    """Make an input that turns out to be unreadable during the work a mistake of the user."""
+    try:
+        yield
+    except UnreadableError as error:
+        _refuse(error)
+
+
+@contextmanager
+def bad_output(path: Path) -> Iterator[None]:
+    """Make a file that cannot be written a mistake of the user."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # not the operating system's
+            raise
+        error.filename = error.filename or str(path)
+        _refuse(error)
+
+
+def _refuse(error: Exception) -> None:
+    if isinstance(error, BrokenPipeError):  # who reads the output has seen enough: click ends quietly
+        raise error
+    raise click.UsageError(message_of(error)) from error
+
+
+def message_of(error: BaseException) -> str:
     """Return the message of an error, an operating system's with the file that it is about."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}"
     return str(error) or type(error).__name__
+
+
+def printable(text: str) -> str:
+    """Return text in which what a terminal would obey or hide is written as in Python."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

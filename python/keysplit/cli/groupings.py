@@ -14,7 +14,7 @@ WIDTH = 80
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the table of the documentation.")
 def groupings(name: str | None, as_json: bool, as_markdown: bool) -> None:
-    """List the groupings, or tell the parameters of one: `keysplit groupings fish`."""
+    """List the groupings, or show the parameters of one: `keysplit groupings fish`."""
     import json
 
     from keysplit.groupings import overview
@@ -27,8 +27,10 @@ def groupings(name: str | None, as_json: bool, as_markdown: bool) -> None:
     if name is not None and name not in ks.GROUPINGS:
         raise click.UsageError(f"grouping must be one of {', '.join(ks.GROUPINGS)}, got {name!r}")
     if as_json:
-        told = [overview.describe(each) for each in ks.GROUPINGS] if name is None else overview.describe(name)
-        click.echo(json.dumps(told, indent=2))
+        about = (
+            [overview.describe(each) for each in ks.GROUPINGS] if name is None else overview.describe(name)
+        )
+        click.echo(json.dumps(about, indent=2))
     elif name is None:
         _show_groupings()
     else:
@@ -43,7 +45,7 @@ def _show_groupings() -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", no_wrap=True)
-    table.add_column("workers\na key", no_wrap=True)
+    table.add_column("workers\nper key", no_wrap=True)
     table.add_column("adapts to", min_width=len("changing workers"))
     table.add_column("feedback", no_wrap=True)
     table.add_column("paper")
@@ -54,9 +56,9 @@ def _show_groupings() -> None:
     console.width = max(WIDTH, console.width)  # narrower, a column would be lost
     console.print(table)
     click.echo()
-    _show("workers a key", "at most; " + ", ".join(f"{short}: {long}" for short, long in LEGEND.items()))
+    _show("workers per key", "at most; " + ", ".join(f"{short}: {long}" for short, long in LEGEND.items()))
     _show("feedback", "the arguments of Router.observe that it uses, besides now")
-    click.echo("`keysplit groupings NAME` tells the parameters and the paper of one.")
+    click.echo("`keysplit groupings NAME` shows the parameters and the paper of one.")
 
 
 def _show_grouping(about: dict[str, Any]) -> None:
@@ -68,7 +70,7 @@ def _show_grouping(about: dict[str, Any]) -> None:
     _show("parameters", "workers")
     for name, value in {"seed": 0, **about["parameters"]}.items():
         _show("", f"{name} = {value}")
-    _show("workers a key", f"at most {most}" + (f": {LEGEND[most]}" if most in LEGEND else ""))
+    _show("workers per key", f"at most {most}" + (f": {LEGEND[most]}" if most in LEGEND else ""))
     _show("adapts to", ", ".join(about["adapts_to"]) or "nothing")
     _show("feedback", ", ".join(about["feedback"]) or "none")
     _show("elastic", "yes" if about["elastic"] else "no")
@@ -76,4 +78,4 @@ def _show_grouping(about: dict[str, Any]) -> None:
 
 
 def _show(label: str, text: str) -> None:
-    click.echo(click.wrap_text(text, WIDTH, f"{label:<15}", " " * 15))
+    click.echo(click.wrap_text(text, WIDTH, f"{label:<17}", " " * 17))

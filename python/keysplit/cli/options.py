@@ -9,12 +9,15 @@ from typing import Any
 import click
 from rich.console import Console
 
-from keysplit import tables
+from keysplit.cli.errors import bad_output
+from keysplit.profiling.text import open_terminal
+from keysplit.runs import LEAST_MEMORY, MEMORY
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 STANDARD = "-"  # standard input or output
 _MOST = 10**15  # of a count
+_GIGA = 10**9
 
 
 def whole(text: str) -> int:
@@ -69,8 +72,34 @@ def number(name: str, *, low: float, high: float | None = None, why: str = "", *
 
 def sources_option(most: int = 65_536) -> Decorator:
     """Make the option --sources."""
-    told = "Tasks that route, each by what it has sent itself."
-    return number("--sources", default=5, low=1, high=most, help=told)
+    meaning = "Tasks that route, each by what it has sent itself."
+    return number("--sources", default=5, low=1, high=most, help=meaning)
+
+
+def memory_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option --memory, in bytes."""
+    return click.option(
+        "--memory",
+        callback=_bytes,
+        default=f"{MEMORY // _GIGA}GB",
+        show_default=True,
+        metavar="SIZE",
+        help="What simulations that run together may take, e.g. 500MB; the stream comes on top.",
+    )(command)
+
+
+def _bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
+    """Read a size in bytes, written as 2e9, 500MB or 2GB."""
+    units = {"GB": _GIGA, "MB": 10**6, "": 1}
+    unit = next(unit for unit in units if text.upper().endswith(unit))
+    try:
+        size = Decimal(text[: len(text) - len(unit)].strip()) * units[unit]
+        if LEAST_MEMORY <= size <= _MOST:
+            return int(size)
+    except ArithmeticError:
+        pass
+    least = f"{LEAST_MEMORY // 10**6}MB"
+    raise click.UsageError(f"{parameter.name} must be a size of at least {least}, such as 2GB, got {text!r}")
 
 
 def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,20 +172,17 @@ def deliver(
     """
     alone = json_ is not None and str(json_) == STANDARD
     if not alone:
-        show(tables.terminal())
+        show(open_terminal())
     if json_ is not None:
         text = json.dumps(figures(), indent=2, ensure_ascii=False, allow_nan=False)
         if alone:
             click.echo(text)
         else:
-            json_.write_text(text + "\n", encoding="utf-8")
+            with bad_output(json_):
+                json_.write_text(text + "\n", encoding="utf-8")
             click.echo(f"Figures: {json_}")
     if report is not None:
-        write(report)
+        with bad_output(report):
+            write(report)
         if not alone:
             click.echo(f"Report: {report}")
-
-
-def printable(text: str) -> str:
-    """Return text in which what a terminal would obey or hide is written as in Python."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

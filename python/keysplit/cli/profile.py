@@ -8,10 +8,16 @@ import click
 
 import keysplit as ks
 from keysplit import report as page
-from keysplit import tables
 from keysplit.cli import progress
-from keysplit.cli.errors import bad_usage
-from keysplit.cli.options import deliver, number, output_options, sources_option, workers_option
+from keysplit.cli.errors import bad_input, bad_usage
+from keysplit.cli.options import (
+    deliver,
+    memory_option,
+    number,
+    output_options,
+    sources_option,
+    workers_option,
+)
 from keysplit.cli.streams import open_stream, stream_options
 
 MOST_TOP_KEYS = 1000
@@ -36,12 +42,14 @@ MOST_WINDOWS = 1000
     high=MOST_WINDOWS,
     help="Parts of the stream in which hot keys are looked for.",
 )
+@memory_option
 @output_options
 def profile(
     workers: Sequence[int],
     sources: int,
     top: int,
     windows: int,
+    memory: int,
     json_: Path | None,
     report: Path | None,
     **stream_options: Any,
@@ -49,20 +57,27 @@ def profile(
     """Say how skewed the keys of FILE are, how they change, and which grouping would help.
 
     FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
-    standard input, CSV with --key, else text. It is read once and may be larger than memory.
+    standard input, CSV with --key, else text. It may be larger than memory, and is read once unless the
+    simulations do not fit into --memory together.
     """
     with bad_usage():
         for each in workers:
             ks.KeyGrouping(workers=each)
         stream = open_stream(**stream_options)
-        with progress.shown(stream, "profiling") as chunks:
-            found = ks.profile(
-                chunks, workers, sources=sources, top=top, windows=windows, messages=stream.messages
-            )
-        deliver(
-            json_,
-            report,
-            show=lambda console: tables.print_profile(console, found, stream.title),
-            figures=lambda: {"stream": stream.title, **found.to_dict()},
-            write=lambda path: page.write_profile(found, path, title=stream.title),
+    with bad_input(), progress.watch(stream, "profiling") as chunks:
+        found = ks.profile(
+            chunks,
+            workers,
+            sources=sources,
+            top=top,
+            windows=windows,
+            messages=stream.messages,
+            memory=memory,
         )
+    deliver(
+        json_,
+        report,
+        show=lambda console: found.print_on(console, stream.title),
+        figures=lambda: {"stream": stream.title, **found.to_dict()},
+        write=lambda path: page.write_profile(found, path, title=stream.title),
+    )

@@ -1,6 +1,6 @@
 """How far a command has read its stream: a bar on standard error where that is a terminal, else nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,8 @@ from keysplit.cli.streams import Stream
 
 
 @contextmanager
-def shown(stream: Stream, what: str) -> Iterator[Iterator[Any]]:
-    """Give the chunks of a stream; the bar moves as they are taken."""
+def watch(stream: Stream, what: str) -> Iterator[Callable[[], Iterator[Any]] | Iterator[Any]]:
+    """Give the chunks of a stream, in its form; a bar moves as they are taken, anew for each pass."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield stream.chunks
@@ -21,9 +21,11 @@ def shown(stream: Stream, what: str) -> Iterator[Iterator[Any]]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=stream.messages)
 
-        def chunks() -> Iterator[Any]:
-            for chunk in stream.chunks:
+        def watched(chunks: Iterator[Any]) -> Iterator[Any]:
+            progress.reset(task)
+            for chunk in chunks:
                 yield chunk
                 progress.advance(task, len(chunk))
 
-        yield chunks()
+        chunks = stream.chunks
+        yield watched(chunks) if isinstance(chunks, Iterator) else lambda: watched(chunks())

@@ -12,7 +12,7 @@ import keysplit as ks
 from keysplit import report as page
 from keysplit import tables
 from keysplit.cli import progress
-from keysplit.cli.errors import bad_usage
+from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import deliver, listed, number, output_options, sources_option, whole
 from keysplit.cli.streams import open_stream, stream_options
 
@@ -85,27 +85,25 @@ def simulate(
         for option, value in timed.items():
             if value is not None and service_time_ms is None:
                 raise ValueError(f"{option} belongs to the timing model: --service-time-ms is missing")
-        happening = [_event(event) for event in events]
+        options: dict[str, Any] = {
+            "sources": sources,
+            "service_time_s": None if service_time_ms is None else service_time_ms / 1000,
+            "arrival_rate_per_s": arrival_rate,
+            "capacities": capacities,
+            "events": [_event(event) for event in events],
+            "samples": samples,
+        }
+        ks.simulate(params, iter(()), **options)  # which checks them
         stream = open_stream(**stream_options)
-        with progress.shown(stream, "simulating") as chunks:
-            result = ks.simulate(
-                params,
-                chunks,
-                sources=sources,
-                service_time_s=None if service_time_ms is None else service_time_ms / 1000,
-                arrival_rate_per_s=arrival_rate,
-                capacities=capacities,
-                events=happening,
-                samples=samples,
-                messages=stream.messages,
-            )
-        deliver(
-            json_,
-            report,
-            show=lambda console: tables.print_result(console, result, stream.title),
-            figures=lambda: {"stream": stream.title, **result.to_dict()},
-            write=lambda path: page.write_simulation(result, path, title=stream.title),
-        )
+    with bad_input(), progress.watch(stream, "simulating") as chunks:
+        result = ks.simulate(params, chunks, messages=stream.messages, **options)
+    deliver(
+        json_,
+        report,
+        show=lambda console: tables.print_result(console, result, stream.title),
+        figures=lambda: {"stream": stream.title, **result.to_dict()},
+        write=lambda path: page.write_simulation(result, path, title=stream.title),
+    )
 
 
 def _parameters(grouping: str, settings: Sequence[str]) -> dict[str, Any]:

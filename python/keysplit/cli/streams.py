@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import click
 
 import keysplit as ks
-from keysplit.cli.options import STANDARD, count, number, printable
+from keysplit.cli.errors import printable
+from keysplit.cli.options import STANDARD, count, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +20,13 @@ class Stream:
 
     Attributes:
         title: what the stream is, in a few words.
-        chunks: its keys, column by column; to be read once.
+        chunks: its keys, column by column: a function that opens it anew, or an iterator where it can be read
+            once only.
         messages: their number, None if it is not known.
     """
 
     title: str
-    chunks: Iterator[Any]
+    chunks: Callable[[], Iterator[Any]] | Iterator[Any]
     messages: int | None
 
 
@@ -59,6 +62,7 @@ def open_stream(
 
     Raises:
         OSError: there is no such file.
+        TypeError: the first key is of a type that no key has.
         ValueError: the options contradict each other, or the file cannot be read, has no such column or no
             keys.
     """
@@ -77,33 +81,36 @@ def open_stream(
             raise ValueError("--key goes with a FILE, not with a drawn stream")
         if messages == 0:
             raise ValueError("messages must be at least 1, got 0")
-        chunks: Iterator[Any] = ks.streams.zipf_chunks(zipf, keys, messages, stream_seed)
+        drawing = partial(ks.streams.zipf_chunks, zipf, keys, messages, stream_seed)
+        drawing()  # which checks its arguments
         title = f"drawn by Zipf's law with exponent {zipf:g} from {keys:,} keys"
-        return _looked_at(Stream(title=title, chunks=chunks, messages=messages))
+        return Stream(title=title, chunks=drawing, messages=messages)
     given = [option for option, value in drawn.items() if value is not None]
     if given:
         raise ValueError(
             f"{' and '.join(given)} make a drawn stream, which goes without a FILE, got {str(file)!r}"
         )
     what = "words" if key is None else f"column {key}"
-    source, name = (STANDARD, "standard input") if str(file) == STANDARD else (file, file.name)
-    chunks, messages = ks.streams.chunks(source, key), ks.streams.length(source)
-    return _looked_at(Stream(title=printable(f"{what} of {name}"), chunks=chunks, messages=messages))
+    if str(file) == STANDARD:
+        title = f"{what} of standard input"
+        return Stream(title=title, chunks=_check(ks.streams.chunks(STANDARD, key), title), messages=None)
+    title = printable(f"{what} of {file.name}")
+    _check(ks.streams.chunks(file, key), title)
+    opened = partial(ks.streams.chunks, file, key)
+    return Stream(title=title, chunks=opened, messages=ks.streams.length(file))
 
 
-def _looked_at(stream: Stream) -> Stream:
-    """Refuse what is empty or all null, before any work is done."""
+def _check(chunks: Iterator[Any], title: str) -> Iterator[Any]:
+    """Refuse what is empty, all null or no key at all, before any work is done; return all the chunks."""
     nulls: list[int] = []  # lengths of the first chunks, which may be many
-    for chunk in stream.chunks:
-        if getattr(chunk, "null_count", 0) < len(chunk):
-            chunks = chain(_null_chunks(nulls, chunk), [chunk], stream.chunks)
-            return Stream(title=stream.title, chunks=chunks, messages=stream.messages)
+    for chunk in chunks:
+        ks.hash_keys(chunk[:1])  # all keys are of the type of the first
+        if chunk.null_count < len(chunk):
+            return chain(_null_chunks(nulls, chunk), [chunk], chunks)
         nulls.append(len(chunk))
     if sum(nulls):
-        raise ValueError(
-            f"the stream must hold a key that is not null, got {sum(nulls):,} nulls: {stream.title}"
-        )
-    raise ValueError(f"the stream must hold at least one key, got none: {stream.title}")
+        raise ValueError(f"the stream must hold a key that is not null, got {sum(nulls):,} nulls: {title}")
+    raise ValueError(f"the stream must hold at least one key, got none: {title}")
 
 
 def _null_chunks(lengths: list[int], like: Any) -> Iterator[Any]:

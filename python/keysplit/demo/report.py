@@ -20,8 +20,6 @@ def write(result: Comparison, path: Path) -> None:
 
     Raises:
         OSError: the file cannot be written.
-
-    Source: none. Deviations: none.
     """
     page = render(
         "keysplit.demo",
@@ -42,8 +40,6 @@ def write_json(result: Comparison, path: Path) -> None:
 
     Raises:
         OSError: the file cannot be written.
-
-    Source: none. Deviations: none.
     """
     path.write_text(json.dumps(figures(result), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -57,8 +53,6 @@ def figures(result: Comparison) -> dict[str, Any]:
     Returns:
         `stream`, `settings`, `hashed`, `split`, `equal`, `wrong`, `keys` (the most frequent ones), `versions`
         and `when`.
-
-    Source: none. Deviations: none.
     """
     stream = result.stream
     wrong = result.wrong()

@@ -38,17 +38,17 @@ WARM_UP_ROWS = 1000
 
 
 class SparkFailed(RuntimeError):
-    """Spark gave up for a reason that is not in what the user asked for."""
+    """Spark failed for a reason other than the user's input."""
 
 
 class Progress(Protocol):
-    """Who is told how far the demo is."""
+    """Receives the demo's progress."""
 
     def step(self, what: str) -> AbstractContextManager[None]:
-        """Say what is being done; the context ends when it is done."""
+        """Show the current step until the context ends."""
 
     def stage(self, done: int, tasks: int) -> None:
-        """Say how many tasks of Spark's current stage are done."""
+        """Show how many tasks of Spark's current stage are done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def rows_ratio(self) -> float:
-        """Rows of the fullest worker over the mean of all workers."""
+        """Rows of the busiest worker over the mean of all workers."""
         return float(self.rows.max() / self.rows.mean())
 
     @property
@@ -98,13 +98,13 @@ class Run:
 
     @property
     def parts(self) -> int:
-        """Partial answers in all: one for each worker that served a key, added up over keys."""
+        """The number of partial results: one per key and worker that served it."""
         return sum(len(answer.served) for answer in self.answers)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Both runs over one stream, and what the answers should be."""
+    """Both runs over one stream, and the expected results."""
 
     stream: Stream
     workers: int
@@ -123,7 +123,7 @@ class Comparison:
         return self.hashed, self.split
 
     def wrong(self) -> dict[str, list[str]]:
-        """The keys whose answers are not those of plain NumPy, by the label of the run; empty if all are."""
+        """The keys whose results differ from plain NumPy's, by the label of the run; empty if none does."""
         found = {}
         for run in self.runs:
             firsts = job.differences(self.expected, run.answers)
@@ -132,7 +132,7 @@ class Comparison:
         return found
 
     def top(self, keys: int) -> list[job.Answer]:
-        """The right answers for the most frequent keys, the most frequent first."""
+        """The expected results of the most frequent keys, in descending frequency."""
         return sorted(self.expected, key=lambda answer: -answer.rows)[:keys]
 
     def name_of(self, first: int) -> str:
@@ -145,8 +145,6 @@ def check_java() -> None:
 
     Raises:
         FileNotFoundError: there is none, or it is too old.
-
-    Source: none. Deviations: none.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
@@ -170,8 +168,6 @@ def check_packages() -> None:
 
     Raises:
         ImportError: pyspark or pandas is not installed.
-
-    Source: none. Deviations: none.
     """
     for name in ("pyspark", "pandas"):
         try:
@@ -191,8 +187,6 @@ def check_grouping(stream: Stream, *, workers: int, grouping: str) -> None:
     Raises:
         ValueError: a parameter is out of its range.
         TypeError: keys of this type cannot be routed.
-
-    Source: none. Deviations: none.
     """
     ks.grouping(grouping, workers=workers).router(source=0).route(stream.table["key"].slice(0, 1))
 
@@ -228,7 +222,7 @@ def compare(
     Source: emulated service time: M. A. U. Nasir et al., The Power of Both Choices, ICDE 2015, section V.
     Deviations: the workers are tasks of one Spark job and take turns on the cores of one machine.
     """
-    with progress.step("computing the right answers with NumPy"):
+    with progress.step("computing the expected results with NumPy"):
         expected = job.plain(stream.table)
     with tempfile.TemporaryDirectory(prefix="keysplit-demo-", ignore_cleanup_errors=True) as folder:
         _write(stream, Path(folder) / "stream", sources)
@@ -279,7 +273,7 @@ def compare(
 
 
 def _write(stream: Stream, folder: Path, sources: int) -> None:
-    """Cut the stream into stretches, a file a source: Spark reads each with a task of its own."""
+    """Cut the stream into stretches, one file per source: Spark reads each with its own task."""
     folder.mkdir()
     cuts = [stream.rows * i // sources for i in range(sources + 1)]
     for i, (start, end) in enumerate(pairwise(cuts)):
@@ -326,7 +320,7 @@ def _collect(df: "DataFrame") -> list[job.Answer]:
 
 @contextmanager
 def _watched(spark: "SparkSession", progress: Progress) -> Iterator[None]:
-    """Tell how many tasks of the current stage are done, until the context ends."""
+    """Report how many tasks of the current stage are done, until the context ends."""
     done = threading.Event()
     tracker = spark.sparkContext.statusTracker()
 
@@ -348,7 +342,7 @@ def _watched(spark: "SparkSession", progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def _session(workers: int, folder: Path, progress: Progress) -> Iterator["SparkSession"]:
-    """A session of Spark with a thread a worker, whose log goes to a file."""
+    """A session of Spark with one thread per worker, whose log goes to a file."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException

@@ -28,8 +28,6 @@ class Stream:
         value: name of the value column in the source, None when there is none.
         table: the rows in order of arrival.
         names: full names of keys, where they are known.
-
-    Source: none. Deviations: none.
     """
 
     title: str
@@ -108,15 +106,14 @@ def read(path: Path, *, key: str | None = None, value: str | None = None, rows: 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file cannot be read as what its name says, holds no rows, or lacks a column.
-
-    Source: none. Deviations: none.
     """
     columns = {key or "word": streams.read(path, key)}
     if value is not None and value not in columns:
         try:
             columns[value] = streams.read(path, value)
-        except ValueError as error:
-            raise ValueError(str(error).replace("key must", "value must", 1)) from error
+        except streams.UnknownColumnError as error:
+            allowed = f"one of the columns {', '.join(error.columns)}" if error.columns else "None for text"
+            raise ValueError(f"value must be {allowed}, got {value!r}") from error
     return _stream(f"rows of {path.name}", pa.table(columns), key or "word", value, rows, {})
 
 

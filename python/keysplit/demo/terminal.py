@@ -1,4 +1,4 @@
-"""The demo on a terminal: how far it is, and what came out."""
+"""The demo on a terminal: its progress and its results."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ TOP_KEYS = 8
 
 
 class Progress:
-    """Says on standard error how far the demo is: in place on a terminal, a line a step elsewhere."""
+    """Shows progress on standard error: in place on a terminal, one line per step elsewhere."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -27,7 +27,7 @@ class Progress:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Say what is being done; the context ends when it is done."""
+        """Show the current step until the context ends."""
         if not self._console.is_terminal:
             self._console.print(f"{escape(what)} ...")
             yield
@@ -38,7 +38,7 @@ class Progress:
         self._status = None
 
     def stage(self, done: int, tasks: int) -> None:
-        """Say how many tasks of Spark's current stage are done."""
+        """Show how many tasks of Spark's current stage are done."""
         status = self._status
         if status is not None:
             filled = 24 * done // tasks
@@ -49,10 +49,10 @@ class Progress:
 def announce(stream: Stream, *, workers: int, service_time_s: float) -> None:
     """Print what is about to run."""
     console = Console(highlight=False)
-    value = f", the exact distribution of {stream.value} for each" if stream.value else ", counted for each"
+    what = f"the exact distribution of {stream.value}" if stream.value else "a count"
     console.print(
         f"[bold]{stream.rows:,} {escape(stream.title)}[/bold]: "
-        f"grouped by {escape(stream.key)}{escape(value)}, on {workers} workers."
+        f"{escape(what)} per {escape(stream.key)}, on {workers} workers."
     )
     if service_time_s:
         console.print(
@@ -74,12 +74,12 @@ def show(result: Comparison) -> None:
 
 
 def cost(result: Comparison) -> str:
-    """Say in a sentence or two what splitting the keys costs."""
+    """Describe in a sentence or two what splitting the keys costs."""
     keys = len(result.expected)
     return (
-        f"The cost of splitting: {result.split.parts:,} partial answers for {keys:,} keys, "
-        f"{result.split.parts / keys:.1f} a key, which a second shuffle merges by key; hash grouping makes "
-        "one a key. The wall time of keysplit's run includes the routing and the merge."
+        f"The cost of splitting: {result.split.parts:,} partial results for {keys:,} keys, "
+        f"{result.split.parts / keys:.1f} per key. A second shuffle merges them by key. Hash grouping makes "
+        "one per key. The wall time of keysplit's run includes the routing and the merge."
     )
 
 
@@ -95,19 +95,19 @@ def _summary(result: Comparison) -> Table:
 
     runs = result.runs
     row("busy time of the slowest worker", [f"{run.busy_s.max():.2f} s" for run in runs])
-    row("busy time of the mean worker", [f"{run.busy_s.mean():.2f} s" for run in runs])
+    row("mean busy time per worker", [f"{run.busy_s.mean():.2f} s" for run in runs])
     row("slowest over mean", [f"{run.busy_ratio:.2f}" for run in runs], "bold")
-    row("rows of the fullest worker over mean", [f"{run.rows_ratio:.2f}" for run in runs])
-    row("workers with no row at all", [f"{int((run.rows == 0).sum())} of {result.workers}" for run in runs])
+    row("rows of the busiest worker over mean", [f"{run.rows_ratio:.2f}" for run in runs])
+    row("workers without rows", [f"{int((run.rows == 0).sum())} of {result.workers}" for run in runs])
     row("wall time of the run", [f"{run.wall_s:.1f} s" for run in runs], "bold")
-    row("partial answers to merge", [f"{run.parts:,}" for run in runs])
+    row("partial results to merge", [f"{run.parts:,}" for run in runs])
     row("results equal to NumPy's", ["NO" if run.label in wrong else "yes, all" for run in runs])
     return table
 
 
 def _print_loads(console: Console, result: Comparison) -> None:
     most = max(float(run.busy_s.max()) for run in result.runs)
-    console.print(f"  [bold]Busy time, a mark a worker[/bold] (full height: {most:.2f} s)")
+    console.print(f"  [bold]Busy time, one mark per worker[/bold] (full height: {most:.2f} s)")
     for run, colour in zip(result.runs, ("red", "green"), strict=True):
         heights = np.ceil(run.busy_s / most * (len(BARS) - 1)).astype(int)
         console.print(

@@ -5,21 +5,25 @@ Parameters say what a grouping is; the state of one source is a router, made fro
 code that makes them, pickle, and are checked when they are made.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
-from keysplit.groupings.adaptive import DynamicKeyGrouping, Fish, FlexD
 from keysplit.groupings.base import Grouping
-from keysplit.groupings.baselines import KeyGrouping, PartialKeyGrouping, PowerOfTwoChoices, ShuffleGrouping
-from keysplit.groupings.bounded import (
-    BoundedRingGrouping,
-    ConsistentGrouping,
-    PowerOfRandomChoices,
-    RingGrouping,
-)
-from keysplit.groupings.head import DChoices, RoundRobinHead, WChoices
-from keysplit.groupings.learned import Dalton, DistributionAwareKeyGrouping, PStream
+from keysplit.groupings.bounded_ring import BoundedRingGrouping
+from keysplit.groupings.consistent import ConsistentGrouping
+from keysplit.groupings.d_choices import DChoices
+from keysplit.groupings.dalton import Dalton
+from keysplit.groupings.distribution_aware import DistributionAwareKeyGrouping
+from keysplit.groupings.dynamic_key import DynamicKeyGrouping
+from keysplit.groupings.fish import Fish
+from keysplit.groupings.flexd import FlexD
+from keysplit.groupings.key import KeyGrouping
+from keysplit.groupings.partial_key import PartialKeyGrouping
+from keysplit.groupings.power_of_random import PowerOfRandomChoices
+from keysplit.groupings.power_of_two import PowerOfTwoChoices
+from keysplit.groupings.pstream import PStream
+from keysplit.groupings.registry import GROUPINGS, grouping
+from keysplit.groupings.ring import RingGrouping
+from keysplit.groupings.round_robin import RoundRobinHead
+from keysplit.groupings.shuffle import ShuffleGrouping
+from keysplit.groupings.w_choices import WChoices
 
 __all__ = [
     "GROUPINGS",
@@ -43,54 +47,3 @@ __all__ = [
     "WChoices",
     "grouping",
 ]
-
-GROUPINGS: dict[str, type[Grouping]] = {
-    each.name: each
-    for each in (
-        ShuffleGrouping,
-        KeyGrouping,
-        PartialKeyGrouping,
-        PowerOfTwoChoices,
-        RingGrouping,
-        BoundedRingGrouping,
-        PowerOfRandomChoices,
-        RoundRobinHead,
-        DChoices,
-        WChoices,
-        ConsistentGrouping,
-        Fish,
-        FlexD,
-        DynamicKeyGrouping,
-        DistributionAwareKeyGrouping,
-        PStream,
-        Dalton,
-    )
-}
-"""Every grouping by its registry name."""
-
-
-def grouping(name: str, *, workers: int, **parameters: Any) -> Grouping:
-    """Make a grouping from its registry name.
-
-    Args:
-        name: One of the names in [`GROUPINGS`][keysplit.GROUPINGS].
-        workers: Number of workers, 1 to 65,536.
-        **parameters: The other parameters of the grouping's class.
-
-    Returns:
-        The grouping, equal to one made by its class.
-
-    Raises:
-        ValueError: If there is no such grouping (the message lists the names) or a parameter is out of range.
-        TypeError: If the grouping has no such parameter, or one is of the wrong type.
-
-    Example:
-        >>> import keysplit as ks
-        >>> ks.grouping("partial_key", workers=8, choices=3)
-        PartialKeyGrouping(workers=8, seed=0, choices=3, distinct=False)
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"grouping must be a name, got {name!r}")
-    if name not in GROUPINGS:
-        raise ValueError(f"grouping must be one of {', '.join(GROUPINGS)}, got {name!r}")
-    return GROUPINGS[name](workers=workers, **parameters)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keysplit import __version__, tables
-from keysplit.advice import busiest, times
-from keysplit.profile import Profile
+from keysplit import __version__
+from keysplit.profiling.advice import describe_simulation
+from keysplit.profiling.model import Profile
 from keysplit.report import panels
 from keysplit.report.page import render
 from keysplit.simulation import SimulationResult
+from keysplit.tables import list_figures
 
 __all__ = ["write_comparison", "write_profile", "write_simulation"]
 
@@ -25,8 +26,6 @@ def write_profile(profile: Profile, path: Path, *, title: str) -> None:
 
     Raises:
         OSError: the file cannot be written.
-
-    Source: none. Deviations: none.
     """
     results = [result for advice in profile.advice for result in advice.results.values()]
     _write(
@@ -57,8 +56,6 @@ def write_comparison(results: Sequence[SimulationResult], path: Path, *, title: 
 
     Raises:
         OSError: the file cannot be written.
-
-    Source: none. Deviations: none.
     """
     _write(path, title=title, results=results, numbers=panels.of_each_number(results))
 
@@ -73,16 +70,11 @@ def write_simulation(result: SimulationResult, path: Path, *, title: str) -> Non
 
     Raises:
         OSError: the file cannot be written.
-
-    Source: none. Deviations: none.
     """
     workers, name = result.params.workers, result.params.name
-    verdict = f"by {name}, the busiest of {workers:,} workers has {times(busiest(result))} times the mean"
-    if result.latency_s is not None:
-        latency = tables.seconds(result.latency_s["p99"])
-        verdict = f"by {name}, {workers:,} workers serve 99 per cent of the messages within {latency}"
-    numbers = panels.of_each_number([result], verdicts={workers: verdict}, recommended={workers: name})
-    figures = tables.figures_of(result)
+    verdicts, recommended = {workers: describe_simulation(result)}, {workers: name}
+    numbers = panels.of_each_number([result], verdicts=verdicts, recommended=recommended)
+    figures = list_figures(result)
     _write(
         path, title=title, results=[result], numbers=numbers, figures=figures, timing=panels.timing(result)
     )

@@ -57,8 +57,8 @@ class Axis:
             return [10.0**power for power in range(first, last + 1, every)]
         powers = range(first - 1, last + 1)
         values = [digit * 10.0**power for power in powers for digit in (1, 1.2, 1.5, 2, 3, 5, 7)]
-        shown = [value for value in values if self.low * 0.999 <= value <= self.high * 1.001]
-        return shown[:: max(1, math.ceil(len(shown) / most))]
+        inside = [value for value in values if self.low * 0.999 <= value <= self.high * 1.001]
+        return inside[:: max(1, math.ceil(len(inside) / most))]
 
 
 def _round_step(least: float) -> float:
@@ -106,8 +106,6 @@ def lines(series: Sequence[Line], *, x_name: str, y_name: str, logarithmic: bool
 
     Returns:
         The chart.
-
-    Source: none. Deviations: none.
     """
     values = [value for line in series for value in line.y if math.isfinite(value)]
     low, high = _log_range(values) if logarithmic else (0.0, max([*values, 0.0]) * 1.05 or 1.0)
@@ -156,8 +154,6 @@ def points(series: Sequence[Point], *, x_name: str, y_name: str, label: str) -> 
 
     Returns:
         The chart.
-
-    Source: none. Deviations: none.
     """
     low, high = _log_range([point.y for point in series])
     right = max(max(point.x for point in series) * 1.1, 1.2)
@@ -173,11 +169,11 @@ def points(series: Sequence[Point], *, x_name: str, y_name: str, label: str) -> 
         taken = [(x.at(point.x) - 5, y.at(point.y) - 5, 10.0, 10.0) for point in series]
         ranked = sorted(series, key=lambda point: _PRIORITY.get(point.style, 2))
         for point in reversed(ranked):  # the first on top
-            told = f"{escape(point.name)}: {y_name} {point.y:.2g}, {x_name} {point.x:.3g}"
+            title = f"{escape(point.name)}: {y_name} {point.y:.2g}, {x_name} {point.x:.3g}"
             yield (
                 f'<circle class="mark point {point.style}" data-name="{escape(point.name)}" '
                 f'cx="{x.at(point.x):.1f}" cy="{y.at(point.y):.1f}" r="{5 if point.front else 4}">'
-                f"<title>{told}</title></circle>"
+                f"<title>{title}</title></circle>"
             )
         for point in ranked:
             place = _free_place(point.name, (x.at(point.x), y.at(point.y)), taken, width)

@@ -16,8 +16,6 @@ def render(package: str, template: str, **context: Any) -> str:
 
     Returns:
         The page; all text in it is escaped.
-
-    Source: none. Deviations: none.
     """
 
     def load(name: str) -> str | None:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from keysplit.advice import busiest, figure, shown, times
-from keysplit.profile import Profile, TopKey
+from keysplit.comparison import pareto
+from keysplit.profiling.advice import advise_simulated, recommend_simulated
+from keysplit.profiling.model import Prediction, Profile, TopKey, describe_rare
+from keysplit.profiling.text import format_imbalance, format_key, format_ratio, format_seconds
 from keysplit.report import charts
 from keysplit.report.treemap import Rectangle, squarify
-from keysplit.simulation import SimulationResult, pareto
-from keysplit.tables import age, by_workers, rarer, recommended_of, seconds, told
+from keysplit.simulation import SimulationResult
+from keysplit.tables import sort_by_workers
 
 MOST_BARS = 100
 MOST_TILES = 150
@@ -40,18 +42,16 @@ def of_each_number(
 
     Returns:
         A dict for the template for each number of workers.
-
-    Source: none. Deviations: none.
     """
     return [
         _panels(
             workers,
             some,
             keys,
-            told(some) if verdicts is None else verdicts[workers],
-            recommended_of(some) if recommended is None else recommended[workers],
+            advise_simulated(some) if verdicts is None else verdicts[workers],
+            recommend_simulated(some) if recommended is None else recommended[workers],
         )
-        for workers, some in by_workers(results).items()
+        for workers, some in sort_by_workers(results).items()
     ]
 
 
@@ -64,7 +64,7 @@ def _panels(
 ) -> dict[str, Any]:
     named = {result.params.name: result for result in results}
     best = named.get(recommended or "key", results[0])
-    shown_large = [named["key"], best] if "key" in named and best is not named["key"] else [best]
+    enlarged = [named["key"], best] if "key" in named and best is not named["key"] else [best]
     front = {id(result) for result, on in zip(results, pareto(results), strict=True) if on}
     styles = _styles(results, best, front)
     largest = max(float(result.loads.max()) for result in results)
@@ -77,9 +77,9 @@ def _panels(
         "rest": rest,
         "hashed": _figures(named["key"]) if "key" in named else None,
         "best": _figures(best),
-        "large": [_bars(result, styles, largest) for result in shown_large],
-        "small": [_bars(result, styles, largest) for result in ranked if result not in shown_large],
-        "maps": [_tiles(result, styles, keys) for result in shown_large],
+        "large": [_bars(result, styles, largest) for result in enlarged],
+        "small": [_bars(result, styles, largest) for result in ranked if result not in enlarged],
+        "maps": [_tiles(result, styles, keys) for result in enlarged],
         "over_time": _over_time(results, styles),
         "scatter": _scatter(results, styles, front) if len(results) > 1 else None,
         "table": [
@@ -104,21 +104,21 @@ def _styles(results: Sequence[SimulationResult], best: SimulationResult, front: 
 def _figures(result: SimulationResult) -> dict[str, Any]:
     return {
         "name": result.params.name,
-        "busiest": times(busiest(result)),
-        "imbalance": figure(result.imbalance),
-        "mean_imbalance": figure(result.mean_imbalance),
+        "busiest": format_ratio(Prediction.of(result).busiest),
+        "imbalance": format_imbalance(result.imbalance),
+        "mean_imbalance": format_imbalance(result.mean_imbalance),
         "replication": result.replication,
         "partials": result.memory,
     }
 
 
 def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -> dict[str, Any]:
-    """Bars of the loads; of too many workers, a bar is several: the fullest of them, and their mean."""
+    """Bars of the loads; one of several workers shows the busiest of them and their mean."""
     loads = np.asarray(result.loads, float)
     parts = np.array_split(np.arange(len(loads)), min(MOST_BARS, len(loads)))
     bars = []
     for part in parts:
-        name = f"worker {part[0]}" if len(part) == 1 else f"workers {part[0]} to {part[-1]}, the fullest"
+        name = f"worker {part[0]}" if len(part) == 1 else f"workers {part[0]} to {part[-1]}, the busiest"
         most = float(loads[part].max())
         bars.append(
             {
@@ -158,12 +158,12 @@ def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[T
     rectangles = squarify(
         [float(loads[group].sum()) for group in groups], Rectangle(0, 0, _TILE_WIDTH, _TILE_HEIGHT)
     )
-    tiles, told_sizes = [], {1}
+    tiles, labelled = [], {1}
     for group, rectangle in zip(groups, rectangles, strict=True):
         load = float(loads[group].sum())
-        label = "" if len(group) in told_sizes else f"{len(group):,} workers"  # one tile of each size says so
+        label = "" if len(group) in labelled else f"{len(group):,} workers"  # one tile of each size says so
         label = f"{group[0]}" if len(group) == 1 else label
-        told_sizes.add(len(group))
+        labelled.add(len(group))
         who = f"worker {group[0]}" if len(group) == 1 else f"{len(group):,} workers together"
         ratio = load / len(group) / mean
         tiles.append(
@@ -178,7 +178,7 @@ def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[T
     return {**_figures(result), "style": styles[result.params.name], "tiles": tiles, "idle": idle}
 
 
-def _keys_of(result: SimulationResult, keys: Sequence[TopKey]) -> dict[int, list[tuple[str, int]]]:
+def _keys_of(result: SimulationResult, keys: Sequence[TopKey]) -> dict[int, list[tuple[str, float]]]:
     """Return the frequent keys of each worker; known where a key has one worker, by hash grouping."""
     if result.params.name != "key" or not keys:
         return {}
@@ -186,13 +186,13 @@ def _keys_of(result: SimulationResult, keys: Sequence[TopKey]) -> dict[int, list
         workers = result.params.router().route([each.key for each in keys]).tolist()
     except (TypeError, ValueError):  # a key that no list may hold, such as a time in nanoseconds
         return {}
-    found: dict[int, list[tuple[str, int]]] = {}
+    found: dict[int, list[tuple[str, float]]] = {}
     for key, worker in zip(keys, workers, strict=True):
-        found.setdefault(worker, []).append((shown(key.key), key.count - key.error))
+        found.setdefault(worker, []).append((format_key(key.key), key.count - key.error))
     return found
 
 
-def _key_tiles(keys: Sequence[tuple[str, int]], load: float, around: Rectangle) -> list[dict[str, Any]]:
+def _key_tiles(keys: Sequence[tuple[str, float]], load: float, around: Rectangle) -> list[dict[str, Any]]:
     """Tiles of the frequent keys of a worker, and one for all its other keys."""
     if not keys or around.width < 0.08 * _TILE_WIDTH or around.height < 0.1 * _TILE_HEIGHT:
         return []
@@ -207,7 +207,7 @@ def _key_tiles(keys: Sequence[tuple[str, int]], load: float, around: Rectangle) 
         {
             **_place(rectangle, around),
             "label": name if _fits(name, rectangle, 8) else "",
-            "title": f"{name}: {count:,}, {count / load:.1%} of its worker",
+            "title": f"{name}: {count:,.0f}, {count / load:.1%} of its worker",
             "other": name == "other keys",
         }
         for (name, count), rectangle in zip(named, rectangles, strict=True)
@@ -270,7 +270,7 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
     if result.queue_over_time is None:
         return None
     busy = np.asarray(result.utilisation, float)
-    largest = max(float(busy.max()), 1e-300)
+    full = max(float(busy.max()), 1.0)  # above 1 only where a worker became faster
     positions, queues = result.queue_over_time
     queues = np.asarray(queues, float)
     at = np.asarray(positions).tolist()
@@ -280,12 +280,12 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
     ]
     parts = np.array_split(np.arange(len(busy)), min(MOST_BARS, len(busy)))
     return {
-        "latency": {name: seconds(value) for name, value in (result.latency_s or {}).items()},
+        "latency": {name: format_seconds(value) for name, value in (result.latency_s or {}).items()},
         "throughput": f"{result.throughput_per_s:,.0f}",
         "queues": charts.lines(
             series,
             x_name="messages",
-            y_name="messages that wait",
+            y_name="waiting messages",
             logarithmic=False,
             label="The longest and the mean queue of a worker, over the stream",
         ),
@@ -294,14 +294,15 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
                 "title": f"worker {part[0]}: {busy[part].max():.1%}"
                 if len(part) == 1
                 else f"workers {part[0]} to {part[-1]}, the busiest: {busy[part].max():.1%}",
-                "height": 100 * float(busy[part].max()) / largest,
-                "mean_height": 100 * float(busy[part].mean()) / largest if len(part) > 1 else None,
+                "height": 100 * float(busy[part].max()) / full,
+                "mean_height": 100 * float(busy[part].mean()) / full if len(part) > 1 else None,
             }
             for part in parts
         ],
+        "busy_full": full,
         "busy_mean": float(busy.mean()),
         "busy_most": float(busy.max()),
-        "busy_mean_height": 100 * float(busy.mean()) / largest,
+        "busy_mean_height": 100 * float(busy.mean()) / full,
         "last": len(busy) - 1,
     }
 
@@ -313,7 +314,7 @@ def keys_of(profile: Profile) -> dict[str, Any]:
     brief = sorted(others, key=lambda key: -max(key.shares))[:SHORT_LIVED_KEYS]
     return {
         "top": [_strip(key, profile) for key in top],
-        "rarer": rarer(profile.top[:TOP_KEYS]),
+        "rarer": describe_rare(profile.top[:TOP_KEYS]),
         "brief": [_strip(key, profile) for key in brief],
     }
 
@@ -322,11 +323,11 @@ def _strip(key: TopKey, profile: Profile) -> dict[str, Any]:
     most = max(*key.shares, 1e-300)
     stops = profile.windows
     return {
-        "name": shown(key.key),
+        "name": format_key(key.key),
         "count": key.count,
         "error": key.error,
         "share": key.share,
-        "age": age(key),
+        "age": key.age,
         "most": max(key.shares),
         "cells": [
             {

@@ -12,16 +12,16 @@ del _module
 
 from keysplit.planning import CutToFit  # noqa: E402
 from keysplit.spark import streaming  # noqa: E402
-from keysplit.spark.aggregate import aggregate  # noqa: E402
-from keysplit.spark.apply import apply  # noqa: E402
-from keysplit.spark.join import join  # noqa: E402
-from keysplit.spark.placement import repartition  # noqa: E402
+from keysplit.spark.operations.aggregate import aggregate  # noqa: E402
+from keysplit.spark.operations.apply import apply  # noqa: E402
+from keysplit.spark.operations.join import join  # noqa: E402
+from keysplit.spark.operations.repartition import repartition  # noqa: E402
+from keysplit.spark.operations.route import route  # noqa: E402
+from keysplit.spark.operations.write import write  # noqa: E402
 from keysplit.spark.planner import plan  # noqa: E402
 from keysplit.spark.plans import Plan  # noqa: E402
 from keysplit.spark.profile import profile  # noqa: E402
-from keysplit.spark.routing import route  # noqa: E402
 from keysplit.spark.rows import row_bytes  # noqa: E402
-from keysplit.spark.write import write  # noqa: E402
 
 __all__ = [
     "CutToFit",

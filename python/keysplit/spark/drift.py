@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
 from keysplit.planning import Summary, bucket_of, head_threshold
-from keysplit.spark.arguments import check, refuse_stream
+from keysplit.spark.options import check, refuse_stream
 from keysplit.spark.planner import plan_of
 from keysplit.spark.plans import FrequentKey, Plan
 from keysplit.spark.summary import summarise

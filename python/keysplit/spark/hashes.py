@@ -3,8 +3,8 @@
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from keysplit.spark import guard, keys
-from keysplit.spark.arguments import Request, fold, quoted
+from keysplit.spark import keys, query
+from keysplit.spark.options import Request, fold, quoted
 from keysplit.spark.rows import identifying
 
 # Makes the hash of a row's identity another function than that of its key.
@@ -20,10 +20,10 @@ def row_hash(request: Request) -> Column:
     """Return the hash of a row's identity, or raise where it would not come again the same."""
     names = request.row_id
     if names is not None:
-        guard.refuse_unsteady_id(request.df.select(*names))
+        query.refuse_unsteady_id(request.df.select(*names))
     else:
-        guard.refuse_unsteady(request.df)
-        steady = not request.df.isStreaming and not guard.shuffles(request.df)
+        query.refuse_unsteady(request.df)
+        steady = not request.df.isStreaming and not query.shuffles(request.df)
         names = [quoted(name) for name in identifying(request.df, steady=steady, fold=fold(request.df))]
         if not names:
             raise ValueError(

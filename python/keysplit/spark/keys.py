@@ -28,7 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from keysplit.spark import catalyst
+from keysplit.spark.session import classic
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _DIRECT = (
@@ -194,5 +194,5 @@ def _collation_key(column: Column) -> Column:
     # equality.
     if not hasattr(column, "_jc"):
         raise TypeError("key must not be a collated string on Spark Connect: cast it to another column first")
-    expressions = catalyst.jvm().org.apache.spark.sql.catalyst.expressions
-    return catalyst.column(expressions.CollationKey(catalyst.expression(column)))
+    expressions = classic.jvm().org.apache.spark.sql.catalyst.expressions
+    return classic.column(expressions.CollationKey(classic.expression(column)))

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.planning import place
-from keysplit.spark import guard
-from keysplit.spark.arguments import Request, check, refuse_stream
+from keysplit.spark import query
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
+from keysplit.spark.options import Request, check, refuse_stream
 from keysplit.spark.plans import Plan
 from keysplit.spark.summary import Pass, summarise
 
@@ -74,7 +74,7 @@ def plan(
 def make(request: Request) -> Plan:
     """Count the keys of a request, decide where they go, and warn where rows could not be told apart."""
     plan = plan_of(request, summarise(request))
-    if plan.splits and not guard.shuffles(request.df):
+    if plan.splits and not query.shuffles(request.df):
         _warn_of_like_rows(request, plan)
     return plan
 

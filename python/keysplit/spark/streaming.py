@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
 
-from keysplit.spark import catalyst
-from keysplit.spark.arguments import check, free_name, is_column, is_connect, quoted
-from keysplit.spark.placement import repartition
+from keysplit.spark.operations.repartition import repartition
+from keysplit.spark.operations.route import route, routed
+from keysplit.spark.options import check, free_name, is_column, is_connect, quoted
 from keysplit.spark.plans import Plan
-from keysplit.spark.routing import route, routed
+from keysplit.spark.session import classic
 
 __all__ = ["aggregate", "repartition", "route"]
 
@@ -182,11 +182,11 @@ def _classic_calls(plain: DataFrame, count: int) -> list[_Call]:
         # try_sum and try_avg are of the classes of sum and avg.
         if name is None or call.isDistinct() or function.prettyName().startswith("try_"):
             raise ValueError(_unsupported(call.sql()))
-        argument = catalyst.column(function.children().apply(0))
+        argument = classic.column(function.children().apply(0))
         if call.filter().isDefined():
-            argument = F.when(catalyst.column(call.filter().get()), argument)
+            argument = F.when(classic.column(call.filter().get()), argument)
         division = function.evaluateExpression() if name == "avg" else None
-        calls.append(_Call(name, catalyst.column(call), argument, division))
+        calls.append(_Call(name, classic.column(call), argument, division))
     return calls
 
 
@@ -271,9 +271,9 @@ def _finished(call: _Call, name: str, types: dict[str, DataType]) -> Column:
     if call.division is None or not isinstance(types[f"{name}_sum"], DecimalType):
         return F.when(count > 0, total / count)
     # Spark divides decimals for avg by an expression of its own, which rounds as no other does: take that.
-    terms = [catalyst.expression(term) for term in (total, count.cast("decimal(20,0)"))]
-    sequence = catalyst.jvm().PythonUtils.toSeq(terms)
-    return F.when(count > 0, catalyst.column(call.division.falseValue().withNewChildren(sequence)))
+    terms = [classic.expression(term) for term in (total, count.cast("decimal(20,0)"))]
+    sequence = classic.jvm().PythonUtils.toSeq(terms)
+    return F.when(count > 0, classic.column(call.division.falseValue().withNewChildren(sequence)))
 
 
 def _slot(seed: Column, worker: Column, workers: int) -> Column:

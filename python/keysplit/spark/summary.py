@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 
 from keysplit import SpaceSaving
 from keysplit.planning import MOST_COUNTERS, Summary, bucket_bits, bucket_of, head_threshold, sketch_capacity
-from keysplit.spark.arguments import Request
 from keysplit.spark.keys import key_hash
+from keysplit.spark.options import Request
 
 # Rows between two looks at which keys are frequent, and keep their values.
 _LOOK = 1 << 20

@@ -1,0 +1,186 @@
+"""The command `keysplit reproduce`: reproduces the papers' experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from keysplit.cli.errors import bad_input, bad_output, bad_usage
+from keysplit.cli.options import in_range, writable
+
+if TYPE_CHECKING:
+    from keysplit_experiments.harness.runner import Outcome
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+WIDTH = 100
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--quick", is_flag=True, help="Smaller streams and fewer cells: seconds an experiment.")
+@click.option(
+    "--data",
+    type=FOLDER,
+    envvar="KEYSPLIT_DATA",
+    show_envvar=True,
+    metavar="FOLDER",
+    help="Where the files are that stand in for the papers' real streams.",
+)
+@click.option(
+    "--stream",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Parquet, CSV or text (a word is a key), in the stead of all real streams.",
+)
+@click.option("--key", metavar="COLUMN", help="Column of FILE that holds the keys.")
+@click.option(
+    "--out",
+    type=FOLDER,
+    default=Path("experiments-results"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Where figures and results go; what is finished there is not measured again.",
+)
+@click.option("--fresh", is_flag=True, help="Measure again what is finished, too.")
+@click.option(
+    "--jobs", type=int, callback=in_range(1), help="Cells at the same time; as many as cores if left out."
+)
+@click.option("--no-figures", is_flag=True, help="Draw nothing; then matplotlib is not needed.")
+@click.option(
+    "--docs",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=writable,
+    metavar="PAGE",
+    help="Write all results that are in the folder as a page of Markdown.",
+)
+def reproduce(
+    names: tuple[str, ...],
+    quick: bool,
+    data: Path | None,
+    stream: Path | None,
+    key: str | None,
+    out: Path,
+    fresh: bool,
+    jobs: int | None,
+    no_figures: bool,
+    docs: Path | None,
+) -> None:
+    """Run the papers' experiments again, and judge what the papers claim.
+
+    NAME is an experiment, a paper or `all`; without any, all experiments are listed. The results are a table,
+    a verdict on each claim, and the paper's figure, in files of the folder that --out names.
+    """
+    from keysplit_experiments.harness import figure, page, registry, runner
+    from keysplit_experiments.harness.experiment import FULL, QUICK
+    from keysplit_experiments.harness.inputs import Inputs
+    from keysplit_experiments.harness.store import Store
+
+    if not names and docs is None:
+        _list()
+        return
+    scale = QUICK if quick else FULL
+    store = Store(out, scale.name)
+    try:
+        with bad_usage():
+            experiments = registry.chosen(names)
+            if docs is not None or not no_figures:
+                figure.need_matplotlib()
+            if data is not None and not data.is_dir():
+                raise FileNotFoundError(f"data must be a folder, got {str(data)!r}")
+            if key is not None and stream is None:
+                raise ValueError("key goes with --stream FILE")
+            inputs = Inputs(data, stream, key)
+            if experiments:
+                store.prepare()
+        with bad_input():
+            for experiment in experiments:
+                if fresh:
+                    store.forget(experiment)
+                with _Progress(experiment.name) as progress:
+                    outcome = runner.run(experiment, scale, inputs, store, jobs=jobs, progress=progress)
+                drawn = None if no_figures else figure.draw(experiment, outcome.results)
+                if drawn is not None:
+                    paths = [store.path(experiment, suffix) for suffix in (".svg", ".png")]
+                    with bad_output(paths[0]):
+                        figure.save(drawn, *paths)
+                _show(outcome, store.path(experiment, ".json" if drawn is None else ".png"))
+            if docs is not None:
+                with bad_output(docs):
+                    page.write(docs, out)
+                click.echo(f"Page: {docs}")
+    except KeyboardInterrupt as error:
+        click.echo("keysplit: stopped; what is finished is kept, the same command goes on", err=True)
+        raise click.Abort from error
+
+
+class _Progress:
+    """The progress of one experiment, on a terminal only."""
+
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("cells"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task(name, total=None)
+
+    def __enter__(self) -> _Progress:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    def __call__(self, done: int, cells: int) -> None:
+        self._progress.update(self._task, completed=done, total=cells)
+
+
+def _list() -> None:
+    from keysplit_experiments.harness import registry
+
+    width = max(map(len, registry.registered()))
+    for paper in registry.papers().values():
+        click.echo(f"{paper.title} ({paper.authors}, {paper.published})")
+        for experiment in registry.registered().values():
+            if experiment.paper == paper.slug:
+                click.echo(f"  {experiment.name:<{width}}  {experiment.label:<9} {experiment.title}")
+        click.echo()
+    click.echo("`keysplit reproduce NAME` runs one, `keysplit reproduce all` runs them all.")
+
+
+def _show(outcome: Outcome, path: Path) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    experiment, results = outcome.experiment, outcome.results
+    console = Console(highlight=False)
+    console.width = max(WIDTH, console.width)
+    console.print(f"[bold]{experiment.name}[/]  {escape(f'{experiment.label}: {experiment.title}')}")
+    for symbol, what in results.streams.items():
+        console.print(f"{symbol}: {escape(what)}")
+    console.print(experiment.table(results).rich())
+    claims = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("claim", "paper", "ours", "verdict"):
+        claims.add_column(column, overflow="fold")
+    for claim, judged, because in outcome.rows():
+        verdict = "[green]holds[/]" if judged.holds else "[red]differs[/]"
+        claims.add_row(
+            escape(f"{claim.says} [{claim.where}]"),
+            escape(claim.paper),
+            escape(judged.ours),
+            verdict + (escape(f", because {because}") if because else ""),
+        )
+    console.print(claims)
+    console.print(f"[dim]{escape(str(path))}[/]\n")

@@ -1,0 +1,190 @@
+"""Figures in the papers' form: one look for every grouping, the same files whenever they are drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keysplit_experiments.harness.experiment import Experiment, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SETTINGS = {
+    "svg.hashsalt": "keysplit",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "legend.frameon": False,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series looks: the same in every figure."""
+
+    label: str
+    color: str
+    marker: str
+    dash: str = "-"
+
+    def line(self, **more: Any) -> dict[str, Any]:
+        """Give the arguments of ``Axes.plot``."""
+        return {
+            "label": self.label, "color": self.color, "marker": self.marker, "linestyle": self.dash, **more,
+        }  # fmt: skip
+
+    def bar(self, **more: Any) -> dict[str, Any]:
+        """Give the arguments of ``Axes.bar``."""
+        return {"label": self.label, "color": self.color, **more}
+
+
+LOOKS = {
+    "key": Look("KG", "#7f7f7f", "x", ":"),
+    "shuffle": Look("SG", "#000000", "+", ":"),
+    "partial_key": Look("PKG", "#d55e00", "s"),
+    "power_of_two": Look("PoTC", "#8c6d31", "1"),
+    "d_choices": Look("D-C", "#0072b2", "o"),
+    "w_choices": Look("W-C", "#009e73", "^"),
+    "round_robin": Look("RR", "#cc79a7", "D", "--"),
+    "ring": Look("CH", "#999933", "P", ":"),
+    "bounded_ring": Look("CH-BL", "#882255", "p", "--"),
+    "power_of_random": Look("PoRC", "#e69f00", "v"),
+    "consistent": Look("CG", "#56b4e9", "h"),
+    "fish": Look("FISH", "#b2182b", "*"),
+    "flexd": Look("FlexD", "#332288", "8"),
+    "dynamic_key": Look("DKG", "#117733", "d"),
+    "distribution_aware": Look("DAKG", "#aa4499", "<", "--"),
+    "pstream": Look("PStream", "#44aa99", ">", "--"),
+    "dalton": Look("Dalton", "#ddaa33", "X", "--"),
+}
+"""The groupings, under the names that the papers' figures give them."""
+
+
+def need_matplotlib() -> None:
+    """Check that figures can be drawn.
+
+    Raises:
+        ImportError: If matplotlib is missing.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "figures and the page of --docs need matplotlib: pip install keysplit-experiments "
+            "(--no-figures leaves the figures out)"
+        ) from error
+
+
+def draw(experiment: Experiment, results: Results) -> Figure | None:
+    """Draw the figure of an experiment; None where the paper has a table."""
+    if experiment.draw is None:
+        return None
+    need_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=experiment.size, layout="constrained")
+        experiment.draw(figure, results)
+    return figure
+
+
+def save(figure: Figure, *paths: Path) -> None:
+    """Write a figure to files, in the format of each name's suffix."""
+    import matplotlib
+
+    with matplotlib.rc_context(SETTINGS):
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            nothing = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+            figure.savefig(path, dpi=120, metadata=nothing)
+
+
+def panels(
+    figure: Figure, titles: Sequence[str], columns: int, *, x: str = "", y: str = "", share_y: bool = True
+) -> list[Axes]:
+    """Divide a figure into plots side by side, row by row, with common axes.
+
+    Args:
+        figure: To divide.
+        titles: One a plot.
+        columns: Plots in a row.
+        x: Label of the axes below.
+        y: Label of the axes at the left.
+        share_y: Whether all have the same vertical scale.
+
+    Returns:
+        The plots, one a title.
+    """
+    rows = -(-len(titles) // columns)
+    grid = figure.subplots(rows, columns, sharex=False, sharey=share_y, squeeze=False)
+    plots: list[Axes] = list(grid.flat)
+    for empty in plots[len(titles) :]:
+        empty.remove()
+    for place, (axes, title) in enumerate(zip(plots, titles, strict=False)):
+        axes.set_title(title)
+        if place % columns == 0:
+            axes.set_ylabel(y)
+        if place + columns >= len(titles):
+            axes.set_xlabel(x)
+    return plots[: len(titles)]
+
+
+def logarithmic(plots: Sequence[Axes], top: float | None = None) -> None:
+    """Give plots that are drawn one logarithmic vertical axis, over whole powers of ten.
+
+    Args:
+        plots: With their lines; what is 0 lies on the lower edge.
+        top: Upper end; what the lines need if None.
+    """
+    drawn: list[float] = []
+    for line in (line for axes in plots for line in axes.get_lines()):
+        drawn += np.asarray(line.get_ydata(), dtype=float).tolist()
+    positive = [y for y in drawn if 0 < y < math.inf] or [1.0]
+    low, high = (math.log10(end) for end in (min(positive), max(positive)))
+    for axes in plots:
+        # the limits first: without them matplotlib warns of lines that are 0 all along
+        axes.set_ylim(10.0 ** math.floor(low), top or 10.0 ** max(math.ceil(high), math.floor(low) + 1))
+        axes.set_yscale("log", nonpositive="clip")
+
+
+def bars(
+    axes: Axes, groups: Sequence[Any], series: Sequence[tuple[Mapping[str, Any], Sequence[float]]]
+) -> None:
+    """Draw a group of bars for every place of the horizontal axis.
+
+    Args:
+        axes: Where to draw.
+        groups: What is written below the groups.
+        series: How the bars of each series look (arguments of ``Axes.bar``), and their heights, one a group.
+    """
+    width = 0.8 / len(series)
+    for place, (look, heights) in enumerate(series):
+        offset = (place - (len(series) - 1) / 2) * width
+        axes.bar([group + offset for group in range(len(groups))], heights, width, **look)
+    axes.set_xticks(range(len(groups)), [str(group) for group in groups])
+    axes.grid(False, axis="x")
+
+
+def legend(figure: Figure) -> None:
+    """Put one legend above all plots, every series once."""
+    handles: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside upper center", ncols=max(1, min(len(handles), 8))
+    )

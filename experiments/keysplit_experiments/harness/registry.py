@@ -1,0 +1,85 @@
+"""Which experiments there are: the files of the folders of `keysplit_experiments.papers`."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+
+import keysplit_experiments.papers
+from keysplit_experiments.harness.experiment import Experiment
+from keysplit_experiments.harness.paper import Paper
+
+ROOM = keysplit_experiments.papers
+ORDER = ("d_choices", "consistent", "dynamic_key", "fish", "flexd")
+"""The papers, as they are listed."""
+
+
+@cache
+def papers() -> dict[str, Paper]:
+    """Find the papers, by slug: every folder has a ``PAPER``."""
+    folders = {module.name for module in pkgutil.iter_modules(ROOM.__path__) if module.ispkg}
+    found = {}
+    for slug in [*(slug for slug in ORDER if slug in folders), *sorted(folders - set(ORDER))]:
+        paper: Paper = import_module(f"{ROOM.__name__}.{slug}").PAPER
+        if paper.slug != slug:
+            raise ValueError(f"the paper in {slug} must have that slug, got {paper.slug!r}")
+        found[slug] = paper
+    return found
+
+
+@cache
+def experiments_of(slug: str) -> dict[str, Experiment]:
+    """Find the experiments of a paper, by name: every file in its folder has an ``EXPERIMENT``."""
+    folder = import_module(f"{ROOM.__name__}.{slug}")
+    names = [module.name for module in pkgutil.iter_modules(folder.__path__)]
+    found = {}
+    for file in sorted((name for name in names if not name.startswith("_")), key=_natural):
+        experiment: Experiment = import_module(f"{folder.__name__}.{file}").EXPERIMENT
+        if experiment.name != f"{slug}/{file}":
+            raise ValueError(f"the experiment in {slug}/{file} must have that name, got {experiment.name!r}")
+        found[experiment.name] = experiment
+    return found
+
+
+def registered() -> dict[str, Experiment]:
+    """Find all experiments, by name, in the order in which they are listed."""
+    return {name: experiment for slug in papers() for name, experiment in experiments_of(slug).items()}
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """Find the experiments that words name.
+
+    Args:
+        names: ``all``, the slug of a paper, or the name of an experiment each.
+
+    Returns:
+        The experiments, each once, in the order in which they are listed.
+
+    Raises:
+        ValueError: If a word names nothing.
+    """
+    wanted: set[str] = set()
+    for name in names:
+        slug = name.split("/")[0]
+        if name == "all":
+            wanted |= registered().keys()
+        elif slug in papers() and (name == slug or name in experiments_of(slug)):
+            wanted |= experiments_of(slug).keys() if name == slug else {name}
+        else:
+            raise ValueError(f"name must be {_allowed(slug)}, got {name!r}")
+    slugs = [slug for slug in papers() if any(name.startswith(f"{slug}/") for name in wanted)]
+    return [each for slug in slugs for name, each in experiments_of(slug).items() if name in wanted]
+
+
+def _allowed(slug: str) -> str:
+    if slug in papers():
+        return f"{slug} or one of its experiments ({', '.join(experiments_of(slug))})"
+    return f"all, a paper ({', '.join(papers())}) or an experiment (`keysplit reproduce` lists them)"
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    """Order fig9 before fig10."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", name)]

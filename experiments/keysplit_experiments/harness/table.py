@@ -1,0 +1,96 @@
+"""Tables: rows of figures, for the terminal and for Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, SupportsFloat, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+Entry: TypeAlias = object
+"""A text, a number, or None for nothing."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of figures.
+
+    Args:
+        columns: Their headings.
+        rows: An entry a column each.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+
+    def __post_init__(self) -> None:
+        """Check that every row has an entry a column."""
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row must have {len(self.columns)} entries, got {list(row)}")
+
+    def texts(self) -> list[list[str]]:
+        """Write every entry out."""
+        return [[spell(entry) for entry in row] for row in self.rows]
+
+    def numeric(self) -> list[bool]:
+        """Say of each column whether all it holds is numbers."""
+        return [
+            all(not isinstance(row[place], str) for row in self.rows) for place in range(len(self.columns))
+        ]
+
+    def markdown(self) -> str:
+        """Write the table as Markdown, without a newline at the end."""
+        rules = ["---:" if numeric else "---" for numeric in self.numeric()]
+        lines = [list(self.columns), rules, *self.texts()]
+        return "\n".join(
+            "| " + " | ".join(each.replace("|", "\\|") for each in line) + " |" for line in lines
+        )
+
+    def rich(self) -> RichTable:
+        """Make the table that rich prints."""
+        from rich.markup import escape
+        from rich.table import Table as RichTable
+
+        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name, numeric in zip(self.columns, self.numeric(), strict=True):
+            table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
+        for row in self.texts():
+            table.add_row(*map(escape, row))
+        return table
+
+
+def spell(value: Entry) -> str:
+    """Write an entry out: two or three digits of a fraction, every digit of a whole number."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not isinstance(value, SupportsFloat):
+        raise TypeError(f"an entry must be a text, a number or None, got {value!r}")
+    value = float(value)
+    if math.isnan(value):
+        return ""
+    if value == 0 or math.isinf(value):
+        return f"{value:.0f}"
+    size, short = abs(value), f"{value:g}"
+    if len(short.lstrip("-")) <= 4 and float(short) == value:
+        return short
+    if size < 0.01:
+        return f"{value:.1e}"
+    if size < 1:
+        return f"{value:.3f}"
+    return f"{value:.2f}" if size < 100 else f"{value:,.0f}"
+
+
+def share(value: float) -> str:
+    """Write a share out as per cent."""
+    percent = 100 * value
+    return f"{percent:.2g}%" if 0 < abs(percent) < 1 else f"{percent:.1f}%"

@@ -1,0 +1,190 @@
+"""Several groupings on the same stream, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from keysplit.groupings import GROUPINGS, Grouping, grouping
+from keysplit.runs import LEAST_MEMORY, MEMORY, run
+from keysplit.simulation import Event, Simulation, SimulationResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["compare", "pareto", "to_frame"]
+
+
+def compare(
+    keys: Any,
+    workers: int | Sequence[int],
+    groupings: Sequence[str | Grouping] | None = None,
+    *,
+    sources: int = 5,
+    seed: int = 0,
+    memory: int = MEMORY,
+    service_time_s: float | Sequence[float] | None = None,
+    arrival_rate_per_s: float | None = None,
+    capacities: Sequence[float] | None = None,
+    events: Sequence[Event] = (),
+    samples: int = 100,
+    weights: Any = None,
+    messages: int | None = None,
+    in_flight: int | None = None,
+    feedback_interval_s: float = 1.0,
+    busy_above: float = 0.85,
+    idle_below: float = 0.75,
+) -> list[SimulationResult]:
+    """Simulate several groupings on several numbers of workers, all on the same stream.
+
+    Simulations run in parallel, one per processor. Those that may not fit into ``memory`` together run one
+    group after the other. A stream in chunks is read once per group, with two chunks in memory; how many
+    keys it has is known after the first group, so that the second is usually the last. Which simulations run
+    together changes no result.
+
+    Args:
+        keys: The stream: a column of keys or an iterator of columns, as for
+            [`simulate`][keysplit.simulate]; or a function that returns such an iterator and is called once
+            per group. What an iterator gives is kept in a temporary file if a second group may need it.
+        workers: A number of workers, or several.
+        groupings: Names, or groupings, whose number of workers is replaced; all of ``ks.GROUPINGS`` if None.
+        sources: Number of sources, 1 to 65,536.
+        seed: Seed of the simulations and of groupings that are given by name.
+        memory: Bytes that the simulations may take together, at least 1e8; the stream comes on top. A
+            simulation that does not fit by itself keeps a sample of the keys (``exact_keys`` is False then).
+        service_time_s: As ``simulate``; so are the other arguments.
+        arrival_rate_per_s: Messages that arrive per second.
+        capacities: Relative speeds, one per worker.
+        events: What happens on the way.
+        samples: At how many points figures are taken on the way.
+        weights: What each message adds to the load of its worker.
+        messages: The length of a stream that comes in chunks, where it is known.
+        in_flight: Messages in the system, without ``arrival_rate_per_s``.
+        feedback_interval_s: How often workers report to the sources.
+        busy_above: Utilisation above which a worker reports that it is busy.
+        idle_below: Utilisation below which a worker reports that it is idle.
+
+    Returns:
+        A result for each number of workers and grouping: all groupings on the first number of workers, then
+        all on the second, and so on.
+
+    Raises:
+        TypeError: As ``simulate`` does.
+        ValueError: As ``simulate`` does, or if there is no such grouping.
+
+    Example:
+        >>> import keysplit as ks
+        >>> keys = ks.streams.zipf(1.4, keys=1_000, messages=10_000, seed=1)
+        >>> results = ks.compare(keys, workers=[5, 10], groupings=["key", ks.PartialKeyGrouping(workers=1)])
+        >>> names = [(result.params.name, result.params.workers) for result in results]
+        >>> names
+        [('key', 5), ('partial_key', 5), ('key', 10), ('partial_key', 10)]
+        >>> ks.pareto(results)
+        [True, True, True, True]
+    """
+    numbers = [workers] if isinstance(workers, int | np.integer) else list(workers)
+    chosen = list(GROUPINGS) if groupings is None else list(groupings)
+    if isinstance(groupings, str):
+        raise TypeError(f"groupings must be a list of names or groupings, got {groupings!r}")
+    if isinstance(memory, bool) or not isinstance(memory, SupportsIndex):
+        raise TypeError(f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}")
+    if index(memory) < LEAST_MEMORY:
+        raise ValueError(f"memory must be at least {LEAST_MEMORY} bytes, got {memory!r}")
+    simulations = [
+        Simulation(
+            _sized(each, number, seed),
+            keys,
+            memory=memory,
+            sources=sources,
+            seed=seed,
+            service_time_s=service_time_s,
+            arrival_rate_per_s=arrival_rate_per_s,
+            capacities=capacities,
+            events=events,
+            samples=samples,
+            weights=weights,
+            messages=messages,
+            in_flight=in_flight,
+            feedback_interval_s=feedback_interval_s,
+            busy_above=busy_above,
+            idle_below=idle_below,
+        )
+        for number in numbers
+        for each in chosen
+    ]
+    length = simulations[0].messages if simulations else None
+    return run(simulations, keys, weights=weights, messages=length, memory=memory)
+
+
+def _sized(each: str | Grouping, workers: int, seed: int) -> Grouping:
+    if isinstance(each, Grouping):
+        return replace(each, workers=workers)
+    return grouping(each, workers=workers, seed=seed)
+
+
+def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
+    """Put the single figures of results into a table.
+
+    Args:
+        results: What [`compare`][keysplit.compare] gave.
+
+    Returns:
+        A pandas DataFrame, a row a result. Latencies have a column each (``latency_mean_s`` to
+        ``latency_max_s``); columns of the timing model are there if any result has one.
+
+    Raises:
+        ImportError: If pandas is not installed.
+
+    Example:
+        >>> import keysplit as ks
+        >>> results = ks.compare([1, 1, 2, 3], workers=2, groupings=["shuffle", "key"])
+        >>> ks.to_frame(results)[["grouping", "workers", "sources", "messages"]].values.tolist()
+        [['shuffle', 2, 5, 4], ['key', 2, 5, 4]]
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("to_frame needs pandas: pip install pandas") from error
+    rows = []
+    for result in results:
+        row = {"grouping": result.params.name, "workers": result.params.workers}
+        for field in fields(result):
+            value = getattr(result, field.name)
+            if isinstance(value, int | float):
+                row[field.name] = value
+            elif field.name == "latency_s" and value is not None:
+                row |= {f"latency_{name}_s": seconds for name, seconds in value.items()}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def pareto(results: Sequence[SimulationResult]) -> list[bool]:
+    """Tell which results are not beaten in both imbalance and replication.
+
+    Args:
+        results: What [`compare`][keysplit.compare] gave.
+
+    Returns:
+        For each result whether no other one on as many workers is as good in both and better in one.
+
+    Example:
+        >>> import keysplit as ks
+        >>> keys = ks.streams.zipf(1.4, keys=1_000, messages=10_000, seed=1)
+        >>> results = ks.compare(keys, workers=10, groupings=["key", "ring", "shuffle"], sources=1)
+        >>> ks.pareto(results)
+        [True, False, True]
+    """
+
+    def beats(one: SimulationResult, other: SimulationResult) -> bool:
+        pairs = [(one.imbalance, other.imbalance), (one.replication, other.replication)]
+        return (
+            one.params.workers == other.params.workers
+            and all(ours <= theirs for ours, theirs in pairs)
+            and any(ours < theirs for ours, theirs in pairs)
+        )
+
+    return [not any(beats(other, result) for other in results) for result in results]

@@ -1,0 +1,362 @@
+"""What a profile is, of a stream or of a DataFrame: figures, and how they print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from keysplit.profiling.text import (
+    Printed,
+    format_count,
+    format_imbalance,
+    format_key,
+    format_ratio,
+    make_table,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from keysplit.simulation import SimulationResult
+
+_PRINTED_KEYS = 10  # of a profile of a DataFrame, which has all that are frequent
+
+
+class _Counted(NamedTuple):
+    key: Any
+    count: float  # type: ignore[assignment]
+    error: float
+    share: float
+
+
+class TopKey(_Counted):
+    """A frequent key: a tuple of its value, its count with the error, and its share.
+
+    Attributes:
+        key: its value; a tuple of values if there are several key columns.
+        count: its messages, or the weight of its rows: an upper bound.
+        error: by how much `count` may be too large.
+        share: `count` as a part of the total.
+        shares: its part of the messages of each window, a lower bound. This and the rest only of a stream.
+        hot: the numbers of the windows in which it was hot, ascending.
+        age_messages: how long it stayed hot: from the start of the first of these windows to the end of the
+            last.
+        age_share: the same as a part of the stream.
+    """
+
+    shares: tuple[float, ...]
+    hot: tuple[int, ...]
+    age_messages: int
+    age_share: float
+
+    def __new__(
+        cls,
+        key: Any,
+        count: float,
+        error: float,
+        share: float,
+        *,
+        shares: tuple[float, ...] = (),
+        hot: tuple[int, ...] = (),
+        age_messages: int = 0,
+        age_share: float = 0.0,
+    ) -> TopKey:
+        """Make one; see the attributes."""
+        made = super().__new__(cls, key, count, error, share)
+        made.shares, made.hot, made.age_messages, made.age_share = shares, hot, age_messages, age_share
+        return made
+
+    @property
+    def certain(self) -> bool:
+        """Whether the key has at least half of `count`: of others it is not known that they are frequent."""
+        return 2 * self.error <= self.count
+
+    @property
+    def age(self) -> str:
+        """How long it stayed hot, in words."""
+        if not self.hot:
+            return "never"
+        return "always" if len(self.hot) == len(self.shares) else f"{self.age_share:.0%}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it in terms that JSON has; a key that JSON lacks as text."""
+        plain = self.key is None or isinstance(self.key, bool | int | str)
+        return {
+            "key": self.key if plain else str(self.key),
+            "count": self.count,
+            "error": self.error,
+            "share": self.share,
+            "shares": list(self.shares),
+            "hot": list(self.hot),
+            "age_messages": self.age_messages,
+            "age_share": self.age_share,
+        }
+
+
+class Outcome(NamedTuple):
+    """What a grouping does to the loads, and at what price.
+
+    Attributes:
+        busiest: the load of the busiest worker, in multiples of the mean.
+        copies: copies of keys beyond one each: so many more partial results are to be merged.
+    """
+
+    busiest: float
+    copies: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prediction:
+    """What a grouping would do.
+
+    Attributes:
+        loads: the weight that each worker is expected to get, float64.
+        imbalance: (largest - mean) / sum of them, each relative to the capacity of its worker.
+        relative_imbalance: (largest - mean) / mean of the same.
+        extra_partials: copies of keys beyond one each: so many more partial results are to be merged.
+    """
+
+    loads: np.ndarray = field(repr=False)
+    imbalance: float
+    relative_imbalance: float
+    extra_partials: int
+
+    @classmethod
+    def of(cls, result: SimulationResult) -> Prediction:
+        """Return what a simulation predicts."""
+        return cls(
+            loads=result.loads,
+            imbalance=result.imbalance,
+            relative_imbalance=result.relative_imbalance,
+            extra_partials=result.memory - result.distinct_keys,
+        )
+
+    @property
+    def busiest(self) -> float:
+        """The load of the busiest worker, in multiples of the mean."""
+        return 1 + self.relative_imbalance
+
+    @property
+    def outcome(self) -> Outcome:
+        """The two figures that a recommendation goes by."""
+        return Outcome(self.busiest, self.extra_partials)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Advice:
+    """What to do for one number of workers.
+
+    Attributes:
+        workers: the number of workers.
+        predicted: what each grouping would do, by its name.
+        recommended: the grouping to take, None where there is nothing to gain.
+        verdict: what to do, in words.
+        results: the simulations behind `predicted`, by name; none for a DataFrame, whose plans are computed.
+    """
+
+    workers: int
+    predicted: Mapping[str, Prediction] = field(repr=False)
+    recommended: str | None
+    verdict: str
+    results: Mapping[str, SimulationResult] = field(repr=False, default_factory=dict)
+
+    @property
+    def imbalance(self) -> float:
+        """The imbalance of hash grouping: (largest - mean) / sum of the loads."""
+        return self.predicted["key"].imbalance
+
+    def _table(self) -> Table:
+        from rich.text import Text
+
+        columns = ["grouping", "busiest/mean", "imbalance"]
+        columns += ["replication", "partials"] if self.results else ["extra copies of keys"]
+        rows = []
+        for name, prediction in self.predicted.items():
+            price = [f"{prediction.extra_partials:,}"]
+            if self.results:
+                price = [f"{self.results[name].replication:.2f}", f"{self.results[name].memory:,}"]
+            label = Text(name, style="bold" if name == self.recommended else "")
+            rows.append(
+                [label, format_ratio(prediction.busiest), format_imbalance(prediction.imbalance), *price]
+            )
+        return make_table(columns, rows, least_width=18)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Profile(Printed):
+    """How skewed the keys of a stream or a DataFrame are, and which grouping would help.
+
+    Attributes:
+        key: the names of the key columns; none for a stream.
+        total: the messages, or the weight of all rows.
+        unit: what is counted: "messages", "rows" or "weight".
+        top: the most frequent keys, the most frequent first. Of a DataFrame, all that have at least
+            1/(20 workers) of the weight.
+        advice: for each number of workers, what to do.
+        sources: the number of sources in the simulations; 1 for a DataFrame, where one plan serves all tasks.
+        distinct_keys: how many different keys there are. This and the rest only of a stream.
+        distinct_keys_error: the standard error of that, at most; 0 where it is exact.
+        threshold: a key is hot in a window if it has at least this part of its messages.
+        windows: where each window starts, and at last where the stream ends, in messages.
+        hot: all keys that were hot in some window, the most frequent in the whole stream first.
+        overlap: how much the most frequent keys of neighbouring windows have in common: their mean Jaccard
+            index.
+        overlap_of_any: the same of any two windows.
+        steady_overlap: what both would be if the messages came in random order.
+        drifts: whether the frequent keys change: `overlap_of_any` is below `steady_overlap` by more than 0.1.
+        drift: how the frequent keys change, in words.
+    """
+
+    key: tuple[str, ...] = ()
+    total: float
+    unit: str
+    top: list[TopKey] = field(repr=False)
+    advice: tuple[Advice, ...]
+    sources: int = 1
+    distinct_keys: int = 0
+    distinct_keys_error: float = 0.0
+    threshold: float = 0.0
+    windows: tuple[int, ...] = field(repr=False, default=())
+    hot: tuple[TopKey, ...] = field(repr=False, default=())
+    overlap: float = 1.0
+    overlap_of_any: float = 1.0
+    steady_overlap: float = 1.0
+    drifts: bool = False
+    drift: str = field(repr=False, default="")
+
+    @property
+    def messages(self) -> int:
+        """The length of the stream."""
+        return int(self.total)
+
+    @property
+    def workers(self) -> int:
+        """The number of workers; the first if there are several."""
+        return self.advice[0].workers
+
+    @property
+    def predicted(self) -> Mapping[str, Prediction]:
+        """What each grouping would do on so many workers, by its name."""
+        return self.advice[0].predicted
+
+    @property
+    def recommended(self) -> str | None:
+        """The grouping to take for so many workers, None where there is nothing to gain."""
+        return self.advice[0].recommended
+
+    @property
+    def loads(self) -> np.ndarray:
+        """What each worker is expected to get by hash grouping, float64."""
+        return self.predicted["key"].loads
+
+    @property
+    def imbalance(self) -> float:
+        """The imbalance of hash grouping: (largest - mean) / sum of the loads."""
+        return self.predicted["key"].imbalance
+
+    @property
+    def relative_imbalance(self) -> float:
+        """The relative imbalance of hash grouping: (largest - mean) / mean of the loads."""
+        return self.predicted["key"].relative_imbalance
+
+    @property
+    def verdict(self) -> str:
+        """What to do, in words: a line for each number of workers."""
+        if len(self.advice) == 1:
+            return self.advice[0].verdict
+        return "\n".join(f"{each.workers:,} workers: {each.verdict}" for each in self.advice)
+
+    @property
+    def rare(self) -> str:
+        """What is known of the keys in `top` that are not certain to be frequent; nothing if all are."""
+        return describe_rare(self.top, self.unit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it in terms that JSON has; keys that JSON lacks as text."""
+        return {
+            "messages": self.messages,
+            "distinct_keys": self.distinct_keys,
+            "distinct_keys_error": self.distinct_keys_error,
+            "threshold": self.threshold,
+            "windows": list(self.windows),
+            "top": [each.to_dict() for each in self.top],
+            "hot": [each.to_dict() for each in self.hot],
+            "overlap": self.overlap,
+            "overlap_of_any": self.overlap_of_any,
+            "steady_overlap": self.steady_overlap,
+            "drifts": self.drifts,
+            "drift": self.drift,
+            "sources": self.sources,
+            "advice": [
+                {
+                    "workers": each.workers,
+                    "imbalance": each.imbalance,
+                    "recommended": each.recommended,
+                    "verdict": each.verdict,
+                    "results": {name: result.to_dict() for name, result in each.results.items()},
+                }
+                for each in self.advice
+            ],
+        }
+
+    def print_on(self, console: Console, title: str = "") -> None:
+        """Print it: the verdict, what it rests on, the most frequent keys and how they change."""
+        from rich.text import Text
+
+        console.print(Text(f"{self._head(title)}\n", style="bold"))
+        for advice in self.advice:
+            several = f"{advice.workers:,} workers: " if len(self.advice) > 1 else ""
+            console.print(Text(f"{several}{advice.verdict}\n"))
+            console.print(advice._table())
+            console.print()
+        certain = [key for key in self.top if key.certain]
+        most = len(certain) if self.windows else _PRINTED_KEYS
+        if certain:
+            console.print(self._top_table(certain[:most]))
+        if len(certain) > most:
+            console.print(Text(f"... and {len(certain) - most} more"))
+        if self.rare:
+            console.print(Text(self.rare))
+        if self.drift:
+            console.print()
+            console.print(Text(self.drift[0].upper() + self.drift[1:] + "."))
+
+    def _head(self, title: str) -> str:
+        if self.key:
+            return (
+                f"Profile of {', '.join(self.key)} for {self.workers} workers: {self.total:,.0f} {self.unit}"
+            )
+        error = self.distinct_keys_error
+        about = f" (standard error at most {error:,.0f})" if error else ""
+        keys = f"{'about ' if error else ''}{format_count(self.distinct_keys, 'key')}{about}"
+        return describe_stream(title, self.messages, keys, self.sources)
+
+    def _top_table(self, keys: Sequence[TopKey]) -> Table:
+        from rich.text import Text
+
+        columns = ["most frequent key", self.unit, "at most too many", "share"]
+        rows = []
+        for key in keys:
+            row = [Text(format_key(key.key), no_wrap=True, overflow="ellipsis")]
+            row += [Text(text) for text in (f"{key.count:,.0f}", f"{key.error:,.0f}", f"{key.share:.2%}")]
+            if self.windows:
+                row += [Text(key.age), Text(f"{len(key.hot)} of {len(self.windows) - 1}")]
+            rows.append(row)
+        return make_table([*columns, "hot for", "windows"] if self.windows else columns, rows)
+
+
+def describe_stream(title: str, messages: int, keys: str, sources: int) -> str:
+    """Return what a stream is, on one line."""
+    start = f"{title}: " if title else ""
+    return f"{start}{format_count(messages, 'message')}, {keys}, {format_count(sources, 'source')}"
+
+
+def describe_rare(keys: Sequence[TopKey], unit: str = "messages") -> str:
+    """Return what is known of the keys that are not certain to be frequent; nothing if all are."""
+    shares = [key.share for key in keys if not key.certain]
+    other = "other " if len(shares) < len(keys) else ""
+    return f"No {other}key has more than {max(shares):.2%} of the {unit}." if shares else ""

@@ -1,0 +1,98 @@
+"""Figures as text of 80 columns, and what prints itself on a terminal, as text and in a notebook."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDTH = 80
+_MOST_LETTERS = 60  # of a key
+
+
+class Printed:
+    """What prints itself: `str` and notebooks show what `print_on` prints."""
+
+    def print_on(self, console: Console, title: str = "") -> None:
+        """Print it on a terminal."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        text = self._record(color_system=None).export_text()
+        return "\n".join(line.rstrip() for line in text.splitlines())
+
+    def _repr_html_(self) -> str:
+        return self._record().export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def _record(self, **options: Any) -> Console:
+        from rich.console import Console
+
+        console = Console(width=WIDTH, file=io.StringIO(), record=True, highlight=False, **options)
+        self.print_on(console)
+        return console
+
+
+def open_terminal() -> Console:
+    """Return the terminal; a narrower one than 80 columns gets lines that it wraps itself."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.width = max(WIDTH, console.width)
+    return console
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_width: int = 0) -> Table:
+    """Make a table whose first column is text, which gives way to the figures of the others."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(columns[0], min_width=least_width)  # the one that gives way where a line is too long
+    for column in columns[1:]:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def format_key(key: Any) -> str:
+    """Return a key as text on one line: null without quotes, strings in quotes, the start of long ones."""
+    if isinstance(key, tuple) and not hasattr(key, "asDict"):
+        return ", ".join(map(format_key, key))
+    if key is None:
+        return "null"
+    if not isinstance(key, str | bytes | bytearray):
+        return str(key)
+    return repr(key) if len(key) <= _MOST_LETTERS else f"{key[:_MOST_LETTERS]!r}..., {len(key):,} long"
+
+
+def format_ratio(ratio: float) -> str:
+    """Return a ratio as text: two decimals of a small one."""
+    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
+
+
+def format_imbalance(imbalance: float) -> str:
+    """Return an imbalance as text: three decimals, or two digits of a small one."""
+    if not imbalance:
+        return "0"
+    return f"{imbalance:.3f}" if imbalance >= 0.01 else f"{imbalance:.1e}"
+
+
+def format_seconds(value: float | None) -> str:
+    """Return a time as text, in the unit that fits it."""
+    if value is None or not math.isfinite(value):
+        return "none"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if abs(value) >= size:
+            digits = ",.3g" if abs(value) < 1000 * size else ",.0f"
+            return f"{value / size:{digits}} {unit}"
+    return f"{value * 1e6:.3g} µs"
+
+
+def format_count(number: int, what: str) -> str:
+    """Return a number with the name of what is counted."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

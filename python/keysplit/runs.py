@@ -1,0 +1,247 @@
+"""Which simulations run together, so that what they keep in memory stays below a bound."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from keysplit.simulation import SimulationResult
+
+MEMORY = 5 * 10**9
+"""Bytes that simulations which run together may take, unless the caller says otherwise."""
+
+LEAST_MEMORY = 10**8
+"""The smallest bound that `compare` takes."""
+
+MOST_KEYS, MOST_GROUPS = 10**7, 10**8  # of a simulation; beyond them it keeps a sample of the keys
+
+# Entries of the two hash tables in rust/core/src/replicas.rs, each with its control byte.
+_KEY_BYTES, _GROUP_BYTES = 25, 17
+_WORKERS_PER_GROUP = 64
+_FIXED_BYTES = 10**7  # per simulation: recent keys, and messages that are held back
+_ROUTER_BYTES = 4096  # per worker and source: sketch, ring and loads, as measured
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a simulation takes at most.
+
+    Attributes:
+        workers: the most workers that there are at a time.
+        sources: the number of routers.
+        most_keys: how many keys it keeps at most.
+        most_groups: how many groups of a key and 64 workers it keeps at most.
+    """
+
+    workers: int
+    sources: int
+    most_keys: int
+    most_groups: int
+
+    @classmethod
+    def within(cls, memory: int | None, *, workers: int, sources: int, messages: int | None) -> Footprint:
+        """Return the largest one whose tables fit into so many bytes; None is no bound.
+
+        Example:
+            >>> Footprint.within(None, workers=50, sources=5, messages=None).most_keys
+            10000000
+            >>> Footprint.within(200_000_000, workers=50, sources=5, messages=None).most_keys
+            2500000
+        """
+        found = cls(workers, sources, MOST_KEYS, MOST_GROUPS)
+        while memory is not None and found.table_bytes(MOST_KEYS, messages) > memory:
+            # groups first: as many keys as can be are counted exactly
+            halves_groups = found.most_groups > 2 * found.most_keys and workers > _WORKERS_PER_GROUP
+            keys = found.most_keys if halves_groups else found.most_keys // 2
+            found = cls(workers, sources, keys, found.most_groups // 2)
+        return found
+
+    def table_bytes(self, keys: int, messages: int | None) -> int:
+        """Return what the tables of keys take at most, for a stream of so many keys and messages."""
+        most = self.most_groups if messages is None else messages
+        keys = min(keys, self.most_keys, most)
+        more_groups = -(-self.workers // _WORKERS_PER_GROUP) - 1  # per key: the first is in the key's entry
+        groups = min(keys * more_groups, self.most_groups - keys, most)
+        return _grown(keys, _KEY_BYTES) + _grown(groups, _GROUP_BYTES)
+
+    def total_bytes(self, keys: int, messages: int | None) -> int:
+        """Return what the whole simulation takes at most."""
+        return self.table_bytes(keys, messages) + _FIXED_BYTES + _ROUTER_BYTES * self.workers * self.sources
+
+
+def _grown(entries: int, size: int) -> int:
+    """Bytes of a hash table while it grows to so many entries: the new one and the old one, half as large."""
+    if entries <= 0:
+        return 0
+    places = 1 << (-(-entries * 8 // 7) - 1).bit_length()  # a power of two, at most seven eighths in use
+    return max(places, 4) * size * 3 // 2
+
+
+class Simulation(Protocol):
+    """What can run: see `keysplit.simulation`."""
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it takes at most."""
+
+    def add(self, keys: Any, weights: Any = None) -> None:
+        """Send the next messages."""
+
+    def finish(self) -> SimulationResult:
+        """End the stream."""
+
+
+def is_chunked(keys: Any) -> bool:
+    """Return whether a stream comes in chunks: from an iterator, or a function that makes one."""
+    return isinstance(keys, Iterator) or callable(keys)
+
+
+def choose(footprints: Sequence[Footprint], memory: int, keys: int, messages: int | None) -> list[int]:
+    """Choose those that run together next: as many as fit, the smallest first, and at least one.
+
+    Args:
+        footprints: of all simulations that are still to run.
+        memory: bytes that they may take together.
+        keys: the most keys that the stream may have.
+        messages: its length, None if it is not known.
+
+    Returns:
+        Their places in `footprints`, ascending.
+
+    Example:
+        >>> small, large = (Footprint(workers, 1, MOST_KEYS, MOST_GROUPS) for workers in (10, 1000))
+        >>> choose([large, small, large, small], 2 * 10**9, 10**7, 10**7)
+        [1, 3]
+        >>> choose([large, small, large, small], 2 * 10**9, 10_000, 10**7)
+        [0, 1, 2, 3]
+    """
+    needed = [each.total_bytes(keys, messages) for each in footprints]
+    chosen: list[int] = []
+    left = memory
+    for place in sorted(range(len(needed)), key=needed.__getitem__):
+        left -= needed[place]
+        if chosen and left < 0:
+            break
+        chosen.append(place)
+    return sorted(chosen)
+
+
+def run(
+    simulations: Sequence[Simulation],
+    keys: Any,
+    *,
+    weights: Any = None,
+    messages: int | None = None,
+    memory: int = MEMORY,
+) -> list[SimulationResult]:
+    """Send a stream through all simulations, as many at a time as fit into `memory`.
+
+    The first run is planned for as many keys as a stream of this length can have, the others for as many as
+    it turned out to have.
+
+    Args:
+        simulations: none has begun; they are done with one after another, whatever their order.
+        keys: a column, an iterator of columns, or a function that makes one.
+        weights: of a column; None for 1 each.
+        messages: the length of the stream, None if it is not known.
+        memory: bytes that the simulations may take together.
+
+    Returns:
+        A result for each simulation, in their order.
+    """
+    results: dict[int, SimulationResult] = {}
+    waiting = list(range(len(simulations)))
+    most_keys, again = MOST_KEYS, None
+    processors = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+    with ThreadPoolExecutor(processors) as pool:
+        while waiting:
+            chosen = choose([simulations[each].footprint for each in waiting], memory, most_keys, messages)
+            together = [waiting[place] for place in chosen]
+            waiting = [each for each in waiting if each not in together]
+            running = [simulations[each] for each in together]
+            if not is_chunked(keys):
+                found = _finish_each(pool, running, keys, weights)
+            else:
+                if again is None:
+                    again = _repeatable(keys, repeats=bool(waiting))
+                found = _finish_together(pool, running, again())
+            results.update(zip(together, found, strict=True))
+            messages = found[0].messages
+            most_keys = found[0].distinct_keys if found[0].exact_keys else MOST_KEYS
+    return [results[place] for place in range(len(simulations))]
+
+
+def _finish_each(
+    pool: ThreadPoolExecutor, simulations: Sequence[Simulation], keys: Any, weights: Any
+) -> list[SimulationResult]:
+    def finish(simulation: Simulation) -> SimulationResult:
+        simulation.add(keys, weights)
+        return simulation.finish()
+
+    if len(simulations) == 1:  # in this thread, which Ctrl-C reaches
+        return [finish(simulations[0])]
+    return _gathered([pool.submit(finish, simulation) for simulation in simulations])
+
+
+def _finish_together(
+    pool: ThreadPoolExecutor, simulations: Sequence[Simulation], chunks: Iterable[Any]
+) -> list[SimulationResult]:
+    running: list[Future[None]] = []
+    for chunk in chunks:  # the next one is read while this one is at work
+        _gathered(running)
+        running = [pool.submit(simulation.add, chunk) for simulation in simulations]
+    _gathered(running)
+    return [simulation.finish() for simulation in simulations]
+
+
+def _gathered(running: Sequence[Future[Any]]) -> list[Any]:
+    """Return all results; after an error, what has not begun never does."""
+    try:
+        return [each.result() for each in running]
+    except BaseException:
+        for each in running:
+            each.cancel()
+        raise
+
+
+def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
+    """Return a function that gives the chunks anew at every call."""
+    if callable(keys):
+        return keys  # type: ignore[no-any-return]
+    if not repeats:
+        return lambda: keys
+    kept = _Kept(keys)
+    return lambda: kept
+
+
+class _Kept:
+    """Chunks that can be read once, kept in a temporary file as they pass."""
+
+    def __init__(self, chunks: Iterator[Any]) -> None:
+        self._chunks, self._count = chunks, 0
+        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it is read by later runs)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._file.seek(0)
+        for _ in range(self._count):
+            yield pickle.load(self._file)  # what this process has written
+        for chunk in self._chunks:
+            column = _picklable(chunk)
+            pickle.dump(column, self._file, protocol=pickle.HIGHEST_PROTOCOL)
+            self._count += 1
+            yield column
+
+
+def _picklable(chunk: Any) -> Any:
+    """Return a chunk that can be kept: what can be read once only becomes an Arrow column."""
+    if hasattr(chunk, "__arrow_c_stream__") and not hasattr(chunk, "__len__"):
+        import pyarrow as pa
+
+        return pa.chunked_array(chunk)
+    return chunk

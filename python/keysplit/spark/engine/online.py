@@ -1,0 +1,56 @@
+"""Online mode: each task routes its rows in their order, with a router of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, IntegerType
+
+from keysplit.spark import keys, query
+from keysplit.spark.options import Request
+
+
+def with_worker(request: Request) -> DataFrame:
+    """Add the worker column to the DataFrame of a checked request, or refuse where it would not be exact."""
+    key, type_ = keys.key_column(request.keys, request.key_types)
+    weights = [] if request.weight is None else [request.weight]
+    worker = _arrow_worker if hasattr(F, "arrow_udf") else _pandas_worker
+    df = request.df.withColumn(request.worker_column, worker(request.params, key, type_, weights))
+    if not request.allow_inexact:
+        query.refuse_shuffle(df)
+    return df
+
+
+# Both UDFs keep one router for all batches of a task, inside the iterator: a Python worker serves other tasks
+# later. Both are nondeterministic to Spark, so that it runs them once a row and moves no filter below them.
+
+
+def _arrow_worker(params: Any, key: Column, type_: DataType, weights: list[Column]) -> Column:
+    def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        router = params.router(source=TaskContext.get().partitionId())
+        for batch in batches:
+            batch_keys, *batch_weights = batch if isinstance(batch, tuple) else (batch,)
+            load = batch_weights[0].to_numpy(zero_copy_only=False) if batch_weights else None
+            yield pa.array(router.route(batch_keys, weights=load).view(np.int32))
+
+    return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights)
+
+
+def _pandas_worker(params: Any, key: Column, type_: DataType, weights: list[Column]) -> Column:
+    columns = keys.pandas_columns(key, type_)
+    width, weighted = len(columns), bool(weights)
+
+    def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        router = params.router(source=TaskContext.get().partitionId())
+        for batch in batches:
+            series = batch if isinstance(batch, tuple) else (batch,)
+            load = series[width].to_numpy() if weighted else None
+            workers = router.route(keys.from_pandas(series[:width], type_), weights=load)
+            yield pd.Series(workers.view(np.int32))
+
+    return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights)

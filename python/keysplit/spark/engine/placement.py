@@ -1,0 +1,70 @@
+"""Rows in the partition that has their worker's number."""
+
+from functools import lru_cache
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark.options import quoted
+
+
+def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
+    """Move each row of a routed DataFrame into the partition that has its worker's number."""
+    if hasattr(df, "repartitionById"):  # Spark 4.1 and later
+        return df.repartitionById(workers, F.col(quoted(worker_column)))
+    return df.repartition(workers, _preimage(worker_column, workers))
+
+
+def placed_for_groups(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
+    """Do the same, but leave a column that Spark takes for the reason: a group by it needs no shuffle.
+
+    Before Spark 4.1 the numbers in the worker column are others then, one for each worker.
+    """
+    if hasattr(df, "repartitionById"):
+        return placed(df, worker_column, workers)
+    df = df.withColumn(worker_column, _preimage(worker_column, workers))
+    return df.repartition(workers, quoted(worker_column))
+
+
+def _preimage(worker_column: str, workers: int) -> Column:
+    # Before Spark 4.1 `repartition` always hashes: give it numbers whose hashes are the partitions wanted.
+    # Spark folds this into one array literal, which takes one call where a column a number would take 65,536.
+    numbers = F.split(F.lit(",".join(map(str, preimages(workers)))), ",").cast("array<int>")
+    return numbers[F.col(quoted(worker_column))]
+
+
+@lru_cache(maxsize=16)
+def preimages(partitions: int) -> tuple[int, ...]:
+    """Return for each partition the smallest number that `df.repartition(partitions, number)` puts there."""
+    found = np.full(partitions, -1, dtype=np.int64)
+    start, step = 0, 1 << 16
+    while (found < 0).any():
+        numbers = np.arange(start, start + step, dtype=np.int64)
+        partition, first = np.unique(partition_of(numbers, partitions), return_index=True)
+        new = found[partition] < 0
+        found[partition[new]] = numbers[first[new]]
+        start += step
+    return tuple(found.tolist())
+
+
+def partition_of(numbers: np.ndarray, partitions: int) -> np.ndarray:
+    """Return the partition, int64, into which Spark's `repartition(partitions, number)` puts each INT number.
+
+    Source:
+        Spark's HashPartitioning: the signed 32-bit MurmurHash3 of the four bytes, seed 42, modulo the
+        partitions.
+    """
+    with np.errstate(over="ignore"):
+        k = numbers.astype(np.uint32) * np.uint32(0xCC9E2D51)
+        k = _rotate(k, 15) * np.uint32(0x1B873593)
+        h = _rotate(k ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        h ^= np.uint32(4)
+        h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+        h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        h ^= h >> np.uint32(16)
+    return h.view(np.int32).astype(np.int64) % partitions
+
+
+def _rotate(x: np.ndarray, bits: int) -> np.ndarray:
+    return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))

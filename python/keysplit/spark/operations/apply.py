@@ -1,0 +1,207 @@
+"""`apply`: a Python function over parts of each key's rows, and one that merges what it found."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from keysplit.spark import carry
+from keysplit.spark.engine.placement import placed_for_groups
+from keysplit.spark.operations.route import routed
+from keysplit.spark.options import Options, check, free_name, quoted, refuse_stream
+
+Function = Callable[..., Any]
+
+
+def apply(
+    df: DataFrame,
+    key: str | Sequence[str],
+    partial: Function,
+    merge: Function,
+    schema: str | StructType,
+    *,
+    partial_schema: str | StructType | None = None,
+    format: str = "pandas",
+    **options: Unpack[Options],
+) -> DataFrame:
+    """Compute `df.groupBy(key).applyInPandas(lambda rows: merge(partial(rows)), schema)` in parts.
+
+    A key's rows are spread over several workers. `partial` is called with the rows of each key on each
+    worker, then `merge` once for each key, with the results of all its parts one below the other, in any
+    order. The result is that of the whole group if the two functions compose:
+    `merge(partial(a) + partial(b))` equals `merge(partial(a + b))` for all rows a and b of a key, where +
+    puts rows below each other. Keys are those of `groupBy`: null is one, NaN another, and -0.0 is 0.0.
+
+    Args:
+        df: as `route`, but no streaming DataFrame.
+        key: as `route`.
+        partial: takes the rows of a key on a worker, with all columns of `df`, and returns any number of rows
+            with the columns of `partial_schema`. With two arguments it takes the key as a tuple first. Both
+            as in Spark's `applyInPandas`.
+        merge: takes what `partial` returned for a key, with or without the key before it as `partial` does,
+            and returns rows with the columns of `schema`. It is not called for a key of which `partial`
+            returned no row.
+        schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
+        partial_schema: the columns of what `partial` returns; `schema` if left out. Between the two functions
+            the rows go through Spark: `merge` sees a column of these types as `applyInPandas` shows it.
+        format: "pandas", or "arrow" if the functions take and return `pyarrow.Table`, as in `applyInArrow`
+            (from Spark 4.0 on).
+        options: all other arguments of `route`. The worker column is not among the columns that the functions
+            see.
+
+    Returns:
+        The rows that `merge` returned for all keys.
+
+    Raises:
+        TypeError: as `route`, or if a function or a schema is of another type.
+        ValueError: as `route`, or if a schema cannot be read, if `format` is unknown, if `df` is a stream.
+
+    Source:
+        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results of each worker,
+        merged by key.
+
+    Deviations:
+        As `route`.
+
+    Example:
+        >>> def longest(rows):  # doctest: +SKIP
+        ...     return rows.nlargest(1, "length")
+        >>> result = kss.apply(df, "word", longest, longest, df.schema, workers=8)  # doctest: +SKIP
+    """
+    request = check(df, key, options)
+    calls = [_called(name, function) for name, function in (("partial", partial), ("merge", merge))]
+    if format not in ("pandas", "arrow"):
+        raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
+    method = {"pandas": "applyInPandas", "arrow": "applyInArrow"}[format]
+    if not hasattr(df.groupBy(), method):
+        raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
+    refuse_stream(df)
+    result_type = _struct(df, "schema", schema)
+    part_type = result_type if partial_schema is None else _struct(df, "partial_schema", partial_schema)
+
+    names = _free_names(df, part_type, len(request.keys))
+    types = request.key_types
+    texts = [
+        carry.text(F.col(name), type_)
+        for name, type_ in zip(request.keys, types, strict=True)
+        if not carry.is_steady(type_)
+    ]
+    # Where Python finds each key to hand on: Spark gives it the worker, the keys, then the texts.
+    text_places = iter(range(1 + len(names), 1 + len(names) + len(texts)))
+    places = {
+        name: 1 + at if carry.is_steady(type_) else next(text_places)
+        for at, (name, type_) in enumerate(zip(names, types, strict=True))
+    }
+    carried = [
+        StructField(name, type_ if carry.is_steady(type_) else StringType())
+        for name, type_ in zip(names, types, strict=True)
+    ]
+
+    rows = placed_for_groups(routed(request), request.worker_column, request.workers)
+    grouped = rows.groupBy(quoted(request.worker_column), *request.keys, *texts)
+    in_part, in_merge = (_in_arrow, _in_arrow_merge) if format == "arrow" else (_in_pandas, _in_pandas_merge)
+    parts = getattr(grouped, method)(
+        in_part(calls[0], request.worker_column, places, part_type.names),
+        StructType([*part_type.fields, *carried]),
+    )
+    keys = [
+        F.col(name) if carry.is_steady(type_) else carry.value(F.col(name), type_).alias(name)
+        for name, type_ in zip(names, types, strict=True)
+    ]
+    parts = parts.select(*(F.col(quoted(name)) for name in part_type.names), *keys)
+    return getattr(parts.groupBy(*names), method)(in_merge(calls[1], names), result_type)
+
+
+# The functions that these four return go to the executors, which need no keysplit for them: they use nothing
+# of this file.
+
+
+def _in_pandas(partial: Function, worker: str, places: dict[str, int], names: list[str]) -> Function:
+    last = 1 + len(places)
+
+    def part(key: Any, rows: Any) -> Any:
+        del rows[worker]
+        result = partial(key[1:last], rows)
+        if not isinstance(result, pd.DataFrame) or len(result.columns) == 0:
+            return result
+        result = result.copy(deep=False)
+        if len(result.columns) == len(names) and not any(isinstance(name, str) for name in result.columns):
+            result.columns = names
+        for name, place in places.items():
+            value = None if pd.isna(key[place]) else key[place]
+            result[name] = pd.Series([value] * len(result), index=result.index, dtype=object)
+        return result
+
+    return part
+
+
+def _in_pandas_merge(merge: Function, names: list[str]) -> Function:
+    def whole(key: Any, parts: Any) -> Any:
+        for name in names:
+            del parts[name]
+        return merge(key, parts)
+
+    return whole
+
+
+def _in_arrow(partial: Function, worker: str, places: dict[str, int], names: list[str]) -> Function:
+    last = 1 + len(places)
+
+    def part(key: Any, rows: Any) -> Any:
+        result = partial(key[1:last], rows.drop_columns([worker]))
+        if not isinstance(result, pa.Table) or result.num_columns == 0:
+            return result
+        for name, place in places.items():
+            value = key[place]
+            result = result.append_column(pa.field(name, value.type), pa.repeat(value, result.num_rows))
+        return result
+
+    return part
+
+
+def _in_arrow_merge(merge: Function, names: list[str]) -> Function:
+    def whole(key: Any, parts: Any) -> Any:
+        return merge(key, parts.drop_columns(names))
+
+    return whole
+
+
+def _called(argument: str, function: Any) -> Function:
+    """Check a function of the user and return one that takes the key and the rows."""
+    if not callable(function):
+        raise TypeError(f"{argument} must be a function, got {type(function).__name__}")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # one written in C may not say
+        parameters = inspect.signature(lambda rows: rows).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = sum(p.default is p.empty for p in positional)
+    rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    asked = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
+    if needed == 2 and not asked:
+        return lambda key, rows: function(key, rows)
+    if needed > 2 or asked or not (positional or rest):
+        raise TypeError(f"{argument} must take (rows) or (key, rows), got one that takes {needed} arguments")
+    return lambda key, rows: function(rows)
+
+
+def _struct(df: DataFrame, argument: str, schema: Any) -> StructType:
+    if isinstance(schema, StructType):
+        return schema
+    if not isinstance(schema, str):
+        raise TypeError(f"{argument} must be a StructType or DDL, got {type(schema).__name__}")
+    try:
+        return df.sparkSession.createDataFrame([], schema).schema
+    except PySparkException as error:
+        raise ValueError(f"{argument} must be DDL such as 'word string, n long', got {schema!r}") from error
+
+
+def _free_names(df: DataFrame, part_type: StructType, number: int) -> list[str]:
+    parts = df.sparkSession.createDataFrame([], part_type)
+    return [free_name(parts, f"key_{at}") for at in range(number)]

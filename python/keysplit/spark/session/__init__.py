@@ -1,0 +1,1 @@
+"""The only calls to what Spark keeps private."""

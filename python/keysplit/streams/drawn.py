@@ -1,0 +1,261 @@
+"""Streams that are drawn at random: Zipf's law, as the papers have it, and what they do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keysplit.streams.checks import check_counts, check_number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BLOCK = 1 << 20
+"""Messages drawn in one go."""
+
+
+def zipf(exponent: float, keys: int, messages: int, seed: int = 0) -> NDArray[np.int64]:
+    """Draw a stream whose key i (from 0) has a share proportional to 1 / (i + 1)**exponent.
+
+    Args:
+        exponent: Skew z, at least 0; 0 makes all keys equally frequent.
+        keys: Number of different keys that may occur, at least 1.
+        messages: Length of the stream, at least 0.
+        seed: Seed of the draws, at least 0.
+
+    Returns:
+        Keys from 0 (the most frequent) to ``keys - 1``; int64, shape ``(messages,)``. A longer stream starts
+        with the messages of a shorter one.
+
+    Raises:
+        ValueError: If an argument is out of range.
+        TypeError: If a count is not an integer.
+
+    Source: the stream ZF of Nasir et al., When Two Choices Are Not Enough (ICDE 2016), Table I.
+
+    Deviations: none.
+
+    Example:
+        >>> import numpy as np
+        >>> keys = zipf(2.0, keys=10_000, messages=100_000, seed=1)
+        >>> round(float(np.mean(keys == 0)), 2)
+        0.61
+    """
+    blocks = zipf_chunks(exponent, keys, messages, seed)
+    stream, end = np.empty(messages, dtype=np.int64), 0
+    for block in blocks:
+        start, end = end, end + len(block)
+        stream[start:end] = block
+    return stream
+
+
+def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Iterator[NDArray[np.int64]]:
+    """Draw the stream of [`zipf`][keysplit.streams.zipf] in blocks, for streams that are larger than memory.
+
+    Args:
+        exponent: Skew z, at least 0; 0 makes all keys equally frequent.
+        keys: Number of different keys that may occur, at least 1.
+        messages: Length of the stream, at least 0.
+        seed: Seed of the draws, at least 0.
+
+    Returns:
+        An iterator of int64 arrays: some million messages at a time, the last block shorter.
+
+    Raises:
+        ValueError: If an argument is out of range.
+        TypeError: If a count is not an integer.
+
+    Example:
+        >>> import numpy as np
+        >>> blocks = list(zipf_chunks(1.4, keys=100, messages=3_000_000, seed=1))
+        >>> bool((np.concatenate(blocks) == zipf(1.4, keys=100, messages=3_000_000, seed=1)).all())
+        True
+    """
+    if isinstance(exponent, bool) or not isinstance(exponent, int | float | np.number):
+        raise TypeError(f"exponent must be a number of at least 0, got {exponent!r}")
+    if not 0 <= exponent < np.inf:
+        raise ValueError(f"exponent must be finite and at least 0, got {exponent!r}")
+    check_counts(keys=(keys, 1), messages=(messages, 0), seed=(seed, 0))
+    cumulated = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -float(exponent))
+    cumulated /= cumulated[-1]
+    generator = np.random.Generator(np.random.PCG64(seed))
+    lengths = (min(BLOCK, messages - start) for start in range(0, messages, BLOCK))
+    return (np.searchsorted(cumulated, generator.random(length), side="right") for length in lengths)
+
+
+def zipf_exponent(keys: int, top_share: float) -> float:
+    """Find the exponent of the Zipf distribution whose most frequent key has a given share.
+
+    Args:
+        keys: Number of different keys, at least 2.
+        top_share: Share of the most frequent key, at least ``1 / keys`` and at most 0.999.
+
+    Returns:
+        The exponent z, for [`zipf`][keysplit.streams.zipf]: the share is met to 1e-6 of it or better.
+
+    Raises:
+        ValueError: If an argument is out of range.
+        TypeError: If keys is not an integer or the share no number.
+
+    Source: ours, by bisection. The papers tell the share of the hottest key, not the exponent.
+
+    Example:
+        >>> round(zipf_exponent(10_000, 0.0932), 3)
+        0.979
+    """
+    check_counts(keys=(keys, 2))
+    check_number("top_share", top_share, 1 / keys, 0.999)
+    low, high = 0.0, 32.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 / _harmonic(keys, middle) < top_share else (low, middle)
+    return (low + high) / 2
+
+
+def zipf_evolving(
+    exponent: float,
+    keys: int,
+    messages: int,
+    seed: int = 0,
+    *,
+    first: float = 0.8,
+    shift: int | None = None,
+) -> NDArray[np.int64]:
+    """Draw a Zipf stream whose hot keys are others from some point on.
+
+    Before that point, key i (from 0) has a share proportional to 1 / (i + 1)**exponent, as in
+    [`zipf`][keysplit.streams.zipf]. Behind it the order of the keys is turned round, so that the last is the
+    most frequent, or shifted.
+
+    Args:
+        exponent: Skew z, at least 0.
+        keys: Number of different keys that may occur, at least 1.
+        messages: Length of the stream, at least 0.
+        seed: Seed of the draws, at least 0.
+        first: Part of the stream before the change, 0 to 1.
+        shift: How many keys the order is shifted: behind the change, key ``(i + shift) % keys`` is as
+            frequent as key i was. None to turn the order round.
+
+    Returns:
+        Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+        TypeError: If an argument is of the wrong type.
+
+    Source: the time-evolving stream ZF of Efficient Time-Evolving Stream Processing at Scale
+    (arXiv 1806.00760), section 6.1, which turns the order round after 0.8 of the stream.
+
+    Deviations: none; the shift is ours.
+
+    Example:
+        >>> import numpy as np
+        >>> keys = zipf_evolving(2.0, keys=1_000, messages=10_000, seed=1)
+        >>> hottest = [int(np.bincount(part).argmax()) for part in (keys[:8_000], keys[8_000:])]
+        >>> hottest
+        [0, 999]
+    """
+    check_number("first", first, 0, 1)
+    if shift is not None:
+        check_counts(shift=(shift, 0))
+    stream = zipf(exponent, keys, messages, seed)
+    rest = stream[round(messages * first) :]
+    rest[:] = keys - 1 - rest if shift is None else (rest + shift) % keys
+    return stream
+
+
+def zipf_drifting(
+    exponent: float, keys: int, messages: int, seed: int = 0, *, periods: int = 10
+) -> NDArray[np.int64]:
+    """Draw a Zipf stream in which the hot keys are others in each of several periods.
+
+    Args:
+        exponent: Skew z, at least 0.
+        keys: Number of different keys that may occur, at least 1.
+        messages: Length of the stream, at least 0.
+        seed: Seed of the draws, at least 0.
+        periods: Equal parts of the stream, at least 1. In the first, key i (from 0) has a share proportional
+            to 1 / (i + 1)**exponent; in every other the keys' order is drawn anew.
+
+    Returns:
+        Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+        TypeError: If an argument is of the wrong type.
+
+    Source: ours, for real streams with drift, which papers name without their data (the cashtags of Nasir et
+    al., When Two Choices Are Not Enough, ICDE 2016).
+
+    Example:
+        >>> import numpy as np
+        >>> keys = zipf_drifting(2.0, keys=1_000, messages=10_000, seed=1, periods=2)
+        >>> first, second = (np.bincount(part).argmax() for part in (keys[:5_000], keys[5_000:]))
+        >>> bool(first == 0), bool(second == 0)
+        (True, False)
+    """
+    check_counts(periods=(periods, 1))
+    stream = zipf(exponent, keys, messages, seed)
+    orders = np.random.Generator(np.random.PCG64([seed, periods]))
+    edges = [messages * period // periods for period in range(periods + 1)]
+    for start, end in pairwise(edges[1:]):
+        stream[start:end] = orders.permutation(keys)[stream[start:end]]
+    return stream
+
+
+def zipf_hot_key(
+    exponent: float, keys: int, messages: int, seed: int = 0, *, share: float
+) -> NDArray[np.int64]:
+    """Draw a Zipf stream in which one key has more messages than is its due.
+
+    Args:
+        exponent: Skew z, at least 0; 0 makes all other keys equally frequent.
+        keys: Number of different keys that may occur, at least 1.
+        messages: Length of the stream, at least 0.
+        seed: Seed of the draws, at least 0.
+        share: Part of the messages, drawn at random, whose key is replaced by the hot key 0; 0 to 1. The hot
+            key has what it has by Zipf's law beside.
+
+    Returns:
+        Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``. A longer stream starts with the messages of
+        a shorter one.
+
+    Raises:
+        ValueError: If an argument is out of range.
+        TypeError: If an argument is of the wrong type.
+
+    Source: the streams country-skew of Dalabasmaz and Can, Dynamic Key Grouping, section 5.1: exponent 0 and
+    204 keys, as the authors' program draws them.
+
+    Deviations: keys are numbers, not the names of countries.
+
+    Example:
+        >>> import numpy as np
+        >>> keys = zipf_hot_key(0.0, keys=204, messages=10_000, seed=1, share=0.8)
+        >>> round(float(np.mean(keys == 0)), 1)
+        0.8
+    """
+    check_number("share", share, 0, 1)
+    stream = zipf(exponent, keys, messages, seed)
+    generator = np.random.Generator(np.random.PCG64([seed, 1]))
+    for start in range(0, messages, BLOCK):
+        block = stream[start : start + BLOCK]
+        block[generator.random(len(block)) < share] = 0
+    return stream
+
+
+def _harmonic(keys: int, exponent: float) -> float:
+    """Sum i**-exponent for i = 1 ... keys: the first terms one by one, the others by Euler and Maclaurin."""
+    exact = min(keys, 10_000)
+    total = float(np.sum(np.arange(1, exact + 1, dtype=np.float64) ** -exponent))
+    if exact < keys:
+        low, high = float(exact), float(keys)
+        flat = abs(exponent - 1) < 1e-12
+        area = (
+            np.log(high / low) if flat else (high ** (1 - exponent) - low ** (1 - exponent)) / (1 - exponent)
+        )
+        total += float(area) + (high**-exponent - low**-exponent) / 2
+    return total

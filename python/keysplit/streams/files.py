@@ -1,0 +1,301 @@
+"""Streams that are read: Parquet, CSV and text, from files, folders of files and standard input."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from io import BufferedReader, BytesIO, RawIOBase
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from keysplit.streams.checks import check_counts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS = 1 << 20
+_CSV_BYTES = 1 << 24  # of which the types of columns are inferred
+_CSV_BLOCK = 1 << 21  # bytes; the reader is up to forty of them ahead, and a row must not be much longer
+_TEXT_BYTES = 1 << 22
+_STANDARD = "-"
+
+
+class UnreadableError(ValueError):
+    """A file does not hold what its name says, or not throughout."""
+
+
+class UnknownColumnError(ValueError):
+    """A file has no such column, or several of that name.
+
+    Attributes:
+        columns: the columns that it has; none if it is text.
+    """
+
+    def __init__(self, text: str, columns: list[str]) -> None:
+        super().__init__(text)
+        self.columns = columns
+
+    def __reduce__(self) -> tuple[type[UnknownColumnError], tuple[str, list[str]]]:
+        return type(self), (str(self), self.columns)
+
+
+def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArray:
+    """Read the keys of a file, in the order of its rows.
+
+    Args:
+        path: A file ending in ``.parquet``, ``.csv`` (also compressed, e.g. ``.csv.gz``), or any other name
+            for text in UTF-8, where every word is a key; or a folder of Parquet files, as Spark writes them,
+            which are read in the order of their names. Names that begin with ``_`` or ``.`` are left out.
+        key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type that
+            its values look like: ``007`` and ``7`` are one key.
+
+    Returns:
+        The keys as a pyarrow ChunkedArray, which routers take as it is.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or no Parquet file in the folder.
+        ValueError: If the column is missing (the message lists the columns) or not given, the file cannot be
+            read as what its name says, or the column has another type in another file of the folder. What a
+            CSV column looks like in its first 16 megabytes is its type; a later value that does not fit it
+            is such an error.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.txt"
+        >>> _ = file.write_text("to be or not to be")
+        >>> read(file).to_pylist()
+        ['to', 'be', 'or', 'not', 'to', 'be']
+    """
+    import pyarrow as pa
+
+    kind, arrays = _open(path, key, _ROWS)
+    return pa.chunked_array(list(arrays), kind)
+
+
+def chunks(
+    path: str | os.PathLike[str] | BinaryIO, key: str | None = None, *, rows: int = 1 << 20
+) -> Iterator[pa.Array]:
+    r"""Read the keys of a file bit by bit, for files that are larger than memory.
+
+    Args:
+        path: A file as [`read`][keysplit.streams.read] takes it; or ``-`` for standard input, or a file that
+            is open in binary mode. These hold CSV if a key is given, else text.
+        key: The column that holds the keys; only it is read. Not for text. A CSV column has the type that its
+            values look like in the first 16 megabytes.
+        rows: Keys of a chunk at most, at least 1.
+
+    Returns:
+        An iterator of pyarrow arrays. It holds a few chunks in memory, whatever the size of the file.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or no Parquet file in the folder.
+        TypeError: If ``rows`` is not an integer.
+        ValueError: If the column is missing (the message lists the columns) or not given; while reading, if
+            the file cannot be read as what its name says, or if a value of a CSV column does not fit its
+            type.
+
+    Example:
+        >>> import io
+        >>> words = [chunk.to_pylist() for chunk in chunks(io.BytesIO(b"to be or not"), rows=3)]
+        >>> words
+        [['to', 'be', 'or'], ['not']]
+        >>> numbers = [chunk.to_pylist() for chunk in chunks(io.BytesIO(b"a,b\n1,2\n3,4\n"), key="b")]
+        >>> numbers
+        [[2, 4]]
+    """
+    check_counts(rows=(rows, 1))
+    return _open(path, key, rows)[1]
+
+
+def length(path: str | os.PathLike[str]) -> int | None:
+    """Tell how many keys a file holds, if that can be told without reading them.
+
+    Args:
+        path: A file as [`chunks`][keysplit.streams.chunks] takes it.
+
+    Returns:
+        The number of rows of a Parquet file or of all in a folder, else None.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or no Parquet file in the folder.
+        ValueError: If a Parquet file cannot be read.
+    """
+    import pyarrow.parquet
+
+    if path == _STANDARD:
+        return None
+    files = _existing(path)
+    if _kind(files[0]) != "parquet":
+        return None
+    rows = 0
+    for file in files:
+        with _readable_as("parquet", file.name):
+            rows += pyarrow.parquet.read_metadata(file).num_rows
+    return rows
+
+
+def _existing(path: str | os.PathLike[str]) -> list[Path]:
+    """The file, or the Parquet files of the folder."""
+    given = Path(path)
+    if given.is_file():
+        return [given]
+    files = sorted(
+        file
+        for file in given.rglob("*.parquet")
+        if file.is_file() and not any(part[0] in "_." for part in file.relative_to(given).parts)
+    )
+    if not files:
+        raise FileNotFoundError(f"path must be a file or a folder of Parquet files, got {str(given)!r}")
+    return files
+
+
+def _kind(file: Path) -> str:
+    suffixes = {suffix.lower() for suffix in file.suffixes}
+    return "parquet" if ".parquet" in suffixes else "csv" if ".csv" in suffixes else "text"
+
+
+def _open(
+    path: str | os.PathLike[str] | BinaryIO, key: str | None, rows: int
+) -> tuple[pa.DataType, Iterator[pa.Array]]:
+    """The type of the keys, and the keys; the caller has checked `rows`."""
+    import pyarrow as pa
+
+    if path == _STANDARD:
+        path = sys.stdin.buffer
+    file: Path | BinaryIO
+    if isinstance(path, str | os.PathLike):
+        file, *others = _existing(path)
+        kind, name = _kind(file), file.name
+    else:
+        file, others, kind, name = path, [], "text" if key is None else "csv", "the input"
+    if kind == "text":
+        if key is not None:
+            text = (
+                "key must be None for text, where every word is a key (columns are read from files named "
+                f".parquet or .csv), got {key!r}"
+            )
+            raise UnknownColumnError(text, [])
+        return pa.string(), _sliced(_words(file), rows, kind, name)
+    with _readable_as(kind, name):
+        type_, arrays = (_parquet if kind == "parquet" else _csv)(file, key, rows)
+    return type_, chain(_sliced(arrays, rows, kind, name), _alike(others, key, rows, type_, name))
+
+
+def _alike(
+    files: list[Path], key: str | None, rows: int, first: pa.DataType, name: str
+) -> Iterator[pa.Array]:
+    """The keys of the other files of a folder, which have the type of those of the first."""
+    for file in files:
+        type_, arrays = _open(file, key, rows)
+        if type_ != first:
+            raise UnreadableError(
+                f"column {key} must have one type, got {first} in {name} and {type_} in {file.name}"
+            )
+        yield from arrays
+
+
+@contextmanager
+def _readable_as(kind: str, name: str) -> Iterator[None]:
+    """Turn what goes wrong inside into an UnreadableError that names the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        what = str(error).splitlines()[0]
+        raise UnreadableError(f"{name} cannot be read as {kind}: {what}") from error
+
+
+def _sliced(arrays: Iterator[pa.Array], rows: int, kind: str, name: str) -> Iterator[pa.Array]:
+    with _readable_as(kind, name):
+        for array in arrays:
+            for start in range(0, len(array), rows):
+                yield array[start : start + rows]
+
+
+def _words(file: Path | BinaryIO) -> Iterator[pa.Array]:
+    import pyarrow as pa
+
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    begun: str | None = ""
+    with open(file, "rb") if isinstance(file, Path) else nullcontext(file) as text:
+        while begun is not None:
+            data = text.read(_TEXT_BYTES)
+            block = begun + decoder.decode(data, final=not data)
+            words = block.split()
+            # the last word may go on in the next block
+            begun = None if not data else words.pop() if words and not block[-1].isspace() else ""
+            yield pa.array(words, pa.string())
+
+
+def _check_column(key: str | None, columns: list[str]) -> str:
+    if key is None or key not in columns:
+        raise UnknownColumnError(f"key must be one of the columns {', '.join(columns)}, got {key!r}", columns)
+    if columns.count(key) > 1:
+        text = f"key must be the name of one column, got {key!r}, that of {columns.count(key)}"
+        raise UnknownColumnError(text, columns)
+    return key
+
+
+def _parquet(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType, Iterator[pa.Array]]:
+    import pyarrow.parquet
+
+    # page by page: read ahead, the column of a whole row group would be in memory
+    opened = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+    key = _check_column(key, opened.schema_arrow.names)
+    batches = opened.iter_batches(batch_size=rows, columns=[key])
+    return opened.schema_arrow.field(key).type, (batch.column(key) for batch in batches)
+
+
+def _csv(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType, Iterator[pa.Array]]:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    whole: Path | BufferedReader
+    if isinstance(file, Path):
+        whole = file
+        with pa.input_stream(file) as opened:
+            beginning = opened.read(_CSV_BYTES + 1)
+    else:  # it can be read once
+        beginning = file.read(_CSV_BYTES + 1)
+        whole = BufferedReader(_Begun(beginning, file))
+    options = pyarrow.csv.ReadOptions(block_size=_CSV_BYTES)
+    with pyarrow.csv.open_csv(BytesIO(beginning), options) as reader:
+        key = _check_column(key, reader.schema.names)
+        type_ = reader.schema.field(key).type
+    reader = pyarrow.csv.open_csv(
+        whole,
+        pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK),
+        convert_options=pyarrow.csv.ConvertOptions(include_columns=[key], column_types={key: type_}),
+    )
+
+    def arrays() -> Iterator[pa.Array]:
+        try:
+            for batch in reader:
+                yield batch.column(key)
+        except pa.ArrowInvalid as error:
+            what = str(error).splitlines()[0]
+            text = f"{what} (column {key} is read as {type_}, the type of its first values)"
+            raise pa.ArrowInvalid(text) from error
+
+    return type_, arrays()
+
+
+class _Begun(RawIOBase):
+    """A file from its beginning, of which some bytes have been read."""
+
+    def __init__(self, read: bytes, rest: BinaryIO) -> None:
+        self._read, self._rest = read, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        some, self._read = self._read[: len(buffer)], self._read[len(buffer) :]
+        some = some or self._rest.read(len(buffer))
+        buffer[: len(some)] = some
+        return len(some)

@@ -1,0 +1,122 @@
+//! The capacity up to which each of several equal bins may be filled.
+//!
+//! Mirrokni et al. (Consistent hashing with bounded loads, SODA 2018); CG paper (arXiv 1705.09073), sections 4.2 and
+//! 5.1: no bin takes a message once it holds 1 + epsilon times its fair share of all that was sent, rounded up.
+
+use crate::amount::Scale;
+use crate::error::{Error, Result};
+use crate::types::Amount;
+
+/// The capacity of each bin, which grows with what is sent.
+#[derive(Debug, Clone)]
+pub(in crate::groupings) struct Capacity {
+    /// 1 + epsilon.
+    slack: f64,
+    bins: f64,
+    /// The sum of the weights of all messages.
+    sent: f64,
+    /// The capacity for every sum up to `until`, as an amount of the scale.
+    level: Amount,
+    until: f64,
+    scale: Scale,
+}
+
+impl Capacity {
+    pub(in crate::groupings) fn new(epsilon: f64, bins: u32) -> Self {
+        Self::of(1.0 + epsilon, bins)
+    }
+
+    fn of(slack: f64, bins: u32) -> Self {
+        Self { slack, bins: bins.into(), sent: 0.0, level: Amount(0), until: -1.0, scale: Scale::Whole }
+    }
+
+    /// Starts afresh with another number of bins.
+    pub(in crate::groupings) fn restart(&mut self, bins: u32) {
+        *self = Self::of(self.slack, bins);
+    }
+
+    /// Prepares for a batch whose weights are amounts of a scale.
+    pub(in crate::groupings) fn expect(&mut self, scale: Scale) {
+        if self.scale != scale {
+            (self.scale, self.until) = (scale, -1.0);
+        }
+    }
+
+    /// The capacity for the next message, as an amount.
+    #[inline(always)]
+    pub(in crate::groupings) fn next(&mut self, scale: Scale, weight: Amount) -> Amount {
+        self.sent += scale.number(weight);
+        if self.sent > self.until {
+            self.change(scale);
+        }
+        self.level
+    }
+
+    #[cold]
+    fn change(&mut self, scale: Scale) {
+        let level = self.solve(self.sent);
+        // A larger sum has no smaller capacity: between two sums of the same capacity all have it.
+        let last = level * self.bins / self.slack;
+        let until = if self.solve(last) == level { last } else { self.sent };
+        (self.level, self.until) = (scale.amount(level), until.max(self.sent));
+    }
+
+    fn solve(&self, sum: f64) -> f64 {
+        ((self.slack * sum) / self.bins).ceil().max(1.0)
+    }
+
+    pub(in crate::groupings) fn save(&self) -> f64 {
+        self.sent
+    }
+
+    pub(in crate::groupings) fn restore(&mut self, sent: f64) -> Result<()> {
+        if sent.is_nan() || sent < 0.0 {
+            return Err(Error::value("snapshot is damaged: its capacity cannot be computed"));
+        }
+        (self.sent, self.until) = (sent, -1.0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    fn check(epsilon: f64, bins: u32, scale: Scale, weight: impl Fn(u64) -> f64) {
+        let mut capacity = Capacity::of(1.0 + epsilon, bins);
+        capacity.expect(scale);
+        let mut sent = 0.0;
+        for message in 0..5000 {
+            let weight = weight(message);
+            let expected = f64::max(1.0, (((1.0 + epsilon) * (sent + weight)) / f64::from(bins)).ceil());
+            assert_eq!(scale.number(capacity.next(scale, scale.amount(weight))), expected, "message {message}");
+            sent += weight;
+        }
+    }
+
+    #[test]
+    fn the_capacity_is_that_of_the_formula() {
+        let draws = KeyHasher::new(0);
+        for epsilon in [1e-300, 1e-16, 0.01, 0.1, 1.0 / 3.0, 1.0, 7.0, 1000.0] {
+            for bins in [1, 2, 3, 10, 49, 100, 1000, 1 << 26] {
+                check(epsilon, bins, Scale::Whole, |_| 1.0);
+                check(epsilon, bins, Scale::Whole, |message| (draws.whole(message as i64) % 5) as f64);
+                check(epsilon, bins, Scale::Fractional, |message| (draws.whole(message as i64) % 5000) as f64 / 1000.0);
+                check(epsilon, bins, Scale::Fractional, |message| (message % 2) as f64 * 1e308);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_sum_has_its_capacity() {
+        for (sent, bins) in [(2f64.powi(52) - 1e3, 3), (2f64.powi(52) - 1e3, 100), (1e15, 7)] {
+            let mut capacity = Capacity::of(1.01, bins);
+            capacity.restore(sent).unwrap();
+            for message in 1..2000 {
+                let expected = ((1.01 * (sent + f64::from(message))) / f64::from(bins)).ceil();
+                assert_eq!(capacity.next(Scale::Whole, Amount(1)), Amount(expected as u64));
+            }
+        }
+    }
+}

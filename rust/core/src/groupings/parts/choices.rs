@@ -1,0 +1,93 @@
+//! The candidate workers of a key, with repetitions or without.
+
+use crate::hash::{candidate_pair, candidates};
+use crate::state::loads::Loads;
+use crate::types::{Amount, KeyHash, Worker};
+
+/// So many candidates are searched faster than a table of all workers is made.
+const FEW: usize = 64;
+
+/// How candidates are drawn: onto how many workers, and whether a key's candidates must differ, as Storm has it.
+#[derive(Debug, Clone)]
+pub(in crate::groupings) struct Choices {
+    pub(in crate::groupings) workers: u32,
+    distinct: bool,
+}
+
+impl Choices {
+    pub(in crate::groupings) fn new(workers: u32, distinct: bool) -> Self {
+        Self { workers, distinct }
+    }
+
+    /// The first two candidates; the same worker twice where there is only one.
+    #[inline(always)]
+    pub(in crate::groupings) fn pair(&self, hash: KeyHash) -> (Worker, Worker) {
+        let (first, second) = candidate_pair(hash, 0, self.workers);
+        if self.distinct && first == second && self.workers > 1 {
+            let other = candidates(hash, self.workers).find(|&worker| worker != first);
+            return (first, other.unwrap_or(first));
+        }
+        (first, second)
+    }
+
+    /// Least loaded of the first `count` candidates, the first among equals.
+    #[inline(always)]
+    pub(in crate::groupings) fn least_loaded(&self, hash: KeyHash, count: usize, loads: &Loads) -> Worker {
+        if self.distinct {
+            return loads.least_of(self.list(hash, count).into_iter().map(Worker));
+        }
+        let (mut best, mut least) = (Worker(0), Amount(u64::MAX));
+        let mut compare = |worker: Worker| {
+            let load = loads.of(worker);
+            if load < least {
+                (best, least) = (worker, load);
+            }
+        };
+        for pair in 0..count / 2 {
+            let (first, second) = candidate_pair(hash, pair as u64, self.workers);
+            compare(first);
+            compare(second);
+        }
+        if count % 2 == 1 {
+            compare(candidate_pair(hash, count as u64 / 2, self.workers).0);
+        }
+        best
+    }
+
+    /// Lengthens the list of a key's first candidates to `count` (or to all workers, if they must differ).
+    pub(in crate::groupings) fn extend(&self, hash: KeyHash, list: &mut Vec<u16>, count: usize) {
+        let sequence = candidates(hash, self.workers).map(|worker| worker.0 as u16); // workers are below 65,536
+        if !self.distinct {
+            list.extend(sequence.skip(list.len()).take(count - list.len()));
+            return;
+        }
+        list.clear();
+        let count = count.min(self.workers as usize);
+        if count <= FEW {
+            for worker in sequence {
+                if list.len() == count {
+                    break;
+                }
+                if !list.contains(&worker) {
+                    list.push(worker);
+                }
+            }
+        } else {
+            let mut seen = vec![false; self.workers as usize];
+            list.extend(sequence.filter(|&worker| !std::mem::replace(&mut seen[worker as usize], true)).take(count));
+        }
+    }
+
+    /// The different workers among the first `count` candidates, in candidate order.
+    pub(in crate::groupings) fn list(&self, hash: KeyHash, count: usize) -> Vec<u32> {
+        let mut list = Vec::new();
+        self.extend(hash, &mut list, count);
+        different(list.into_iter().map(u32::from))
+    }
+}
+
+/// The different workers of a list, in its order.
+pub(in crate::groupings) fn different(workers: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let mut seen = hashbrown::HashSet::new();
+    workers.into_iter().filter(|&worker| seen.insert(worker)).collect()
+}

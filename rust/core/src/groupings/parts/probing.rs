@@ -1,0 +1,101 @@
+//! The power of random choices over bins: a key's candidates are probed until one is below the capacity.
+//!
+//! CG paper (arXiv 1705.09073), section 5.1. The answers are those of the plain loop, whose cost grows with the number
+//! of bins; a frequent key does not probe twice what it has found full.
+
+use super::memo::Memo;
+use crate::hash::candidate_pair;
+use crate::state::loads::Loads;
+use crate::types::{Amount, KeyHash, Worker};
+
+/// The most probes of a message, a bin.
+const PROBES: u64 = 64;
+
+/// Probes candidates for bins.
+#[derive(Debug, Clone)]
+pub(in crate::groupings) struct Prober {
+    bins: u32,
+    memo: Memo,
+}
+
+impl Prober {
+    pub(in crate::groupings) fn new(bins: u32) -> Self {
+        Self { bins, memo: Memo::new(bins as usize) }
+    }
+
+    /// Starts afresh: the bins have been replaced by others.
+    pub(in crate::groupings) fn forget(&mut self) {
+        self.memo.forget();
+    }
+
+    /// The first candidate of a key that is below the capacity; the least loaded bin if none is.
+    #[inline(always)]
+    pub(in crate::groupings) fn find(&mut self, hash: KeyHash, capacity: Amount, loads: &mut Loads) -> Worker {
+        let (first, second) = candidate_pair(hash, 0, self.bins);
+        if loads.of(first) < capacity {
+            first
+        } else if loads.of(second) < capacity {
+            second
+        } else {
+            self.find_further(hash, capacity, loads)
+        }
+    }
+
+    #[inline(always)]
+    fn find_further(&mut self, hash: KeyHash, capacity: Amount, loads: &mut Loads) -> Worker {
+        let known = u64::from(self.memo.probes(hash, capacity)).max(2);
+        let most = PROBES * u64::from(self.bins);
+        for pair in known / 2..most / 2 {
+            let (first, second) = candidate_pair(hash, pair, self.bins);
+            for (probe, bin) in [(2 * pair, first), (2 * pair + 1, second)] {
+                if loads.of(bin) < capacity {
+                    self.memo.note(hash, capacity, probe as u32);
+                    return bin;
+                }
+            }
+        }
+        self.memo.note(hash, capacity, u32::try_from(most).unwrap_or(u32::MAX));
+        loads.least_of_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amount::Scale;
+    use crate::hash::{KeyHasher, candidates};
+
+    /// Probes for messages of two frequent keys and many others, at capacities that rise and fall, as the plain loop.
+    fn check(bins: u32, slack: u64, capacity: impl Fn(u64, u64) -> u64) {
+        let draws = KeyHasher::new(bins.into());
+        let (mut prober, mut loads) = (Prober::new(bins), Loads::new(bins));
+        for message in 0..2000 {
+            let draw = draws.whole(message as i64);
+            let hash = if draw.is_multiple_of(2) { draws.whole((draw >> 8) as i64 % 3) } else { draw };
+            let capacity = capacity(slack + message / u64::from(bins), draw);
+            let (hash, capacity) = (KeyHash(hash), Amount(capacity));
+            let naive = candidates(hash, bins).take(64 * bins as usize).find(|&bin| loads.of(bin) < capacity);
+            let least = (0..bins).map(Worker).min_by_key(|&bin| loads.of(bin)).unwrap();
+            let bin = prober.find(hash, capacity, &mut loads);
+            assert_eq!(bin, naive.unwrap_or(least), "message {message} of {bins} bins");
+            loads.add(Scale::Whole, bin, Amount(1));
+        }
+    }
+
+    #[test]
+    fn finds_what_the_plain_loop_finds() {
+        for bins in [1, 2, 3, 10, 100, 1000] {
+            check(bins, 1, |level, _| level);
+            check(bins, 2, |level, _| level);
+            check(bins, 1, |level, draw| level + draw % 3);
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_free_the_least_loaded_bin_is_taken() {
+        for bins in [1, 2, 7, 30] {
+            check(bins, 0, |level, _| level.max(1));
+            check(bins, 0, |_, draw| 1 + draw % 2);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What one source has sent to each worker, and the least loaded of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::amount::{Scale, batch_sum};
+use crate::error::{Error, Result};
+use crate::state::minimum::Minimum;
+use crate::types::{Amount, Worker};
+
+/// The local load vector of a source.
+#[derive(Debug, Clone)]
+pub(crate) struct Loads {
+    scale: Scale,
+    total: Amount,
+    amounts: Vec<u64>,
+    least: Minimum,
+}
+
+/// What [`Loads::restore`] needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedLoads(Scale, u64, Vec<u64>);
+
+impl Loads {
+    pub(crate) fn new(workers: u32) -> Self {
+        Self { scale: Scale::Whole, total: Amount(0), amounts: vec![0; workers as usize], least: Minimum::default() }
+    }
+
+    pub(crate) fn save(&self) -> SavedLoads {
+        SavedLoads(self.scale, self.total.0, self.amounts.clone())
+    }
+
+    /// Continues from saved loads of as many workers.
+    pub(crate) fn restore(&mut self, SavedLoads(scale, total, amounts): SavedLoads) -> Result<()> {
+        if amounts.len() != self.amounts.len() || !scale.holds(&amounts) || !scale.holds(&[total]) {
+            return Err(Error::value("snapshot is damaged: its loads do not fit its workers"));
+        }
+        *self = Self { scale, total: Amount(total), amounts, least: Minimum::default() };
+        Ok(())
+    }
+
+    /// Makes room for more workers, who have been sent nothing.
+    pub(crate) fn widen(&mut self, workers: usize) {
+        self.amounts.resize(workers.max(self.amounts.len()), 0);
+        self.least.forget();
+    }
+
+    /// The loads as numbers.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        self.scale.numbers(&self.amounts)
+    }
+
+    /// Prepares for a batch; what is added from here on is of the scale that it returns.
+    pub(crate) fn expect(&mut self, messages: usize, weights: Option<&[f64]>) -> Scale {
+        if weights.is_some() {
+            self.least.expect_uneven_steps();
+        }
+        if self.scale == Scale::Whole && self.scale.with_batch(self.total, messages, weights) == Scale::Fractional {
+            self.scale.into_fractional(&mut self.amounts);
+            self.total = Scale::Fractional.amount(self.scale.number(self.total));
+            self.scale = Scale::Fractional;
+            self.least.forget();
+        }
+        self.total = self.scale.sum(self.total, self.scale.amount(batch_sum(messages, weights)));
+        self.scale
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(&self, worker: Worker) -> Amount {
+        Amount(self.amounts[worker.index()])
+    }
+
+    /// Sends a message to the less loaded of two workers, the first if they are level.
+    #[inline(always)]
+    pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: Worker, second: Worker, weight: Amount) -> Worker {
+        let worker = Pairs(&mut self.amounts).add_to_lesser(scale, first, second, weight);
+        self.least.grown(&self.amounts, worker.index());
+        worker
+    }
+
+    /// The loads for a loop that never asks for the least loaded of all.
+    pub(crate) fn pairs(&mut self) -> Pairs<'_> {
+        Pairs(&mut self.amounts)
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
+        let load = &mut self.amounts[worker.index()];
+        *load = scale.sum(Amount(*load), weight).0;
+        self.least.grown(&self.amounts, worker.index());
+    }
+
+    /// Least loaded of the candidates, the first among equals.
+    #[inline(always)]
+    pub(crate) fn least_of(&self, candidates: impl IntoIterator<Item = Worker>) -> Worker {
+        let (mut best, mut least) = (Worker(0), Amount(u64::MAX));
+        for worker in candidates {
+            let load = self.of(worker);
+            if load < least {
+                (best, least) = (worker, load);
+            }
+        }
+        best
+    }
+
+    /// Least loaded of all workers, the lowest-numbered among equals.
+    #[inline(always)]
+    pub(crate) fn least_of_all(&mut self) -> Worker {
+        Worker(self.least.first_smallest(&self.amounts) as u32)
+    }
+}
+
+/// Loads in a loop over pairs of candidates.
+pub(crate) struct Pairs<'a>(&'a mut [u64]);
+
+impl Pairs<'_> {
+    /// Sends a message to the less loaded of two workers, the first if they are level.
+    ///
+    /// Both loads are stored, one of them unchanged: the addresses do not wait for the comparison then, which
+    /// takes the longest chain out of Greedy-2. The choice is made by masks, because a branch would be guessed wrongly
+    /// every other time.
+    #[inline(always)]
+    pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: Worker, second: Worker, weight: Amount) -> Worker {
+        let (one, two) = (self.0[first.index()], self.0[second.index()]);
+        let second_is_less = 0u64.wrapping_sub(u64::from(two < one));
+        self.0[second.index()] = scale.sum(Amount(two), Amount(weight.0 & second_is_less)).0;
+        self.0[first.index()] = scale.sum(Amount(one), Amount(weight.0 & !second_is_less)).0;
+        Worker(first.0 ^ ((first.0 ^ second.0) & second_is_less as u32))
+    }
+}
