@@ -13,7 +13,7 @@ PYTEST ?=
 BUILT := $(VENV)/.built
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help demo test test-slow test-spark lint format registry bench docs wheel lock build clean
+.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench docs wheel lock build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ test-slow: $(BUILT) ## only the slow tests
 test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another version of Spark: make test-spark SPARK=3.5.9
 	KEYSPLIT_VENV=.cache/spark-$(SPARK) JAVA_MAX=$(if $(filter 3.%,$(SPARK)),17,25) \
 	    $(RUN) python -m pytest -m "not slow" tests/spark $(PYTEST)
+
+test-pandas: $(BUILT) .cache/pandas-3/.installed ## the tests of keys on pandas 3: PySpark, and so dev.lock, stays with pandas 2
+	.cache/pandas-3/bin/python -m pytest tests/test_keys.py tests/test_pandas.py $(PYTEST)
 
 lint: $(BUILT) ## formatting, lints and types of Python and Rust
 	$(RUN) ruff check .
@@ -95,4 +98,12 @@ $(BUILT): $(VENV)/.installed pyproject.toml experiments/pyproject.toml $(RUST)
 	    else set -- "pyspark==$*" -r requirements/spark.in; fi; \
 	    .cache/spark-$*/bin/python -m pip install --disable-pip-version-check "$$@"
 	printf '%s\n' "$(CURDIR)/python" "$(CURDIR)/experiments" >"$$(.cache/spark-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
+	touch $@
+
+# the same with another pandas
+.cache/pandas-3/.installed: requirements/pandas-3.lock
+	mkdir -p .cache
+	python=$$(scripts/find-python) && "$$python" -m venv .cache/pandas-3
+	.cache/pandas-3/bin/python -m pip install --disable-pip-version-check -r requirements/pandas-3.lock
+	echo "$(CURDIR)/python" >"$$(.cache/pandas-3/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
 	touch $@

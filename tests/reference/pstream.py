@@ -22,6 +22,7 @@ class PStream(Model):
         self.coins, self.most_coins, self.filter_counters = coins, most_coins, filter_counters
         self.period = math.floor(1 / decay)
         self.bitmaps: dict[int, int] = {}
+        self.recorded: set[int] = set()
         self.filter: Counter[int] = Counter()
         self.entries = 0
         self.hot_messages = 0
@@ -29,7 +30,7 @@ class PStream(Model):
     def options(self, h: int, weight: float) -> list[int]:
         heads = trailing_zeros(draw(self.seed, self.source, self.position))
         if heads >= self.coins:
-            self.enter(h, min(heads, self.most_coins) - self.coins)
+            self.enter(h, min(heads, self.most_coins))
         if all(self.filter[counter] > 0 for counter in self.counters(h)):
             turn = first_turn(self.seed, self.source, self.workers) + self.hot_messages
             self.hot_messages += 1
@@ -37,23 +38,21 @@ class PStream(Model):
         return candidates(h, self.workers, 1)
 
     def enter(self, h: int, bit: int) -> None:
-        before = self.bitmaps.get(h, 0)
-        self.bitmaps[h] = before | 1 << bit
-        if before.bit_count() == 1 and self.bitmaps[h].bit_count() == 2:
+        self.bitmaps[h] = self.bitmaps.get(h, 0) | 1 << bit
+        if self.bitmaps[h].bit_count() >= 2 and h not in self.recorded:
+            self.recorded.add(h)
             self.filter.update(self.counters(h))
         self.entries += 1
         if self.entries % self.period == 0:
             self.age()
 
     def age(self) -> None:
-        for h, before in list(self.bitmaps.items()):
-            after = before >> 1
-            if before.bit_count() >= 2 > after.bit_count():
+        self.bitmaps = {h: bitmap >> 1 for h, bitmap in self.bitmaps.items()}
+        for h in [h for h, bitmap in self.bitmaps.items() if bitmap == 0]:
+            del self.bitmaps[h]
+            if h in self.recorded:
+                self.recorded.remove(h)
                 self.filter.subtract(self.counters(h))
-            if after:
-                self.bitmaps[h] = after
-            else:
-                del self.bitmaps[h]
 
     def counters(self, h: int) -> list[int]:
         """The key's places in the filter; one that comes twice counts twice."""

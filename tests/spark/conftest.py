@@ -16,8 +16,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker(pytest.mark.spark)
-            # PySpark says on every use that it does not know pandas 3 yet
-            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ class PStream(Grouping):
         seed: Seed of the keys' hashes, of the coins and of the first turn, 0 to 2**64 - 1.
         coins: Heads in a row after which a message enters the synopsis, 0 to 32: one in 2**coins messages
             does.
-        most_coins: Tosses at most, ``coins`` to 60; a key's bitmap has most_coins - coins + 1 bits.
+        most_coins: Tosses at most, ``coins`` to 60; a key's bitmap has most_coins + 1 bits.
         decay: All bitmaps age by one bit after floor(1/decay) entries, 1e-6 to 1.
         filter_counters: Counters of the counting Bloom filter of hot keys, 1 to 2**28.
 
@@ -28,7 +28,8 @@ class PStream(Grouping):
     (IEEE Transactions on Computers, 2021), as described in Liu et al., Adaptive Key Partitioning in
     Distributed Stream Processing (2024), section 2.2.
 
-    Deviations: the coins are the bits of one draw a message, so they are repeatable. Counters do not
+    Deviations: a bit's number counts all heads, as in the authors' program; the description counts those
+    after ``coins``. The coins are the bits of one draw a message, so they are repeatable. Counters do not
     saturate. The filter has 16,384 counters, the authors' 16: with those nearly every key passes for hot.
 
     Example:

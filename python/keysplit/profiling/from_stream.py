@@ -128,6 +128,8 @@ def _workers(workers: int | Sequence[int]) -> list[int]:
 
 def _column(keys: Any) -> Any:
     """Return a column that can be sliced."""
+    if hasattr(keys, "iloc"):  # pandas, which may slice by labels otherwise
+        return keys.reset_index(drop=True)
     if hasattr(keys, "__arrow_c_stream__"):
         import pyarrow as pa
 

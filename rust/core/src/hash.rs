@@ -1,7 +1,7 @@
 //! The hash of a key, its candidate workers, and the counter-based random draws.
 //!
-//! Everything here is a contract with users (`docs/routing.md`): equal inputs give equal outputs in every
-//! version that says "version 1". Whole numbers take two multiplications, so a column of them vectorises;
+//! Everything here is a contract with users (`docs/routing.md`): equal inputs give equal outputs as long as that
+//! page has the same version. Whole numbers take two multiplications, so a column of them vectorises;
 //! bytes take XXH3, whose output its author froze.
 
 use crate::types::{KeyHash, Source, Worker};

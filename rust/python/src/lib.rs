@@ -1,8 +1,9 @@
 //! The module `keysplit._core`: the Rust core as Python sees it.
 //!
-//! Nothing is decided here. [`keys`] turns what users pass into hashes; the other files hand these to the core.
+//! Nothing is decided here. [`input`] turns what users pass into hashes; the other files hand these to the core.
 
-mod keys;
+mod errors;
+mod input;
 mod metrics;
 mod params;
 mod plan;
@@ -14,7 +15,7 @@ use keysplit_core::hash::KeyHasher;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::keys::Keys;
+use crate::input::Keys;
 
 /// The Rust core of keysplit.
 #[pymodule]

@@ -5,8 +5,8 @@ use keysplit_core::metrics::{self, Replicas};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::keys::{Keys, Numbers, numbers, workers_of};
-use crate::params::raised;
+use crate::errors::raised;
+use crate::input::{Keys, Numbers, numbers, workers_of};
 
 /// (max - mean) / sum of the loads of all workers; 0 when nothing was sent.
 #[pyfunction]

@@ -4,8 +4,8 @@ use keysplit_core::PlanTable as CoreTable;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::keys::column_of;
-use crate::params::raised;
+use crate::errors::raised;
+use crate::input::column_of;
 
 /// The tables of a plan: a row's worker as a pure function of the hash of its key and a hash of the row.
 ///

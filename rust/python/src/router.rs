@@ -9,8 +9,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::keys::{Key, Keys, Numbers, number, numbers, weights_of, workers_of};
-use crate::params::{arguments, integer, raised, shown};
+use crate::errors::{raised, shown};
+use crate::input::{Key, Keys, Numbers, number, numbers, weights_of, workers_of};
+use crate::params::{arguments, integer};
 
 /// One source's local view of one grouping: it decides, message by message, which worker each goes to.
 ///

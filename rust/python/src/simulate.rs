@@ -11,8 +11,9 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::keys::{Keys, Numbers, number, numbers, weights_of};
-use crate::params::{arguments, integer, raised, shown};
+use crate::errors::{raised, shown};
+use crate::input::{Keys, Numbers, number, numbers, weights_of};
+use crate::params::{arguments, integer};
 
 /// Blocks of keys between two looks for Ctrl-C: some million messages.
 const PATIENCE: usize = 64;

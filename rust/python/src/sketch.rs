@@ -10,8 +10,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyType};
 
-use crate::keys::{Key, Keys, Originals, weights_of};
-use crate::params::{integer, raised};
+use crate::errors::raised;
+use crate::input::{Key, Keys, Originals, weights_of};
+use crate::params::integer;
 
 type Any<'py> = Bound<'py, PyAny>;
 

@@ -47,7 +47,7 @@ pub trait Grouping: Send {
     /// Continues from what [`Grouping::save`] gave under the same parameters.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
 
-    /// Continues from what an older version than the present one gave, 1 at least; none has changed so far.
+    /// Continues from what an older version than the present one gave, 1 at least: the same by default.
     fn restore_older(&mut self, _version: u32, state: &[u8]) -> Result<()> {
         self.restore(state)
     }

@@ -1,14 +1,14 @@
 //! PStream: keys that coins show to be hot go to the workers in turn, the others to one worker.
 //!
 //! Chen, Zhang, Jin: PStream: A Popularity-Aware Differentiated Distributed Stream Processing System (IEEE Transactions
-//! on Computers, 2021). One message in 2^coins enters a synopsis and sets one bit of its key's bitmap, every further
-//! bit half as likely; a key with two bits is hot and stands in a counting Bloom filter. Bitmaps shift as entries go
-//! by, so that keys cool down. Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are
-//! the router's random draws.
-
-use serde::{Deserialize, Deserializer, Serialize};
+//! on Computers, 2021). One message in 2^coins enters a synopsis and sets one bit of its key's bitmap, each bit half as
+//! likely as the one before. A key with two bits is hot: it is recorded in a counting Bloom filter, and stays there until
+//! its bitmap is empty. Bitmaps shift as entries go by, so that keys cool down. A bit's number counts all heads, as in the
+//! authors' program. Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are the router's
+//! random draws.
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::parts::turn::Turn;
 use super::{Grouping, Parameters};
@@ -18,7 +18,7 @@ use crate::hash::{Draws, first_candidate};
 use crate::params::{self, Value};
 use crate::sketch::CountingBloom;
 use crate::snapshot::{checked_count, decode, encode};
-use crate::state::loads::Loads;
+use crate::state::loads::{Loads, SavedLoads};
 use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,6 +45,8 @@ impl Default for Params {
 }
 
 impl Parameters for Params {
+    const VERSION: u32 = 3;
+
     fn check(&self) -> Result<()> {
         if self.most_coins >= self.coins {
             return Ok(());
@@ -60,7 +62,7 @@ impl Parameters for Params {
             draws: Draws::new(self.seed, source),
             position: 0,
             entries: 0,
-            bitmaps: HashMap::new(),
+            synopsis: HashMap::new(),
             recorded: CountingBloom::new(self.seed, 10, self.filter_counters as u32),
         };
         let (workers, turn) = (self.workers, Turn::new(self.workers, self.seed, source));
@@ -90,14 +92,18 @@ struct Predictor {
     position: u64,
     /// Entries since the last shift.
     entries: u64,
-    /// The synopsis. No bitmap is empty.
-    bitmaps: HashMap<u64, u64>,
-    /// Keys with two bits or more.
+    /// No bitmap is empty.
+    synopsis: HashMap<u64, Entry>,
+    /// The keys whose entries say so.
     recorded: CountingBloom,
 }
 
-fn is_hot(bitmap: u64) -> bool {
-    bitmap.count_ones() >= 2
+/// What the synopsis holds of a key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    bitmap: u64,
+    /// Whether the key has had two bits since it came: it stays in the filter as long as in the synopsis.
+    recorded: bool,
 }
 
 impl Predictor {
@@ -107,7 +113,7 @@ impl Predictor {
         let heads = self.draws.bits(self.position).trailing_zeros();
         self.position += 1;
         if heads >= self.coins {
-            self.enter(hash, heads.min(self.most_coins) - self.coins);
+            self.enter(hash, heads.min(self.most_coins));
         }
         self.recorded.contains(hash)
     }
@@ -121,10 +127,10 @@ impl Predictor {
     }
 
     fn enter(&mut self, hash: u64, bit: u32) {
-        let bitmap = self.bitmaps.entry(hash).or_insert(0);
-        let was_hot = is_hot(*bitmap);
-        *bitmap |= 1 << bit;
-        if !was_hot && is_hot(*bitmap) {
+        let entry = self.synopsis.entry(hash).or_default();
+        entry.bitmap |= 1 << bit;
+        if !entry.recorded && entry.bitmap.count_ones() >= 2 {
+            entry.recorded = true;
             self.recorded.insert(hash);
         }
         self.entries += 1;
@@ -135,33 +141,35 @@ impl Predictor {
 
     fn shift(&mut self) {
         self.entries = 0;
-        self.bitmaps.retain(|&hash, bitmap| {
-            let was_hot = is_hot(*bitmap);
-            *bitmap >>= 1;
-            if was_hot && !is_hot(*bitmap) {
+        self.synopsis.retain(|&hash, entry| {
+            entry.bitmap >>= 1;
+            if entry.bitmap == 0 && entry.recorded {
                 self.recorded.remove(hash);
             }
-            *bitmap != 0
+            entry.bitmap != 0
         });
     }
 
     /// The synopsis in an order of its own.
-    fn save(&self) -> Vec<(u64, u64)> {
-        let mut bitmaps: Vec<(u64, u64)> = self.bitmaps.iter().map(|(&hash, &bitmap)| (hash, bitmap)).collect();
-        bitmaps.sort_unstable();
-        bitmaps
+    fn save(&self) -> Vec<(u64, Entry)> {
+        let mut synopsis: Vec<(u64, Entry)> = self.synopsis.iter().map(|(&hash, &entry)| (hash, entry)).collect();
+        synopsis.sort_unstable_by_key(|&(hash, _)| hash);
+        synopsis
     }
 
     /// Continues from a saved synopsis.
-    fn restore(&mut self, position: u64, entries: u64, bitmaps: &[(u64, u64)]) -> Result<()> {
-        let width = self.most_coins - self.coins + 1;
-        let sane = |&(_, bitmap): &(u64, u64)| bitmap != 0 && bitmap >> width == 0;
-        if entries >= self.period || !bitmaps.iter().all(sane) || !bitmaps.is_sorted_by(|one, other| one.0 < other.0) {
+    fn restore(&mut self, position: u64, entries: u64, synopsis: &[(u64, Entry)]) -> Result<()> {
+        let width = self.most_coins + 1;
+        let sane = |&(_, Entry { bitmap, recorded }): &(u64, Entry)| {
+            bitmap != 0 && bitmap >> width == 0 && (recorded || bitmap.is_power_of_two())
+        };
+        if entries >= self.period || !synopsis.iter().all(sane) || !synopsis.is_sorted_by(|one, other| one.0 < other.0)
+        {
             return Err(Error::value("snapshot is damaged: its synopsis does not fit its parameters"));
         }
         (self.position, self.entries) = (checked_count(position)?, entries);
-        self.bitmaps = bitmaps.iter().copied().collect();
-        bitmaps.iter().filter(|&&(_, bitmap)| is_hot(bitmap)).for_each(|&(hash, _)| self.recorded.insert(hash));
+        self.synopsis = synopsis.iter().copied().collect();
+        synopsis.iter().filter(|(_, entry)| entry.recorded).for_each(|&(hash, _)| self.recorded.insert(hash));
         Ok(())
     }
 }
@@ -190,8 +198,28 @@ impl Grouping for PStream {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
+        self.restore_from(decode(state)?)
+    }
+
+    /// Versions 1 and 2 numbered bits by the heads after `coins`, and recorded keys while they had two bits.
+    fn restore_older(&mut self, _version: u32, state: &[u8]) -> Result<()> {
         let (position, entries, bitmaps, next, loads): (_, _, Vec<(u64, u64)>, _, _) = decode(state)?;
-        self.predictor.restore(position, entries, &bitmaps)?;
+        let width = self.predictor.most_coins - self.predictor.coins + 1;
+        let entry = |bitmap: u64| match bitmap >> width {
+            0 => Entry { bitmap: bitmap << self.predictor.coins, recorded: bitmap.count_ones() >= 2 },
+            _ => Entry::default(),
+        };
+        let synopsis = bitmaps.into_iter().map(|(hash, bitmap)| (hash, entry(bitmap))).collect();
+        self.restore_from((position, entries, synopsis, next, loads))
+    }
+}
+
+/// What a snapshot holds: position, entries, synopsis, the next worker in turn, loads.
+type Saved = (u64, u64, Vec<(u64, Entry)>, u32, SavedLoads);
+
+impl PStream {
+    fn restore_from(&mut self, (position, entries, synopsis, next, loads): Saved) -> Result<()> {
+        self.predictor.restore(position, entries, &synopsis)?;
         self.turn.restore(Worker(next));
         self.loads.restore(loads)
     }
@@ -201,7 +229,7 @@ impl Grouping for PStream {
 mod tests {
     use super::*;
 
-    /// Two entries a shift, bitmaps of five places.
+    /// Two entries a shift, bitmaps of seven places.
     fn predictor() -> Predictor {
         Predictor {
             coins: 2,
@@ -210,28 +238,38 @@ mod tests {
             draws: Draws::new(0, Source(0)),
             position: 0,
             entries: 0,
-            bitmaps: HashMap::new(),
+            synopsis: HashMap::new(),
             recorded: CountingBloom::new(0, 10, 1000),
         }
     }
 
+    fn entry(bitmap: u64, recorded: bool) -> Entry {
+        Entry { bitmap, recorded }
+    }
+
     #[test]
-    fn a_key_is_recorded_while_it_has_two_bits() {
+    fn a_key_is_recorded_from_two_bits_on_until_it_has_none() {
         let mut predictor = predictor();
         predictor.enter(7, 3);
         assert!(!predictor.recorded.contains(7));
         predictor.enter(7, 1);
         // The second entry shifts.
-        assert_eq!(predictor.save(), [(7, 0b101)]);
+        assert_eq!(predictor.save(), [(7, entry(0b101, true))]);
         assert!(predictor.recorded.contains(7));
         predictor.enter(8, 0);
         predictor.enter(9, 4);
         // 7 keeps a bit, 8 has none left.
-        assert_eq!(predictor.save(), [(7, 0b10), (9, 0b1000)]);
-        assert!(!predictor.recorded.contains(7));
+        assert_eq!(predictor.save(), [(7, entry(0b10, true)), (9, entry(0b1000, false))]);
+        assert!(predictor.recorded.contains(7));
         predictor.enter(9, 3);
-        predictor.enter(7, 1);
-        assert_eq!(predictor.save(), [(7, 0b1), (9, 0b100)]);
+        predictor.enter(8, 0);
+        assert_eq!(predictor.save(), [(7, entry(0b1, true)), (9, entry(0b100, false))]);
+        predictor.enter(9, 4);
+        predictor.enter(8, 0);
+        // 7 has none left.
+        assert_eq!(predictor.save(), [(9, entry(0b1010, true))]);
+        assert!(!predictor.recorded.contains(7));
+        assert!(predictor.recorded.contains(9));
     }
 
     #[test]
@@ -240,9 +278,9 @@ mod tests {
         for hash in 0..64_000 {
             predictor.is_hot(hash);
         }
-        let bits = |bit| predictor.bitmaps.values().filter(|&&bitmap| bitmap == 1u64 << bit).count();
-        assert_eq!(predictor.bitmaps.len() as u64, predictor.entries);
-        for (bit, expected) in [(0, 8000), (1, 4000), (2, 2000), (3, 1000), (4, 1000)] {
+        let bits = |bit| predictor.synopsis.values().filter(|entry| entry.bitmap == 1u64 << bit).count();
+        assert_eq!(predictor.synopsis.len() as u64, predictor.entries);
+        for (bit, expected) in [(2, 8000), (3, 4000), (4, 2000), (5, 1000), (6, 1000)] {
             assert!(bits(bit).abs_diff(expected) < expected / 8, "bit {bit} {} times", bits(bit));
         }
     }
@@ -258,7 +296,15 @@ mod tests {
         for message in 0..10_000 {
             assert_eq!(predictor.is_hot(message % 50), again.is_hot(message % 50));
         }
-        for damaged in [vec![(1, 0)], vec![(1, 32)], vec![(2, 1), (1, 1)], vec![(1, 1), (1, 1)]] {
+        let one = entry(1, false);
+        let damaged = [
+            vec![(1, entry(0, false))],
+            vec![(1, entry(128, false))],
+            vec![(1, entry(3, false))],
+            vec![(2, one), (1, one)],
+            vec![(1, one), (1, one)],
+        ];
+        for damaged in damaged {
             assert!(again.restore(0, 0, &damaged).is_err());
         }
         assert!(again.restore(0, 500, &[]).is_err());

@@ -1,9 +1,14 @@
 //! Where a key's counter is: a hash table from 64-bit hashes to slots, made for hits and for constant replacement.
 //!
 //! A hash belongs to one bucket of eight places. A bucket is one cache line, and its tags (the high halves of the
-//! hashes) are compared all at once, so a look-up has no loop and one branch. What does not fit its bucket goes to a
-//! spill list, which is empty nearly always because a bucket holds two hashes at most on average.
+//! hashes) are compared all at once, so a look-up has no loop and one branch. What does not fit its bucket is spilled,
+//! which is rare because a bucket holds two hashes at most on average. Whoever chooses keys for it can fill a bucket; the
+//! table of the spilled is placed by a secret that is drawn once a process, so that it cannot be crowded. The answers
+//! depend on the hashes alone.
 
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 use wide::u32x8;
 
 /// Places of a bucket.
@@ -38,14 +43,48 @@ fn tag(hash: u64) -> u32 {
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     buckets: Vec<Bucket>,
-    spill: Vec<u32>,
+    spill: Spill,
+}
+
+/// The hashes whose buckets are full, and their slots.
+#[derive(Debug, Clone, Default)]
+struct Spill {
+    secret: DefaultHashBuilder,
+    table: HashTable<(u64, u32)>,
+}
+
+impl Spill {
+    #[cold]
+    fn find(&self, hash: u64) -> Option<usize> {
+        self.table.find(self.secret.hash_one(hash), |entry| is_of(entry, hash)).map(|&(_, slot)| slot as usize)
+    }
+
+    #[cold]
+    fn insert(&mut self, hash: u64, slot: u32) {
+        let Self { secret, table } = self;
+        table.insert_unique(secret.hash_one(hash), (hash, slot), |&(hash, _)| secret.hash_one(hash));
+    }
+
+    #[cold]
+    fn remove(&mut self, hash: u64) {
+        if let Ok(entry) = self.table.find_entry(self.secret.hash_one(hash), |entry| is_of(entry, hash)) {
+            entry.remove();
+        }
+    }
+}
+
+/// Whether an entry is that of a hash: a step of a look-up among the spilled.
+fn is_of(entry: &(u64, u32), hash: u64) -> bool {
+    #[cfg(test)]
+    tests::STEPS.set(tests::STEPS.get() + 1);
+    entry.0 == hash
 }
 
 impl Index {
     /// An index of the hashes of all slots.
     pub(crate) fn new(hashes: &[u64]) -> Self {
         let buckets = (hashes.len() / 2 + 1).next_power_of_two().max(16);
-        let mut index = Self { buckets: vec![Bucket::EMPTY; buckets], spill: Vec::new() };
+        let mut index = Self { buckets: vec![Bucket::EMPTY; buckets], spill: Spill::default() };
         for (slot, &hash) in hashes.iter().enumerate() {
             index.settle(hash, slot as u32);
         }
@@ -58,7 +97,7 @@ impl Index {
             let number = self.bucket(hash);
             self.buckets[number] = Bucket::EMPTY;
         }
-        self.spill.clear();
+        self.spill.table.clear();
     }
 
     #[inline(always)]
@@ -79,17 +118,12 @@ impl Index {
             }
             places &= places - 1;
         }
-        if self.spill.is_empty() { None } else { self.find_spilled(hash, hashes) }
+        if self.spill.table.is_empty() { None } else { self.spill.find(hash) }
     }
 
     /// Whether every slot's hash is its own.
     pub(crate) fn tells_apart(&self, hashes: &[u64]) -> bool {
         hashes.iter().enumerate().all(|(slot, &hash)| self.find(hash, hashes) == Some(slot))
-    }
-
-    #[cold]
-    fn find_spilled(&self, hash: u64, hashes: &[u64]) -> Option<usize> {
-        self.spill.iter().map(|&slot| slot as usize).find(|&slot| hashes[slot] == hash)
     }
 
     /// Notes that a slot has been given to `hash`, which had none.
@@ -108,7 +142,7 @@ impl Index {
         let bucket = &mut self.buckets[number];
         let free = places_of(FREE, &bucket.slots);
         if free == 0 {
-            self.spill.push(slot);
+            self.spill.insert(hash, slot);
         } else {
             let place = free.trailing_zeros() as usize;
             (bucket.tags[place], bucket.slots[place]) = (tag(hash), slot);
@@ -122,7 +156,7 @@ impl Index {
         let bucket = &mut self.buckets[number];
         let places = places_of(slot as u32, &bucket.slots);
         if places == 0 {
-            self.spill.retain(|&spilled| spilled as usize != slot);
+            self.spill.remove(hash);
         } else {
             bucket.slots[places.trailing_zeros() as usize] = FREE;
         }
@@ -131,8 +165,15 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::hash::KeyHasher;
+
+    thread_local! {
+        /// Spilled entries that look-ups of this thread have met.
+        pub(super) static STEPS: Cell<usize> = const { Cell::new(0) };
+    }
 
     /// Hashes that all belong to one bucket, among others.
     fn crowded(count: i64) -> Vec<u64> {
@@ -148,7 +189,7 @@ mod tests {
             assert_eq!(index.find(hashes[slot], &hashes[..slot]), None);
             index.insert(hashes[slot], slot, &hashes[..=slot]);
         }
-        assert!(!index.spill.is_empty(), "the crowd must not fit its bucket");
+        assert!(!index.spill.table.is_empty(), "the crowd must not fit its bucket");
         for (slot, &hash) in hashes.iter().enumerate() {
             assert_eq!(index.find(hash, &hashes), Some(slot));
         }
@@ -180,5 +221,25 @@ mod tests {
         for (slot, &hash) in hashes.iter().enumerate() {
             assert_eq!(index.find(hash, &hashes), Some(slot));
         }
+    }
+
+    #[test]
+    fn hashes_chosen_for_one_bucket_cost_few_steps_each() {
+        const HASHES: u64 = 20_000;
+        let mut hashes: Vec<u64> = (0..HASHES).map(|high| high << 32 | 5).collect();
+        let mut index = Index::new(&[]);
+        for slot in 0..hashes.len() {
+            assert_eq!(index.find(hashes[slot], &hashes[..slot]), None);
+            index.insert(hashes[slot], slot, &hashes[..=slot]);
+        }
+        for slot in 0..hashes.len() {
+            index.remove(hashes[slot], slot);
+            hashes[slot] |= 1 << 63;
+            index.insert(hashes[slot], slot, &hashes);
+            assert_eq!(index.find(hashes[slot], &hashes), Some(slot));
+        }
+        // Each is looked for three times and removed once, and entries are only looked at if they share a tag of 7 bits.
+        let steps = STEPS.get() as u64;
+        assert!((HASHES..6 * HASHES).contains(&steps), "{steps} steps");
     }
 }

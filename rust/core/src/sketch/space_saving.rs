@@ -349,3 +349,26 @@ impl SpaceSaving {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    #[test]
+    fn hashes_chosen_for_one_bucket_are_counted_like_others() {
+        let keys = KeyHasher::new(0);
+        let stream: Vec<i64> = (0..20_000).map(|at| keys.whole(at).trailing_zeros() as i64 * 1000 + at % 999).collect();
+        let mut plain = SpaceSaving::new(700).unwrap();
+        let mut crowded = SpaceSaving::new(700).unwrap();
+        for &key in &stream {
+            let hash = (key as u64) << 32 | 5;
+            let mut touched = Vec::new();
+            crowded.update(&[hash], None, |_, one| touched.push(one));
+            plain.update(&[keys.whole(key)], None, |_, other| touched.push(other));
+            assert_eq!(touched[0], touched[1]);
+        }
+        assert!(plain.is_full());
+        assert_eq!((&crowded.counts, &crowded.errors), (&plain.counts, &plain.errors));
+    }
+}

@@ -4,9 +4,11 @@
 //! 2^e, chosen by a hash of its hash, so that what is kept does not depend on the order of the messages
 //! (`docs/simulation.md`).
 
-use hashbrown::HashTable;
+use std::hash::BuildHasher;
 
-use crate::hash::{Sampling, mix};
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::hash::Sampling;
 use crate::types::KeyHash;
 
 /// Bits of a place that are the group: 2^32 workers are 2^26 groups.
@@ -25,6 +27,8 @@ pub struct Replicas {
     most_groups: usize,
     sampling: Sampling,
     level: u32,
+    /// Places keys and groups in their tables. Drawn once a process, so that nobody can choose keys that crowd them.
+    secret: DefaultHashBuilder,
     keys: HashTable<Key>,
     groups: HashTable<Group>,
     pairs: u64,
@@ -72,6 +76,7 @@ impl Replicas {
             most_groups,
             sampling: Sampling::new(seed),
             level: 0,
+            secret: DefaultHashBuilder::default(),
             keys: HashTable::new(),
             groups: HashTable::new(),
             pairs: 0,
@@ -132,20 +137,22 @@ impl Replicas {
         if !self.sampling.keeps(KeyHash(hash), self.level) {
             return u64::MAX;
         }
-        let Some(key) = self.keys.find_mut(hash, |key| key.hash == hash) else {
+        let Some(key) = self.keys.find_mut(self.secret.hash_one(hash), |key| is_of(key.hash, hash)) else {
             return self.record_key(hash, group, worker);
         };
         let place = (key.place >> GROUP_BITS << GROUP_BITS) | u64::from(group);
         if key.place == place {
             return meet(&mut key.workers, worker, &mut self.pairs);
         }
-        if let Some(found) = self.groups.find_mut(mix(place), |found| found.place == place) {
+        if let Some(found) = self.groups.find_mut(self.secret.hash_one(place), |found| is_of(found.place, place)) {
             return meet(&mut found.workers, worker, &mut self.pairs);
         }
         if !self.make_room(hash, 0) {
             return u64::MAX;
         }
-        self.groups.insert_unique(mix(place), Group { place, workers: worker }, |group| mix(group.place));
+        let Self { secret, groups, .. } = self;
+        groups
+            .insert_unique(secret.hash_one(place), Group { place, workers: worker }, |one| secret.hash_one(one.place));
         self.pairs += 1;
         worker
     }
@@ -156,7 +163,10 @@ impl Replicas {
         }
         let place = (self.numbered << GROUP_BITS) | u64::from(group);
         self.numbered += 1;
-        self.keys.insert_unique(hash, Key { hash, place, workers: worker }, |key| key.hash);
+        let Self { secret, keys, .. } = self;
+        keys.insert_unique(secret.hash_one(hash), Key { hash, place, workers: worker }, |one| {
+            secret.hash_one(one.hash)
+        });
         self.pairs += 1;
         worker
     }
@@ -204,6 +214,14 @@ impl Replicas {
     }
 }
 
+/// Whether an entry is the one looked for: a step of a look-up.
+#[inline(always)]
+fn is_of(entry: u64, wanted: u64) -> bool {
+    #[cfg(test)]
+    tests::STEPS.set(tests::STEPS.get() + 1);
+    entry == wanted
+}
+
 /// Where a group of a key is remembered.
 #[inline(always)]
 fn slot(hash: u64, group: u32) -> usize {
@@ -220,10 +238,27 @@ fn meet(workers: &mut u64, worker: u64, pairs: &mut u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::hash::KeyHasher;
+
+    thread_local! {
+        /// Entries that look-ups of this thread have met.
+        pub(super) static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn hashes_chosen_for_one_place_cost_few_steps_each() {
+        let mut replicas = Replicas::default();
+        let hashes: Vec<u64> = (0..20_000).map(|key| key << 16 | 5).collect();
+        for worker in [0, 1, 64] {
+            replicas.add(&hashes, &vec![worker; hashes.len()]);
+        }
+        assert_eq!((replicas.keys(), replicas.memory()), (20_000, 60_000));
+        assert!((20_000..200_000).contains(&STEPS.get()), "{} steps", STEPS.get());
+    }
 
     /// Messages of some keys on some workers, over and over.
     fn messages() -> Vec<(u64, u32)> {

@@ -1,40 +1,16 @@
-//! One key: from a Python object, to its hash, and back.
+//! One key: from a Python object and back.
 
 use std::borrow::Cow;
 
-use keysplit_core::hash::KeyHasher;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{IntoPyDict, PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple, PyType};
-use serde::{Deserialize, Serialize};
+use pyo3::types::{IntoPyDict, PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyTuple, PyType};
 
+use super::key::{Key, float_refused, refused};
 use super::numpy;
-use crate::params::shown;
-
-/// A key, as far as the hash tells keys apart.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Key<'a> {
-    Null,
-    Bool(bool),
-    /// From -2^63 to 2^64 - 1.
-    Whole(i128),
-    Text(Cow<'a, str>),
-    Bytes(Cow<'a, [u8]>),
-    /// Days since 1970-01-01.
-    Date(i64),
-    /// Nanoseconds since 1970-01-01 00:00, of UTC or of a wall clock.
-    Time {
-        nanoseconds: i128,
-        utc: bool,
-    },
-    /// `unscaled * 10^-scale`, `unscaled` in little-endian two's complement.
-    Decimal {
-        unscaled: [u8; 32],
-        scale: i32,
-    },
-}
+use crate::errors::shown;
 
 impl<'a> Key<'a> {
     /// Reads a Python scalar.
@@ -65,6 +41,9 @@ impl<'a> Key<'a> {
         }
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self::Bytes(Cow::Borrowed(bytes.as_bytes())));
+        }
+        if let Ok(bytes) = object.cast::<PyByteArray>() {
+            return Ok(Self::Bytes(Cow::Owned(bytes.to_vec())));
         }
         if object.is_instance_of::<PyFloat>() {
             return Err(float_refused(&shown(object)?));
@@ -129,37 +108,6 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The key's hash.
-    pub(crate) fn hash(&self, hasher: &KeyHasher) -> u64 {
-        match self {
-            Self::Null => hasher.null(),
-            Self::Bool(truth) => hasher.whole((*truth).into()),
-            Self::Whole(number) => match i64::try_from(*number) {
-                Ok(number) => hasher.whole(number),
-                Err(_) => hasher.unsigned(*number as u64),
-            },
-            Self::Text(text) => hasher.string(text.as_bytes()),
-            Self::Bytes(bytes) => hasher.binary(bytes),
-            Self::Date(days) => hasher.whole(*days),
-            Self::Time { nanoseconds, .. } => hash_nanoseconds(hasher, *nanoseconds),
-            Self::Decimal { unscaled, scale } => hasher.decimal(*unscaled, *scale),
-        }
-    }
-
-    /// The same key, owning what it points to.
-    pub(crate) fn into_owned(self) -> Key<'static> {
-        match self {
-            Self::Null => Key::Null,
-            Self::Bool(truth) => Key::Bool(truth),
-            Self::Whole(number) => Key::Whole(number),
-            Self::Text(text) => Key::Text(Cow::Owned(text.into_owned())),
-            Self::Bytes(bytes) => Key::Bytes(Cow::Owned(bytes.into_owned())),
-            Self::Date(days) => Key::Date(days),
-            Self::Time { nanoseconds, utc } => Key::Time { nanoseconds, utc },
-            Self::Decimal { unscaled, scale } => Key::Decimal { unscaled, scale },
-        }
-    }
-
     /// The key as a Python object that has the same hash.
     pub(crate) fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
@@ -180,21 +128,6 @@ impl<'a> Key<'a> {
             }
         }
     }
-}
-
-/// The hash of a moment.
-pub(super) fn hash_nanoseconds(hasher: &KeyHasher, nanoseconds: i128) -> u64 {
-    match i64::try_from(nanoseconds) {
-        Ok(nanoseconds) => hasher.whole(nanoseconds),
-        Err(_) => hasher.decimal(widened(nanoseconds), 0),
-    }
-}
-
-/// 256 bits of little-endian two's complement.
-pub(super) fn widened(number: i128) -> [u8; 32] {
-    let mut bytes = [if number < 0 { 0xFF } else { 0 }; 32];
-    bytes[..16].copy_from_slice(&number.to_le_bytes());
-    bytes
 }
 
 /// A datetime where one can hold it, else a NumPy one of the coarsest unit that can.
@@ -234,20 +167,6 @@ fn signed(digits: &[u8], negative: bool) -> Option<[u8; 32]> {
         }
     }
     ((bytes[31] >> 7 == 1) == negative).then_some(bytes)
-}
-
-/// The error for a key of a type that is none.
-pub(super) fn refused(got: &str) -> PyErr {
-    PyTypeError::new_err(format!(
-        "keys must be integers, strings, bytes, booleans, dates, timestamps, decimals or None, got {got}"
-    ))
-}
-
-/// The error for a float.
-pub(super) fn float_refused(got: &str) -> PyErr {
-    PyTypeError::new_err(format!(
-        "keys must not be floats, got {got}: round them explicitly, then cast to integers, decimals or strings"
-    ))
 }
 
 const EPOCH_ORDINAL: i64 = 719_163;

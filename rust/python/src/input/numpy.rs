@@ -17,7 +17,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
 
 use super::arrow::Chunk;
-use super::scalar::{Key, float_refused, refused};
+use super::key::{Key, float_refused, refused};
 
 /// Hashes the keys from a position on; attaches to the interpreter to read them.
 pub(super) type HashFrom = Box<dyn Fn(usize, &mut [u64]) -> PyResult<()> + Send + Sync>;

@@ -1,12 +1,15 @@
 //! Arrow arrays and streams, through the C data interface.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayReader, ArrayRef, BinaryViewArray, NullArray, make_array};
+use arrow_array::{
+    Array, ArrayReader, ArrayRef, BinaryViewArray, GenericByteArray, NullArray, OffsetSizeTrait, make_array,
+};
 use arrow_buffer::ArrowNativeType;
 use arrow_data::{ArrayData, ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
@@ -16,15 +19,23 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::scalar::{Key, float_refused, hash_nanoseconds, refused, widened};
+use super::imported::{imported, is_of};
+use super::key::{Key, float_refused, hash_nanoseconds, refused, widened};
 
 /// The arrays of an object with an Arrow method, of a type that `accepts`; `None` if it has no such method.
 fn arrays(
     object: &Bound<'_, PyAny>,
     name: &str,
-    accepts: impl Fn(&DataType) -> PyResult<()>,
+    accepts: &dyn Fn(&DataType) -> PyResult<()>,
 ) -> PyResult<Option<Vec<ArrayData>>> {
     let py = object.py();
+    if let Some(chunks) = pyarrow_chunks(object)? {
+        let mut arrays = Vec::new();
+        for chunk in chunks {
+            arrays.extend(self::arrays(&chunk, name, accepts)?.into_iter().flatten());
+        }
+        return Ok(Some(arrays));
+    }
     if object.hasattr(intern!(py, "__arrow_c_array__"))? {
         let answer = object.call_method0(intern!(py, "__arrow_c_array__"))?;
         let (schema, array) = match answer.extract::<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)>() {
@@ -49,7 +60,7 @@ fn arrays(
         }
         // SAFETY: the producer promises an array of this type.
         let data = guarded(name, || unsafe { from_ffi_and_data_type(array, data_type) })?;
-        return Ok(Some(vec![data]));
+        return Ok(Some(vec![within_pyarrow(data, object)?]));
     }
     if object.hasattr(intern!(py, "__arrow_c_stream__"))? {
         let capsule = object.call_method0(intern!(py, "__arrow_c_stream__"))?;
@@ -71,6 +82,54 @@ fn arrays(
         return Ok(Some(arrays));
     }
     Ok(None)
+}
+
+/// The chunks of a ChunkedArray of pyarrow's; `None` for other objects and where there are none.
+fn pyarrow_chunks<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    match imported(object.py(), "pyarrow")? {
+        Some(pyarrow) if is_of(object, &pyarrow, "ChunkedArray")? => {
+            let chunks: Vec<_> = object.getattr("chunks")?.extract()?;
+            Ok(Some(chunks).filter(|chunks| !chunks.is_empty()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The data of an array, with no more bytes of values than the array has if it is one of pyarrow's.
+///
+/// The C interface does not say how long the values of strings are: their end is the last offset, which is wrong if
+/// somebody has overwritten the offsets. Pyarrow knows.
+fn within_pyarrow(data: ArrayData, object: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
+    use DataType::*;
+    match imported(object.py(), "pyarrow")? {
+        Some(pyarrow) if is_of(object, &pyarrow, "Array")? => {}
+        _ => return Ok(data),
+    }
+    match data.data_type() {
+        Utf8 | LargeUtf8 | Binary | LargeBinary => {
+            let buffers: Vec<Option<Bound<'_, PyAny>>> = object.call_method0("buffers")?.extract()?;
+            let held = match buffers.last() {
+                Some(Some(values)) => values.getattr("size")?.extract()?,
+                _ => 0,
+            };
+            let mut buffers = data.buffers().to_vec();
+            if let Some(values) = buffers.last_mut()
+                && values.len() > held
+            {
+                *values = values.slice_with_length(0, held);
+            }
+            // SAFETY: `Chunk::checked` checks it all.
+            Ok(unsafe { data.into_builder().buffers(buffers).build_unchecked() })
+        }
+        Dictionary(..) => {
+            let values = object.getattr("dictionary")?;
+            let children = data.child_data().iter().map(|child| within_pyarrow(child.clone(), &values));
+            let children = children.collect::<PyResult<_>>()?;
+            // SAFETY: as above.
+            Ok(unsafe { data.into_builder().child_data(children).build_unchecked() })
+        }
+        _ => Ok(data),
+    }
 }
 
 /// A column of nulls alone. Its buffers are not looked at: producers disagree on whether it has one.
@@ -98,7 +157,7 @@ fn guarded<T>(name: &str, run: impl FnOnce() -> Result<T, ArrowError>) -> PyResu
 
 /// The keys of an object with an Arrow method.
 pub(super) fn chunks(object: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<Option<Vec<Chunk>>> {
-    let Some(arrays) = arrays(object, "keys", accept_keys)? else { return Ok(None) };
+    let Some(arrays) = arrays(object, "keys", &accept_keys)? else { return Ok(None) };
     arrays.into_iter().map(|data| Chunk::checked(data, hasher)).collect::<PyResult<_>>().map(Some)
 }
 
@@ -127,7 +186,7 @@ pub(super) fn numbers(object: &Bound<'_, PyAny>, name: &str, whole: bool) -> PyR
             if whole { "integers" } else { "numbers" }
         ))),
     };
-    let Some(arrays) = arrays(object, name, accept)? else { return Ok(None) };
+    let Some(arrays) = arrays(object, name, &accept)? else { return Ok(None) };
     let mut numbers = Vec::with_capacity(arrays.iter().map(ArrayData::len).sum());
     for data in arrays {
         let array = guarded(name, || data.validate_full().map(|()| make_array(data)))?;
@@ -158,6 +217,9 @@ pub(super) fn numbers(object: &Bound<'_, PyAny>, name: &str, whole: bool) -> PyR
 }
 
 /// A part of a column, of a type that keys may have, and checked: reading it cannot fail.
+///
+/// The memory may be others', who may change it after the check, from another thread too. Then the hashes are those of
+/// what stands there, but nothing outside is read: an offset or an index is copied, and what is copied is checked.
 pub(crate) struct Chunk {
     hasher: KeyHasher,
     /// Strings stand here as binary: their bytes are hashed, so nobody need check that they are UTF-8.
@@ -233,11 +295,11 @@ impl Chunk {
                 }
             };
         }
+        let bytes = |bytes: &[u8]| if self.text { hasher.string(bytes) } else { hasher.binary(bytes) };
         macro_rules! bytes {
             ($value:expr) => {
                 for (hash, at) in hashes.iter_mut().zip(range.clone()) {
-                    let bytes = $value(at);
-                    *hash = if self.text { hasher.string(bytes) } else { hasher.binary(bytes) };
+                    *hash = bytes($value(at));
                 }
             };
         }
@@ -246,7 +308,7 @@ impl Chunk {
                 if let Some((_, values)) = &self.dictionary {
                     let indices = &array.as_dictionary::<$type>().keys().values()[range.clone()];
                     for (hash, index) in hashes.iter_mut().zip(indices) {
-                        // Only what stands in the place of a null can be out of range.
+                        // What stands in the place of a null may be out of range, and what was changed.
                         *hash = values.get(index.as_usize()).copied().unwrap_or_default();
                     }
                 }
@@ -268,8 +330,8 @@ impl Chunk {
                     *hash = hasher.whole(values.value(at).into());
                 }
             }
-            Binary => bytes!(|at| array.as_binary::<i32>().value(at)),
-            LargeBinary => bytes!(|at| array.as_binary::<i64>().value(at)),
+            Binary => each_value(array.as_binary::<i32>(), range.clone(), |at, value| hashes[at] = bytes(value)),
+            LargeBinary => each_value(array.as_binary::<i64>(), range.clone(), |at, value| hashes[at] = bytes(value)),
             BinaryView => bytes!(|at| view(array.as_binary_view(), at).unwrap_or_default()),
             FixedSizeBinary(_) => bytes!(|at| array.as_fixed_size_binary().value(at)),
             Date32 => column!(signed_column, Date32Type),
@@ -327,13 +389,22 @@ impl Chunk {
         macro_rules! value_of {
             ($type:ty) => {{
                 let index = array.as_dictionary::<$type>().keys().value(at).as_usize();
-                self.dictionary.as_ref().map_or(Key::Null, |(values, _)| values.key(index))
+                let values = self.dictionary.as_ref().map(|(values, _)| values).filter(|values| index < values.len());
+                values.map_or(Key::Null, |values| values.key(index))
             }};
         }
-        let bytes = |bytes| match self.text {
-            true => Key::Text(String::from_utf8_lossy(bytes)),
-            false => Key::Bytes(bytes.into()),
+        // Copied before they are looked at, so that they stay what they are.
+        let bytes = |bytes: &[u8]| match self.text {
+            true => Key::Text(text_of(bytes.to_vec()).into()),
+            false => Key::Bytes(bytes.to_vec().into()),
         };
+        macro_rules! value_at {
+            ($offset:ty) => {{
+                let mut value = Key::Null;
+                each_value(array.as_binary::<$offset>(), at..at + 1, |_, found| value = bytes(found));
+                value
+            }};
+        }
         let time = |ticks: i64, unit: i128, zone: bool| Key::Time { nanoseconds: i128::from(ticks) * unit, utc: zone };
         let decimal = |unscaled, scale: &i8| Key::Decimal { unscaled: widened(unscaled), scale: (*scale).into() };
         match array.data_type() {
@@ -346,8 +417,8 @@ impl Chunk {
             UInt32 => Key::Whole(value!(UInt32Type).into()),
             UInt64 => Key::Whole(value!(UInt64Type).into()),
             Boolean => Key::Bool(array.as_boolean().value(at)),
-            Binary => bytes(array.as_binary::<i32>().value(at)),
-            LargeBinary => bytes(array.as_binary::<i64>().value(at)),
+            Binary => value_at!(i32),
+            LargeBinary => value_at!(i64),
             BinaryView => bytes(view(array.as_binary_view(), at).unwrap_or_default()),
             FixedSizeBinary(_) => bytes(array.as_fixed_size_binary().value(at)),
             Date32 => Key::Date(value!(Date32Type).into()),
@@ -377,6 +448,26 @@ impl Chunk {
     }
 }
 
+/// Hands out the values of a range, numbered from 0; an empty one where the offsets point outside.
+#[inline]
+fn each_value<O: OffsetSizeTrait>(
+    array: &GenericByteArray<GenericBinaryType<O>>,
+    range: Range<usize>,
+    mut take: impl FnMut(usize, &[u8]),
+) {
+    /// Values whose offsets are copied at a time.
+    const STEP: usize = 256;
+    let (offsets, values) = (&array.value_offsets()[range.start..=range.end], &array.values()[..]);
+    let mut copied = [O::default(); STEP + 1];
+    for from in (0..range.len()).step_by(STEP) {
+        let step = (range.len() - from).min(STEP);
+        copied[..=step].copy_from_slice(&offsets[from..=from + step]);
+        for (at, ends) in copied[..=step].windows(2).enumerate() {
+            take(from + at, values.get(ends[0].as_usize()..ends[1].as_usize()).unwrap_or_default());
+        }
+    }
+}
+
 /// The bytes of a view, unless it points outside its buffers.
 #[inline]
 fn view(views: &BinaryViewArray, at: usize) -> Option<&[u8]> {
@@ -389,6 +480,11 @@ fn view(views: &BinaryViewArray, at: usize) -> Option<&[u8]> {
     let (view, length) = (ByteView::from(*raw), length as usize);
     let start = view.offset as usize;
     views.data_buffers().get(view.buffer_index as usize)?.get(start..start.checked_add(length)?)
+}
+
+/// Bytes as text, with a mark where they are no UTF-8.
+fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Days of a date of milliseconds.

@@ -3,22 +3,24 @@
 //! All that can fail is done before the first hash is handed out, so that an error leaves no batch half routed.
 
 mod arrow;
+mod imported;
+mod key;
+mod numbers;
 mod numpy;
+mod pandas;
 mod scalar;
 
 use std::sync::Arc;
 
-use ::numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use keysplit_core::check_weights;
+use ::numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use keysplit_core::hash::KeyHasher;
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyList, PySequence, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
 
-use crate::params::raised;
-
+pub(crate) use key::Key;
+pub(crate) use numbers::{Numbers, number, numbers, weights_of, workers_of};
 pub(crate) use numpy::{column_of, scalar_kind};
-pub(crate) use scalar::Key;
 
 /// Keys that are hashed at a time: enough to make a call worth it, few enough to stay in the cache.
 const BLOCK: usize = 1 << 16;
@@ -32,7 +34,7 @@ pub(crate) struct Keys {
 enum Column {
     /// Hashed already.
     Hashes(Vec<u64>),
-    /// Arrow's memory, which never changes: hashed without the interpreter.
+    /// Arrow's memory: hashed without the interpreter. Whoever changes it meanwhile gets other hashes, no more.
     Chunks(Arc<[arrow::Chunk]>),
     /// NumPy's memory, which Python may change: hashed while attached to the interpreter.
     InPlace(numpy::HashFrom),
@@ -54,11 +56,7 @@ enum Found<'py> {
 
 fn find<'py>(keys: &Bound<'py, PyAny>, hasher: &KeyHasher) -> PyResult<Found<'py>> {
     if let Ok(array) = keys.cast::<PyUntypedArray>() {
-        return Ok(match numpy::column(array, hasher)? {
-            numpy::Column::Integers(array) => Found::Integers(array),
-            numpy::Column::Copied(chunk) => Found::Chunks(vec![chunk]),
-            numpy::Column::Objects(list) => Found::Items(list.iter().collect()),
-        });
+        return find_in_array(array, hasher);
     }
     if let Ok(list) = keys.cast::<PyList>() {
         return Ok(Found::Items(list.iter().collect()));
@@ -66,11 +64,30 @@ fn find<'py>(keys: &Bound<'py, PyAny>, hasher: &KeyHasher) -> PyResult<Found<'py
     if let Ok(tuple) = keys.cast::<PyTuple>() {
         return Ok(Found::Items(tuple.iter().collect()));
     }
+    match pandas::keys(keys)? {
+        Some(pandas::Column::Array(array)) => return find_in_array(&array, hasher),
+        Some(pandas::Column::Items(items)) => return Ok(Found::Items(items)),
+        Some(pandas::Column::Arrow(array)) => return find_in_arrow(&array, hasher),
+        None => {}
+    }
+    find_in_arrow(keys, hasher)
+}
+
+fn find_in_array<'py>(array: &Bound<'py, PyUntypedArray>, hasher: &KeyHasher) -> PyResult<Found<'py>> {
+    Ok(match numpy::column(array, hasher)? {
+        numpy::Column::Integers(array) => Found::Integers(array),
+        numpy::Column::Copied(chunk) => Found::Chunks(vec![chunk]),
+        numpy::Column::Objects(list) => Found::Items(list.iter().collect()),
+    })
+}
+
+fn find_in_arrow<'py>(keys: &Bound<'py, PyAny>, hasher: &KeyHasher) -> PyResult<Found<'py>> {
     if let Some(chunks) = arrow::chunks(keys, hasher)? {
         return Ok(Found::Chunks(chunks));
     }
     let name = keys.get_type().name()?;
-    Err(PyTypeError::new_err(if keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>() {
+    let is_single = keys.is_instance_of::<PyString>() || keys.is_instance_of::<PyBytes>();
+    Err(PyTypeError::new_err(if is_single || keys.is_instance_of::<PyByteArray>() {
         format!("keys must be a column of keys, got a single {name}: pass a list, [key]")
     } else {
         format!("keys must be an Arrow array or stream, a NumPy array, a list or a tuple, got {name}")
@@ -195,72 +212,5 @@ impl Originals {
                 chunks[number].key(at - start).into_owned()
             }
         }
-    }
-}
-
-/// Which numbers an argument takes.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Numbers {
-    /// All that a double can hold; True and False are 1 and 0.
-    Any,
-    /// Integers; True and False are none.
-    Whole,
-}
-
-/// Reads a number, infinite if it is too large; `None` if the object is none.
-pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-    match object.extract::<f64>() {
-        Ok(number) => Ok(Some(number)),
-        Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => Ok(Some(f64::INFINITY)),
-        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Reads a column of numbers: an Arrow array or stream, a NumPy array or any sequence.
-pub(crate) fn numbers(name: &str, object: &Bound<'_, PyAny>, which: Numbers) -> PyResult<Vec<f64>> {
-    let (whole, what) = (which == Numbers::Whole, if which == Numbers::Whole { "integers" } else { "numbers" });
-    let refused = |got: &str| PyTypeError::new_err(format!("{name} must be {what}, got {got}"));
-    if let Ok(array) = object.cast::<PyUntypedArray>() {
-        match array.dtype().kind() {
-            b'i' | b'u' => return numpy::numbers(name, array),
-            b'f' | b'b' if !whole || array.is_empty() => return numpy::numbers(name, array),
-            b'O' => {}
-            _ => return Err(refused(&format!("an array of {}", array.dtype()))),
-        }
-    } else if let Some(numbers) = arrow::numbers(object, name, whole)? {
-        return Ok(numbers);
-    }
-    let is_text = object.is_instance_of::<PyString>() || object.is_instance_of::<PyBytes>();
-    let is_sequence = object.cast::<PySequence>().is_ok() || object.cast::<PyUntypedArray>().is_ok();
-    if is_text || !is_sequence {
-        return Err(refused(&format!("{} where a sequence is needed", object.get_type().name()?)));
-    }
-    object
-        .try_iter()?
-        .map(|item| {
-            let item = item?;
-            let fits = !whole || (!item.is_instance_of::<PyBool>() && item.hasattr("__index__")?);
-            match number(&item)? {
-                Some(number) if fits => Ok(number),
-                _ => Err(refused(&item.get_type().name()?.to_string_lossy())),
-            }
-        })
-        .collect()
-}
-
-/// Reads the weights of `messages` messages.
-pub(crate) fn weights_of(object: &Bound<'_, PyAny>, messages: usize) -> PyResult<Vec<f64>> {
-    let weights = numbers("weights", object, Numbers::Any)?;
-    check_weights(&weights, messages).map_err(raised)?;
-    Ok(weights)
-}
-
-/// Reads a column of worker numbers, each below `end`.
-pub(crate) fn workers_of(name: &str, object: &Bound<'_, PyAny>, end: u64) -> PyResult<Vec<u32>> {
-    let numbers = numbers(name, object, Numbers::Whole)?;
-    match numbers.iter().find(|number| !(0.0..end as f64).contains(*number)) {
-        None => Ok(numbers.into_iter().map(|number| number as u32).collect()),
-        Some(number) => Err(PyValueError::new_err(format!("{name} must be in 0..={}, got {number}", end - 1))),
     }
 }
