@@ -1,5 +1,5 @@
 # Everything sets itself up: `make demo` and `make test` need Python 3.11+, a Rust toolchain and make, no more.
-# What they bring goes to .venv, target and .cache in this folder; `make clean` removes it.
+# Everything they install goes to .venv, target and .cache in this folder; `make clean` removes it.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -22,16 +22,16 @@ demo: $(BUILT) ## a real skewed stream through Spark, hashed and routed (DEMO="-
 	mkdir -p demo-report
 	$(RUN) keysplit demo --report demo-report/keysplit-demo.html $(DEMO)
 
-test: $(BUILT) ## all tests but the slow ones (PYTEST="-k sketch" passes options to pytest)
+test: $(BUILT) ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
 	cargo test --quiet --package keysplit-core
 	$(RUN) pytest -n auto -m "not slow" --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -m "not slow" tests/spark $(PYTEST)
 
-test-slow: $(BUILT) ## the slow tests alone
+test-slow: $(BUILT) ## only the slow tests
 	$(RUN) pytest -n auto -m slow --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -m slow tests/spark $(PYTEST)
 
-test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another Spark: make test-spark SPARK=3.5.9
+test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another version of Spark: make test-spark SPARK=3.5.9
 	KEYSPLIT_VENV=.cache/spark-$(SPARK) JAVA_MAX=$(if $(filter 3.%,$(SPARK)),17,25) \
 	    $(RUN) python -m pytest -m "not slow" tests/spark $(PYTEST)
 
@@ -43,20 +43,20 @@ lint: $(BUILT) ## formatting, lints and types of Python and Rust
 	cargo fmt --all --check
 	$(RUN) cargo clippy --quiet --workspace --all-targets -- -D warnings
 
-format: $(VENV)/.installed ## format the sources, mend what ruff can mend
+format: $(VENV)/.installed ## format the sources, fix what ruff can fix
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 	cargo fmt --all
 
-registry: $(BUILT) ## write all lists of groupings anew (README, docs, navigation, packages)
+registry: $(BUILT) ## regenerate all lists of groupings (README, docs, navigation, packages)
 	$(RUN) python scripts/registry
 
-bench: $(BUILT) ## benchmarks: criterion in Rust, through Python, and their ratios
+bench: $(BUILT) ## benchmarks: criterion in Rust, pytest-benchmark from Python, and their ratios
 	cargo bench --package keysplit-core
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
 
-docs: $(BUILT) $(VENV)/.docs ## the documentation, into site/
+docs: $(BUILT) $(VENV)/.docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 wheel: $(BUILT) ## release wheels of keysplit and of its experiments, into dist/
@@ -64,12 +64,12 @@ wheel: $(BUILT) ## release wheels of keysplit and of its experiments, into dist/
 	$(RUN) maturin build --release --out dist
 	$(RUN) python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./experiments
 
-lock: $(VENV)/.installed ## write requirements/*.lock anew
+lock: $(VENV)/.installed ## regenerate requirements/*.lock
 	scripts/lock
 
 build: $(BUILT) ## set up .venv, build the extension in release mode, install keysplit and its experiments
 
-clean: ## remove all that these targets made
+clean: ## remove everything that these targets created
 	rm -rf $(VENV) .cache target site dist demo-report
 
 $(VENV)/.installed: requirements/dev.lock scripts/find-python

@@ -1,7 +1,7 @@
 """How the benchmarks measure and report.
 
-The clock is the thread's CPU time and each round of a benchmark is preceded by a round of what it is compared
-with, so that a busy machine disturbs both alike. Compare ratios, never times of two runs.
+The clock is the thread's CPU time. Each round of a benchmark is preceded by a round of its reference, so that
+a busy machine disturbs both equally. Compare ratios, never the times of two runs.
 """
 
 import json
@@ -26,7 +26,7 @@ RECORDS = pytest.StashKey[list["Record"]]()
 
 @dataclass
 class Record:
-    """Medians of one benchmark and of what it is compared with, in nanoseconds a key."""
+    """Medians of one benchmark and of its reference, in nanoseconds per key."""
 
     name: str
     exponent: float
@@ -42,7 +42,7 @@ def zipf(exponent: float) -> np.ndarray:
 
 @pytest.fixture
 def measure(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Time a function against a reference on the same messages; returns what the function returned."""
+    """Time a function against a reference on the same messages; return the function's result."""
 
     def run(
         function: Callable[[], Any],
@@ -84,13 +84,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     RESULTS.write_text(json.dumps([asdict(record) for record in records], indent=1), encoding="utf-8")
     write = terminalreporter.write_line
     terminalreporter.section("through Python, by ratio to the call of key grouping on the same keys")
-    write(f"{'':24}{'keys':>14}{'z':>6}{'ns a key':>11}{'ratio':>8}")
+    write(f"{'':24}{'keys':>14}{'z':>6}{'ns per key':>11}{'ratio':>8}")
     for record in records:
         if record.door != "pure Python":
             ratio = record.ns / record.reference_ns
             write(f"{record.name:24}{record.door:>14}{record.exponent:>6}{record.ns:>11.1f}{ratio:>8.2f}")
     terminalreporter.section(
-        "how many times as fast as plain Python, on the same 100,000 messages from fresh"
+        "how many times as fast as plain Python, on the same 100,000 messages with new routers"
     )
     write(f"{'':38}{'z':>6}{'factor':>11}")
     for record in records:

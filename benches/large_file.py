@@ -3,7 +3,7 @@
     python benches/large_file.py                        # 5 GB
     python benches/large_file.py --gigabytes 0.1 --folder /var/tmp
 
-The file is drawn bit by bit (strings by Zipf's law, and a column that is not read), and deleted in the end.
+The file is drawn in chunks (strings by Zipf's law, and a column that is not read), and deleted at the end.
 """
 
 import argparse
@@ -33,7 +33,7 @@ COMMANDS = {
 
 
 def write(path: Path, size: float, keys: int) -> int:
-    """Write rows until the file has the size; plain and not compressed, so that all of it is read."""
+    """Write rows until the file has the size; plain and uncompressed, so that all of it is read."""
     generator = np.random.Generator(np.random.PCG64(0))
     schema = pa.schema({"user": pa.string(), "amount": pa.float64()})
     rows = 0
@@ -50,7 +50,7 @@ def write(path: Path, size: float, keys: int) -> int:
 
 
 def run(command: str, path: Path) -> tuple[float, float]:
-    """Run a command; return its seconds and the gigabytes that it had at most."""
+    """Run a command; return its seconds and its peak memory in gigabytes."""
     start = time.perf_counter()
     arguments = [
         sys.executable,
@@ -80,7 +80,7 @@ def main() -> None:
     )
     parser.add_argument("--gigabytes", type=float, default=5.0)
     parser.add_argument("--keys", type=int, default=KEYS)
-    parser.add_argument("--folder", type=Path, help="where the file goes for a while")
+    parser.add_argument("--folder", type=Path, help="where the temporary file is written")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = Path(folder) / "large.parquet"
@@ -91,7 +91,7 @@ def main() -> None:
         print(f"{rows:,} rows, {path.stat().st_size / 1e9:.2f} GB\n", flush=True)
         for command in COMMANDS:
             seconds, gigabytes = run(command, path)
-            print(f"\nkeysplit {command}: {seconds:.1f} s, {gigabytes:.2f} GB at most\n", flush=True)
+            print(f"\nkeysplit {command}: {seconds:.1f} s, {gigabytes:.2f} GB at its peak\n", flush=True)
 
 
 if __name__ == "__main__":

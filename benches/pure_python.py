@@ -1,6 +1,6 @@
-"""Routing as one writes it in plain Python, with dicts and lists: the measure of the calls into Rust.
+"""Routing in plain Python, with dicts and lists: the baseline for the calls into Rust.
 
-No mixer of its own: the hash of a tuple is what the interpreter does fastest. Each routes a whole list.
+It has no mixer: the hash of a tuple is the interpreter's fastest hash. Each function routes a whole list.
 """
 
 from bisect import bisect_left
@@ -25,7 +25,7 @@ def partial_key(keys: list[int], workers: int) -> list[int]:
 
 
 class SpaceSaving:
-    """Keys in one dict for each count, so that the smallest count is at hand."""
+    """Keys in one dict per count, so that the smallest count is found at once."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.total, self.smallest = capacity, 0, 1
@@ -67,7 +67,7 @@ def w_choices(keys: list[int], workers: int) -> list[int]:
 
 
 def d_choices(keys: list[int], workers: int) -> list[int]:
-    """Solves d as seldom as the router does."""
+    """Solves d on the router's schedule."""
     sketch, loads, chosen = SpaceSaving(50 * workers), [0] * workers, []
     d, next_solve = 2, 0
     for position, key in enumerate(keys):
@@ -118,7 +118,7 @@ def power_of_random(keys: list[int], workers: int) -> list[int]:
 
 
 def fish(keys: list[int], workers: int) -> list[int]:
-    """Looks at the head as seldom as the router does; a worker serves 10 messages of an interval's 10,000."""
+    """Evaluates the head on the router's schedule; a worker serves 10 of an interval's 10,000 messages."""
     ring = sorted((hash((worker, node)), worker) for worker in range(workers) for node in range(1, 101))
     points = [point for point, _ in ring]
     counts: dict[int, float] = {}
@@ -172,4 +172,4 @@ LOOPS: dict[str, tuple[Route, str, int]] = {
     "d_choices": (d_choices, "d_choices", 100),
     "fish": (fish, "fish", 100),
 }
-"""Every loop with the grouping that it is the measure of and a number of workers."""
+"""Every loop, with the grouping for which it is the baseline and a number of workers."""

@@ -1,6 +1,6 @@
-"""Print the benchmarks' results as ratios, beside the project's targets.
+"""Print the benchmarks' results as ratios, with the project's targets.
 
-Reads what `cargo bench --package keysplit-core` and `pytest benches --benchmark-only` have left in target/.
+Reads the results of `cargo bench --package keysplit-core` and `pytest benches --benchmark-only` in target/.
 """
 
 import argparse
@@ -37,20 +37,20 @@ NAMES = [
     "pstream",
     "dalton",
 ]
-"""A grouping on 100 workers, but for a number of workers at the end of its name."""
+"""A grouping on 100 workers, unless its name ends in another number of workers."""
 SPARED = 3
 """How many times its target a grouping may cost before it counts as too slow."""
 WIDER = 1.3
 """How many times as much power of random choices may cost on 10,000 workers as on 1,000."""
 CALL_NS = 1
-"""What the call from Python may add to key grouping of 1e6 int64 keys, in nanoseconds a key."""
+"""What the call from Python may add to key grouping of 1e6 int64 keys, in nanoseconds per key."""
 
 
 @dataclass(frozen=True)
 class Target:
     """What a grouping should cost at each exponent, as a ratio, and how much faster it should be than others.
 
-    Key grouping's cost is a ratio to reading and writing alone, all others' one to key grouping.
+    Key grouping's cost is a ratio to reading and writing alone; all others are ratios to key grouping.
     """
 
     ratio: tuple[float, float]
@@ -75,7 +75,7 @@ def result(exponent: float, kind: str, name: str) -> Path:
 
 
 def rust(exponent: float, kind: str, name: str) -> float:
-    """Nanoseconds a message, the median."""
+    """Nanoseconds per message, the median."""
     path = result(exponent, kind, name)
     if not path.is_file():
         raise SystemExit(
@@ -119,7 +119,7 @@ def costs() -> str:
             else:
                 judged = [f"{target:g}", verdict(to_key, target), verdict(to_kernel, target)]
             rows.append([*row, *judged])
-    header = ["grouping", "z", "ns a message", "to key grouping", "to its kernel", "target"]
+    header = ["grouping", "z", "ns per message", "to key grouping", "to its kernel", "target"]
     header += ["by key grouping", "by its kernel"]
     return table("Cost in Rust, as ratios to key grouping and to its kernel", header, rows)
 
@@ -148,7 +148,7 @@ def factors() -> str:
         for place, exponent in enumerate(EXPONENTS):
             target = TARGETS.get(name, Target((0, 0)))
             if not result(exponent, "naive", name).is_file():
-                continue  # no program was written for it
+                continue  # it has no naive program
             naive = rust(exponent, "naive", name) / rust(exponent, "keysplit", name)
             python = plain.get((name, exponent))
             rows.append(
@@ -188,7 +188,7 @@ def calls() -> str:
             ]
         )
     header = ["grouping", "z", "Rust", "Python", "added", "target"]
-    return table("What the call from Python adds, ns a key of 1e6 int64 keys", header, rows)
+    return table("What the call from Python adds, in ns per key (1e6 int64 keys)", header, rows)
 
 
 def main() -> None:

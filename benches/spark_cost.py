@@ -1,10 +1,10 @@
-"""What routing and placing rows costs in Spark: CPU time, over that of a native `repartition(32, key)`.
+"""CPU time of routing and placing rows in Spark, as a ratio to a native `repartition(32, key)`.
 
-Three frames of so many rows: an int64 key, the same key as a string, and the int64 key with 100 bytes
-beside it. Each is read from Parquet files, routed under a plan by Column expressions and by Rust over
-Arrow, placed, and thrown away; and once shuffled by Spark's own hash. The CPU time is that of the JVM and
-of its Python workers, all threads. The runs take turns, and a figure is the median of the ratios of runs
-that were neighbours.
+There are three frames: an int64 key, the same key as a string, and the int64 key with 100 bytes beside
+it. Each is read from Parquet files, routed with a plan by Column expressions and by Rust over Arrow,
+placed, and discarded. For comparison it is shuffled by Spark's own hash. The CPU time is that of the JVM
+and its Python workers, all threads. The runs alternate, and a figure is the median of the ratios of
+neighbouring runs.
 
 usage: scripts/with-env python benches/spark_cost.py [--rows 2e7] [--repeats 5] [--grouping d_choices]
                                                     [--only bytes]
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--rows", type=lambda text: int(float(text)), default=20_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--grouping", default="d_choices")
-    parser.add_argument("--only", default="", help="frames with this in their names")
+    parser.add_argument("--only", default="", help="only frames whose names contain this")
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +101,7 @@ def ratios(spark: SparkSession, df: DataFrame, plan: kss.Plan, repeats: int) -> 
 
 
 def cpu_s(root: int) -> float:
-    """CPU time of a process and all that it has started, in seconds."""
+    """CPU time of a process and all its descendants, in seconds."""
     processes = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():

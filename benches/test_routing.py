@@ -1,4 +1,4 @@
-"""Every grouping through Python, the hash and the sketch, and plain Python beside them."""
+"""Every grouping called from Python, the hash and the sketch, compared with plain Python."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -16,7 +16,7 @@ from conftest import KEYS, MESSAGES, zipf
 WORKERS = 100
 EXPONENTS = [1.0, 1.4]
 STRINGS = ["key", "partial_key", "d_choices"]
-"""The groupings that strings are measured with: a string costs the same in all, its hash."""
+"""The groupings measured with strings: a string costs the same in all, its hash."""
 PURE = 100_000
 
 pytestmark = pytest.mark.benchmark(timer=thread_time, min_rounds=1)

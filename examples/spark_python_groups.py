@@ -1,7 +1,7 @@
-"""Python code over whole groups of a skewed table: in parts on the workers, then merged for each key.
+"""Python code over whole groups of a skewed table: in parts on the workers, then merged per key.
 
-Spark gives `applyInPandas` all rows of a key at once, in one task. Where the work can be done in parts,
-kss.apply spreads a hot key's rows, works on each part, and merges the small results.
+Spark passes all rows of a key to `applyInPandas` at once, in one task. If the work can be done in parts,
+kss.apply spreads a hot key's rows, works on each part, and merges the small partial results.
 
 Run it with `python examples/spark_python_groups.py`. It needs `pip install 'keysplit[spark]'` and Java 17.
 """
@@ -20,19 +20,19 @@ WORKERS = 8
 
 
 def visits(spark: SparkSession) -> DataFrame:
-    """Make 20,000 visits to 100 pages, the first pages by far the most visited."""
+    """Make 20,000 visits to 100 pages; the first pages have by far the most visits."""
     pages = ks.streams.zipf(1.6, 100, 20_000, seed=2)
     rows = [(f"page {page}", (i * i) % 1013) for i, page in enumerate(pages)]
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, 4), "page string, visitor long")
 
 
 def visitors(part: pd.DataFrame) -> pd.DataFrame:
-    """Find the visitors of one page on one worker: the part that costs."""
+    """Find the visitors of one page on one worker: the expensive part."""
     return pd.DataFrame({"page": part["page"].iloc[:1], "visitors": [sorted(set(part["visitor"]))]})
 
 
 def merge(parts: pd.DataFrame) -> pd.DataFrame:
-    """Count the visitors of one page from all its workers."""
+    """Count the distinct visitors of one page over all its workers."""
     return pd.DataFrame({"page": parts["page"].iloc[:1], "visitors": [len(set().union(*parts["visitors"]))]})
 
 

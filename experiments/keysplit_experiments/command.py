@@ -1,4 +1,4 @@
-"""The command `keysplit reproduce`: the papers' experiments, run again."""
+"""The command `keysplit reproduce`: reproduces the papers' experiments."""
 
 from __future__ import annotations
 

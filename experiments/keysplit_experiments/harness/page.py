@@ -19,16 +19,18 @@ WIDTH = 125
 INTRODUCTION = """\
 # Experiments
 
-The figures and tables of the five papers that a simulation can repeat, run again. They come with
-`pip install keysplit-experiments`. Then `keysplit reproduce` lists them, and `keysplit reproduce NAME` runs
-one and writes its figure and all numbers; with `--quick` it takes seconds. This page is written by
-`keysplit reproduce --docs docs/experiments.md` from the results of full runs; what was run smaller says so.
+This page reproduces the figures and tables of five papers that a simulation can repeat. Install the
+experiments with `pip install keysplit-experiments`. `keysplit reproduce` lists them.
+`keysplit reproduce NAME` runs one and writes its figure and all numbers; with `--quick` it takes seconds.
+`keysplit reproduce --docs docs/experiments.md` writes this page from the results of full runs. A section
+from a smaller run says so.
 
-Each claim is a statement of the paper's text with a rule that judges it on our results: it *holds*, or it
-*differs*, and then why. Where the text gives a number it stands beside ours; nothing is read off the
-paper's figures. Most of the papers' real streams only their authors have: a section names what was read in
-their stead.
-What else we measured, also beside the authors' own programs, is in [Measured](measured.md).
+Each claim is a statement of the paper's text, with a rule that tests it on our results. It *holds*, or it
+*differs* for the reason given. If the text gives a number, it is listed next to ours. No number is read off
+the paper's figures. Most of the papers' real streams are available only to their authors. Each section names
+what was read instead.
+
+For other measurements, some of them compared with the authors' own programs, see [Measured](measured.md).
 """
 
 

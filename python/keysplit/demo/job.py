@@ -1,7 +1,7 @@
-"""The job of the demo: an exact distribution of values per key, and what it costs a worker.
+"""The job of the demo: an exact distribution of values per key, and its cost per worker.
 
-No partial step of Spark's own helps such a job: the rows go through Python one by one. Two partial answers
-for one key add up to the answer for all their rows, exactly, which is what lets a key be split over workers.
+Spark has no partial step for such a job: the rows go through Python one by one. Two partial answers for one
+key add up exactly to the answer for all their rows. So a key can be split over workers.
 """
 
 import time
@@ -20,7 +20,7 @@ MASK = 2**64 - 1
 
 @dataclass
 class Answer:
-    """What is known of one key: the exact distribution of its values, and which rows it was made from.
+    """The answer for one key: the exact distribution of its values, and a fingerprint of its rows.
 
     The fingerprint is the sum, modulo 2^64, of the hashes of the rows' positions: it does not depend on their
     order, and a lost or repeated row changes it.
@@ -33,10 +33,10 @@ class Answer:
     fingerprint: int = 0
     histogram: Counter[int | None] = field(default_factory=Counter)
     served: list[tuple[int, int, float]] = field(default_factory=list)
-    """Worker, rows it served of this key, busy time in seconds of that worker in all."""
+    """Worker, rows of this key that it served, total busy time of that worker in seconds."""
 
     def add(self, other: "Answer") -> None:
-        """Take in the answer for other rows of the same key."""
+        """Add the answer for other rows of the same key."""
         self.first = min(self.first, other.first)
         self.rows += other.rows
         self.fingerprint = (self.fingerprint + other.fingerprint) & MASK
@@ -45,7 +45,7 @@ class Answer:
 
     @property
     def result(self) -> tuple[int, int, int, Counter[int | None]]:
-        """All of the answer but who gave it: equal for equal rows and equal distributions."""
+        """The answer without its workers: equal for equal rows and equal distributions."""
         return self.first, self.rows, self.fingerprint, self.histogram
 
     @property
@@ -84,7 +84,7 @@ ANSWER_FIELDS = pa.schema(
 
 
 def to_arrow(answers: dict[Any, Answer], key_type: pa.DataType) -> pa.RecordBatch:
-    """Return answers as a batch with the column `key` and those of ANSWER_FIELDS, a row a key."""
+    """Return answers as a batch with the column `key` and those of ANSWER_FIELDS, one row per key."""
     found = list(answers.values())
     columns: list[Any] = [
         [a.first for a in found],
@@ -100,7 +100,7 @@ def to_arrow(answers: dict[Any, Answer], key_type: pa.DataType) -> pa.RecordBatc
 
 
 def from_rows(rows: Iterable[Any]) -> list[Answer]:
-    """Return the answers in rows that have the names of ANSWER_FIELDS: the way back from `to_arrow`."""
+    """Return the answers in rows that have the names of ANSWER_FIELDS: the inverse of `to_arrow`."""
     return [
         Answer(
             row["first"],
@@ -129,7 +129,7 @@ def work(
     Args:
         batches: rows with the columns `key`, `value` and `position`.
         worker: this worker's number.
-        service_time_s: emulated service time of a row in seconds, the real work included; 0 emulates nothing.
+        service_time_s: emulated service time per row in seconds, including the real work; 0 emulates nothing.
         clock: returns seconds.
         sleep: waits for seconds.
 
@@ -171,7 +171,7 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batches: batches as `work` yields them, all answers for a key among them.
 
     Returns:
-        Iterator over at most one batch of the same form, a row a key.
+        Iterator over at most one batch of the same form, one row per key.
     """
     answers: dict[Any, Answer] = {}
     key_type = None
@@ -195,7 +195,7 @@ def plain(table: pa.Table) -> list[Answer]:
         table: columns `key`, `value` and `position`, the last counting from 0.
 
     Returns:
-        An answer a key; nobody has served it.
+        One answer per key, without workers.
     """
     keys, _ = _numbered(table["key"])
     values, names = _numbered(table["value"])
@@ -211,7 +211,7 @@ def plain(table: pa.Table) -> list[Answer]:
 
 
 def _numbered(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
-    """Number the distinct values of a column, null too, by first arrival: (a number a row, the values)."""
+    """Number the distinct values of a column, null too, by first arrival: (a number per row, the values)."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
 
@@ -219,7 +219,7 @@ def _numbered(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
 def differences(expected: list[Answer], found: list[Answer]) -> list[int]:
     """Return the first positions of the keys whose answers are not the same in both, in ascending order.
 
-    A key that is missing from one of them, or stands twice in one, is among them.
+    A key that is missing from one of them, or occurs twice in one, is among them.
     """
     wrong = {a.first for a in expected} ^ {a.first for a in found}
     by_first = {a.first: a for a in expected}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from keysplit import _core
+
+PICKLE_VERSION = 2
+"""The version of pickled groupings; 1 was the last one without a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +68,17 @@ class Grouping:
             if isinstance(value, np.generic):
                 object.__setattr__(self, name, value.item())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle registry name, version and parameters, so that parameters may be added later."""
+        return _unpickle, (self.name, PICKLE_VERSION, self._parameters())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Load a pickle from before there were versions, which holds the fields as they were then."""
+        defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
+        for name, value in {**defaults, **state}.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
+
     def _parameters(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -103,3 +117,14 @@ class Grouping:
             array([ True])
         """
         return _core.Router(self.name, self._parameters(), source, snapshot)
+
+
+def _unpickle(name: str, version: int, parameters: dict[str, Any]) -> Grouping:
+    """What [`Grouping.__reduce__`][keysplit.groupings.Grouping] stored. Pickles name it: it stays here."""
+    from keysplit.groupings import GROUPINGS  # it imports this module
+
+    if version > PICKLE_VERSION:
+        raise ValueError(
+            f"a pickle of {name} must be of version {PICKLE_VERSION} at most, got {version}: update keysplit"
+        )
+    return GROUPINGS[name](**parameters)

@@ -14,7 +14,7 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use keysplit_core::hash::{KeyHasher, first_candidate};
 use keysplit_core::sketch::SpaceSaving;
-use keysplit_core::{Batch, Router};
+use keysplit_core::{Batch, KeyHash, Router, Source};
 
 use workloads::{MESSAGES, WORKERS, cases, zipf};
 
@@ -81,13 +81,13 @@ fn groupings(criterion: &mut Criterion<CpuTime>) {
             bench.iter(|| {
                 in_blocks(&keys, &mut hashes[..BLOCK], &mut workers, |hashes, workers| {
                     for (worker, &hash) in workers.iter_mut().zip(hashes) {
-                        *worker = first_candidate(hash, WORKERS);
+                        *worker = first_candidate(KeyHash(hash), WORKERS).0;
                     }
                 });
             });
         });
         for (label, name, params) in &cases() {
-            let mut router = Router::new(name, params, 0).expect("the parameters are right");
+            let mut router = Router::new(name, params, Source(0)).expect("the parameters are right");
             let block = if router.segment_messages().is_some() { MESSAGES } else { BLOCK };
             group.bench_function(BenchmarkId::new("keysplit", label), |bench| {
                 bench.iter(|| {

@@ -9,8 +9,8 @@ mod workloads;
 use cpu_time::ThreadTime;
 use keysplit_core::hash::KeyHasher;
 use keysplit_core::metrics::Replicas;
-use keysplit_core::simulate::{Config, PerWorker, Simulation};
-use keysplit_core::{Batch, Params, Router};
+use keysplit_core::simulate::{Config, Options, PerWorker, Simulation};
+use keysplit_core::{Arguments, Batch, Router, Source};
 
 use workloads::{MESSAGES, WORKERS, cases, zipf};
 
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-fn row(label: &str, name: &str, params: &Params, exponent: f64, sources: usize, hashes: &[u64]) {
+fn row(label: &str, name: &str, params: &Arguments, exponent: f64, sources: usize, hashes: &[u64]) {
     let mut routers = Routers::new(name, params, sources, hashes);
     let (mut plain, mut timed) = (simulation(name, params, sources, false), simulation(name, params, sources, true));
     let mut replicas = Replicas::default();
@@ -67,9 +67,9 @@ fn row(label: &str, name: &str, params: &Params, exponent: f64, sources: usize, 
 struct Routers(Vec<(Router, Vec<u64>, Vec<u32>)>);
 
 impl Routers {
-    fn new(name: &str, params: &Params, sources: usize, hashes: &[u64]) -> Self {
+    fn new(name: &str, params: &Arguments, sources: usize, hashes: &[u64]) -> Self {
         let of = |source| {
-            let router = Router::new(name, params, source as u32).expect("the parameters are right");
+            let router = Router::new(name, params, Source(source as u32)).expect("the parameters are right");
             let own: Vec<u64> = hashes.iter().skip(source).step_by(sources).copied().collect();
             let workers = vec![0; own.len()];
             (router, own, workers)
@@ -91,19 +91,14 @@ impl Routers {
     }
 }
 
-fn simulation(name: &str, params: &Params, sources: usize, timed: bool) -> Simulation {
-    let options = Params::default()
+fn simulation(name: &str, params: &Arguments, sources: usize, timed: bool) -> Simulation {
+    let options = Arguments::default()
         .with("sources", sources as u64)
-        .with("seed", 0)
         .with("messages", ((ROUNDS + 1) * MESSAGES) as u64)
         .with("samples", 10)
         .with("arrival_rate_per_s", timed.then_some(0.8 * f64::from(WORKERS)))
-        .with("in_flight", None::<u64>)
-        .with("feedback_interval_s", 100.0)
-        .with("busy_above", 0.85)
-        .with("idle_below", 0.75)
-        .with("most_keys", 10_000_000)
-        .with("most_groups", 100_000_000);
+        .with("feedback_interval_s", 100.0);
+    let options = Options::read(&options).expect("the options are right");
     let service_time_s = timed.then_some(PerWorker::All(1.0));
     Simulation::new(name, params, &Config { options, service_time_s, ..Config::default() })
         .expect("the arguments are right")

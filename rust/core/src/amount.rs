@@ -8,6 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::types::Amount;
+
 /// What the bits of an amount mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum Scale {
@@ -23,7 +25,7 @@ const EXACT_BELOW: f64 = (1u64 << 53) as f64;
 
 impl Scale {
     /// The scale for sums of `total` so far and of a batch of messages, of weight 1 if no weights are given.
-    pub(crate) fn with_batch(self, total: u64, messages: usize, weights: Option<&[f64]>) -> Self {
+    pub(crate) fn with_batch(self, total: Amount, messages: usize, weights: Option<&[f64]>) -> Self {
         let whole = match weights {
             None => true,
             Some(weights) => weights.iter().all(|weight| weight.fract() == 0.0),
@@ -32,48 +34,48 @@ impl Scale {
     }
 
     /// The scale for sums of `total` so far and of a number.
-    pub(crate) fn with_sum(self, total: u64, number: f64) -> Self {
+    pub(crate) fn with_sum(self, total: Amount, number: f64) -> Self {
         if self.number(total) + number < EXACT_BELOW { self } else { Self::Fractional }
     }
 
     /// The bits of a number.
     #[inline(always)]
-    pub(crate) fn amount(self, number: f64) -> u64 {
-        match self {
+    pub(crate) fn amount(self, number: f64) -> Amount {
+        Amount(match self {
             Self::Whole => number as u64,
             // Adding zero turns -0.0, whose bits would be the largest of all, into 0.0.
             Self::Fractional => (number + 0.0).to_bits(),
-        }
+        })
     }
 
     /// The number that bits stand for.
     #[inline(always)]
-    pub(crate) fn number(self, amount: u64) -> f64 {
+    pub(crate) fn number(self, amount: Amount) -> f64 {
         match self {
-            Self::Whole => amount as f64,
-            Self::Fractional => f64::from_bits(amount),
+            Self::Whole => amount.0 as f64,
+            Self::Fractional => f64::from_bits(amount.0),
         }
     }
 
     /// The sum of two amounts.
     #[inline(always)]
-    pub(crate) fn sum(self, one: u64, other: u64) -> u64 {
-        match self {
+    pub(crate) fn sum(self, Amount(one): Amount, Amount(other): Amount) -> Amount {
+        Amount(match self {
             Self::Whole => one + other,
             Self::Fractional => (f64::from_bits(one) + f64::from_bits(other)).to_bits(),
-        }
+        })
     }
 
     /// Turns amounts of this scale into doubles.
     pub(crate) fn into_fractional(self, amounts: &mut [u64]) {
         for amount in amounts {
-            *amount = Self::Fractional.amount(self.number(*amount));
+            *amount = Self::Fractional.amount(self.number(Amount(*amount))).0;
         }
     }
 
     /// The numbers that amounts stand for.
     pub(crate) fn numbers(self, amounts: &[u64]) -> Vec<f64> {
-        amounts.iter().map(|&amount| self.number(amount)).collect()
+        amounts.iter().map(|&amount| self.number(Amount(amount))).collect()
     }
 
     /// Whether every amount is a number that sums of weights can reach.

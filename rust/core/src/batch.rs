@@ -3,8 +3,9 @@
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::load::Loads;
 use crate::params::Value;
+use crate::state::loads::Loads;
+use crate::types::{Amount, KeyHash, Worker};
 
 /// Messages in the order in which they arrive at a source.
 #[derive(Debug, Clone, Copy)]
@@ -23,24 +24,38 @@ impl<'a> Batch<'a> {
         Self { hashes, weights: None, now: None }
     }
 
+    /// The messages in pieces of one size, the last of which may be shorter, without a time.
+    pub(crate) fn chunks(&self, size: usize) -> impl Iterator<Item = Batch<'a>> {
+        let (hashes, weights) = (self.hashes, self.weights);
+        (0..hashes.len()).step_by(size).map(move |start| {
+            let place = start..hashes.len().min(start.saturating_add(size));
+            Batch { hashes: &hashes[place.clone()], weights: weights.map(|weights| &weights[place]), now: None }
+        })
+    }
+
     /// Chooses the worker of each message by its key hash and its weight, as an amount of the scale.
     ///
     /// The common case stands by itself, so that `choose`, which must be inlined, is compiled once for whole numbers
     /// and a weight of 1 each.
     #[inline(always)]
-    pub(crate) fn each(&self, scale: Scale, workers: &mut [u32], mut choose: impl FnMut(Scale, u64, u64) -> u32) {
+    pub(crate) fn each(
+        &self,
+        scale: Scale,
+        workers: &mut [u32],
+        mut choose: impl FnMut(Scale, KeyHash, Amount) -> Worker,
+    ) {
         vectorised(
             #[inline(always)]
             || match (scale, self.weights) {
                 (Scale::Whole, None) => {
                     for (worker, &hash) in workers.iter_mut().zip(self.hashes) {
-                        *worker = choose(Scale::Whole, hash, 1);
+                        *worker = choose(Scale::Whole, KeyHash(hash), Amount(1)).0;
                     }
                 }
                 (scale, weights) => {
                     for (row, (worker, &hash)) in workers.iter_mut().zip(self.hashes).enumerate() {
                         let weight = weights.map_or(1.0, |weights| weights[row]);
-                        *worker = choose(scale, hash, scale.amount(weight));
+                        *worker = choose(scale, KeyHash(hash), scale.amount(weight)).0;
                     }
                 }
             },
@@ -50,10 +65,12 @@ impl<'a> Batch<'a> {
     /// Adds the weights of messages that are on their way to `loads`.
     pub(crate) fn sent(&self, loads: &mut Loads, workers: &[u32]) {
         match (loads.expect(self.hashes.len(), self.weights), self.weights) {
-            (Scale::Whole, None) => workers.iter().for_each(|&worker| loads.add(Scale::Whole, worker, 1)),
+            (Scale::Whole, None) => {
+                workers.iter().for_each(|&worker| loads.add(Scale::Whole, Worker(worker), Amount(1)))
+            }
             (scale, weights) => {
                 for (row, &worker) in workers.iter().enumerate() {
-                    loads.add(scale, worker, scale.amount(weights.map_or(1.0, |weights| weights[row])));
+                    loads.add(scale, Worker(worker), scale.amount(weights.map_or(1.0, |weights| weights[row])));
                 }
             }
         }

@@ -17,5 +17,5 @@ impl Error {
     }
 }
 
-/// A result whose error is [`enum@Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+/// A result whose error is [`enum@Error`] unless it says otherwise.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

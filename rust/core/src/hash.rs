@@ -4,6 +4,7 @@
 //! version that says "version 1". Whole numbers take two multiplications, so a column of them vectorises;
 //! bytes take XXH3, whose output its author froze.
 
+use crate::types::{KeyHash, Source, Worker};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -44,19 +45,24 @@ pub(crate) fn low(x: u64) -> u32 {
 
 /// The first candidate of a key: F_1 in the papers.
 #[inline(always)]
-pub fn first_candidate(hash: u64, workers: u32) -> u32 {
-    onto(high(hash), workers)
+pub fn first_candidate(hash: KeyHash, workers: u32) -> Worker {
+    Worker(onto(high(hash.0), workers))
 }
 
 /// Candidates `2 * pair` and `2 * pair + 1` of a key.
 #[inline(always)]
-pub fn candidate_pair(hash: u64, pair: u64, workers: u32) -> (u32, u32) {
+pub fn candidate_pair(KeyHash(hash): KeyHash, pair: u64, workers: u32) -> (Worker, Worker) {
     let bits = if pair == 0 { hash } else { mix(step(hash, pair)) };
-    (onto(high(bits), workers), onto(low(bits), workers))
+    both(bits, workers)
+}
+
+#[inline(always)]
+fn both(bits: u64, workers: u32) -> (Worker, Worker) {
+    (Worker(onto(high(bits), workers)), Worker(onto(low(bits), workers)))
 }
 
 /// The endless sequence of a key's candidates, repetitions included.
-pub fn candidates(hash: u64, workers: u32) -> impl Iterator<Item = u32> {
+pub fn candidates(hash: KeyHash, workers: u32) -> impl Iterator<Item = Worker> {
     (0..).flat_map(move |pair| {
         let (first, second) = candidate_pair(hash, pair, workers);
         [first, second]
@@ -156,7 +162,7 @@ impl KeyHasher {
 pub(crate) fn first_candidates(hashes: &[u64], workers: u32, out: &mut [u32]) {
     vectorised(|| {
         for (worker, &hash) in out.iter_mut().zip(hashes) {
-            *worker = first_candidate(hash, workers);
+            *worker = first_candidate(KeyHash(hash), workers).0;
         }
     });
 }
@@ -182,16 +188,16 @@ impl Places {
 
     /// Place 0 of a key.
     #[inline(always)]
-    pub(crate) fn first(&self, hash: u64) -> usize {
-        first_candidate(mix(hash ^ self.domain), self.size) as usize
+    pub(crate) fn first(&self, hash: KeyHash) -> usize {
+        onto(high(mix(hash.0 ^ self.domain)), self.size) as usize
     }
 
     /// Places 0 to 3 of a key.
     #[inline(always)]
-    pub(crate) fn four(&self, hash: u64) -> [usize; 4] {
-        let hash = mix(hash ^ self.domain);
+    pub(crate) fn four(&self, hash: KeyHash) -> [usize; 4] {
+        let hash = KeyHash(mix(hash.0 ^ self.domain));
         let ((a, b), (c, d)) = (candidate_pair(hash, 0, self.size), candidate_pair(hash, 1, self.size));
-        [a, b, c, d].map(|place| place as usize)
+        [a, b, c, d].map(Worker::index)
     }
 }
 
@@ -200,8 +206,8 @@ impl Places {
 pub(crate) struct Draws(u64);
 
 impl Draws {
-    pub(crate) fn new(seed: u64, source: u32) -> Self {
-        Self(mix(step(domain(seed, 7), source.into())))
+    pub(crate) fn new(seed: u64, source: Source) -> Self {
+        Self(mix(step(domain(seed, 7), source.0.into())))
     }
 
     /// The 64 bits drawn for the message at `position`.
@@ -212,14 +218,13 @@ impl Draws {
 
     /// The two workers drawn for the message at `position`.
     #[inline(always)]
-    pub(crate) fn pair(&self, position: u64, workers: u32) -> (u32, u32) {
-        let bits = self.bits(position);
-        (onto(high(bits), workers), onto(low(bits), workers))
+    pub(crate) fn pair(&self, position: u64, workers: u32) -> (Worker, Worker) {
+        both(self.bits(position), workers)
     }
 
     /// Where this source starts to take turns.
-    pub(crate) fn first_turn(&self, workers: u32) -> u32 {
-        onto(high(self.0), workers)
+    pub(crate) fn first_turn(&self, workers: u32) -> Worker {
+        Worker(onto(high(self.0), workers))
     }
 }
 
@@ -249,8 +254,8 @@ impl Sampling {
 
     /// Whether a key is one of those that a level keeps, one in 2^level.
     #[inline(always)]
-    pub(crate) fn keeps(&self, hash: u64, level: u32) -> bool {
-        mix(hash ^ self.0).trailing_zeros() >= level
+    pub(crate) fn keeps(&self, hash: KeyHash, level: u32) -> bool {
+        mix(hash.0 ^ self.0).trailing_zeros() >= level
     }
 }
 
@@ -369,18 +374,18 @@ mod tests {
 
     #[test]
     fn places_are_candidates_of_another_hash() {
-        let (hash, places) = (KeyHasher::new(7).whole(42), Places::new(7, 10, 999));
+        let (hash, places) = (KeyHash(KeyHasher::new(7).whole(42)), Places::new(7, 10, 999));
         let again: Vec<usize> =
-            candidates(mix(hash ^ domain(7, 10)), 999).take(4).map(|place| place as usize).collect();
+            candidates(KeyHash(mix(hash.0 ^ domain(7, 10))), 999).take(4).map(Worker::index).collect();
         assert_eq!(places.four(hash).to_vec(), again);
         assert_eq!(places.first(hash), again[0]);
-        assert_ne!(places.first(hash), first_candidate(hash, 999) as usize);
+        assert_ne!(places.first(hash), first_candidate(hash, 999).index());
     }
 
     #[test]
     fn candidates_are_drawn_in_pairs() {
-        let hash = KeyHasher::new(0).whole(42);
-        let first: Vec<u32> = candidates(hash, 1000).take(6).collect();
+        let hash = KeyHash(KeyHasher::new(0).whole(42));
+        let first: Vec<Worker> = candidates(hash, 1000).take(6).collect();
         let (a, b) = candidate_pair(hash, 1, 1000);
         assert_eq!(first[0], first_candidate(hash, 1000));
         assert_eq!(first[2..4], [a, b]);

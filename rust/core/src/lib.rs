@@ -6,10 +6,10 @@
 //! `docs/routing.md`.
 //!
 //! ```
-//! use keysplit_core::{Batch, Params, Router, hash::KeyHasher};
+//! use keysplit_core::{Arguments, Batch, Router, Source, hash::KeyHasher};
 //!
-//! let params = Params::new(50, 0).with("choices", 2).with("distinct", false);
-//! let mut router = Router::new("partial_key", &params, 0)?;
+//! let arguments = Arguments::new(50, 0).with("choices", 2);
+//! let mut router = Router::new("partial_key", &arguments, Source(0))?;
 //! let keys = KeyHasher::new(0);
 //! let hashes: Vec<u64> = [7, 7, 8].iter().map(|&key| keys.whole(key)).collect();
 //! let mut workers = vec![0; hashes.len()];
@@ -21,28 +21,25 @@
 
 mod amount;
 mod batch;
-mod clock;
 mod error;
 mod feedback;
 pub mod groupings;
 pub mod hash;
-mod load;
-mod members;
 pub mod metrics;
-mod minimum;
 mod params;
 mod plan;
-mod replicas;
-mod ring;
 mod router;
 pub mod simulate;
 pub mod sketch;
-mod window;
+pub mod snapshot;
+mod state;
+mod types;
 
 pub use batch::{Batch, check_weights};
 pub use error::{Error, Result};
 pub use feedback::Feedback;
-pub use members::Members;
-pub use params::{MAX_WORKERS, Params, Value};
+pub use params::{Arguments, MAX_WORKERS, Value};
 pub use plan::PlanTable;
 pub use router::Router;
+pub use state::members::Members;
+pub use types::{KeyHash, Source, Worker};

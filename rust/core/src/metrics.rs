@@ -1,7 +1,7 @@
 //! How even loads are, and what the splitting of keys costs.
 
 use crate::error::{Error, Result};
-pub use crate::replicas::Replicas;
+pub use crate::state::replicas::Replicas;
 
 /// (max - mean) / sum of the loads, 0 when nothing was sent (ICDE 2016 paper, section II-C).
 pub fn imbalance(loads: &[f64]) -> Result<f64> {

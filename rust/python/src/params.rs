@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use keysplit_core::groupings::REGISTRY;
-use keysplit_core::{Error, MAX_WORKERS, Params, Value};
+use keysplit_core::groupings::{REGISTRY, check as check_parameters};
+use keysplit_core::{Arguments, Error, MAX_WORKERS, Router, Source, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyString};
@@ -81,15 +81,15 @@ pub(crate) fn integer(name: &str, object: &Bound<'_, PyAny>, range: RangeInclusi
     }
 }
 
-/// The parameters of a dict.
-pub(crate) fn params(dict: &Bound<'_, PyDict>) -> PyResult<Params> {
-    let mut params = Params::default();
+/// A dict as the core takes it.
+pub(crate) fn arguments(dict: &Bound<'_, PyDict>) -> PyResult<Arguments> {
+    let mut arguments = Arguments::default();
     for (name, object) in dict {
         let name: String = name.extract()?;
         let value = value(&name, &object)?;
-        params = params.with(&name, value);
+        arguments = arguments.with(&name, value);
     }
-    Ok(params)
+    Ok(arguments)
 }
 
 /// The registry names of all groupings, in order.
@@ -101,13 +101,13 @@ pub(crate) fn groupings() -> Vec<&'static str> {
 /// Check the parameters of a grouping; raise TypeError or ValueError if it would not take them.
 #[pyfunction]
 pub(crate) fn check(name: &str, params: &Bound<'_, PyDict>) -> PyResult<()> {
-    keysplit_core::Router::new(name, &self::params(params)?, 0).map(drop).map_err(raised)
+    check_parameters(name, &arguments(params)?).map_err(raised)
 }
 
 /// The most workers that a key may be sent to under a grouping's parameters, as things stand at the beginning.
 #[pyfunction]
 pub(crate) fn max_workers_per_key(name: &str, params: &Bound<'_, PyDict>) -> PyResult<u32> {
-    Ok(keysplit_core::Router::new(name, &self::params(params)?, 0).map_err(raised)?.max_workers_per_key())
+    Ok(Router::new(name, &arguments(params)?, Source(0)).map_err(raised)?.max_workers_per_key())
 }
 
 /// Solve for d, the number of candidates that the head needs.

@@ -3,14 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use keysplit_core::hash::KeyHasher;
-use keysplit_core::{Batch, Feedback, Router as CoreRouter};
+use keysplit_core::{Batch, Feedback, KeyHash, Router as CoreRouter, Source, Worker};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::keys::{Key, Keys, Numbers, number, numbers, weights_of, workers_of};
-use crate::params::{integer, params, raised, shown};
+use crate::params::{arguments, integer, raised, shown};
 
 /// One source's local view of one grouping: it decides, message by message, which worker each goes to.
 ///
@@ -75,15 +75,15 @@ impl Router {
         snapshot: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let source = integer("source", source, 0..=u32::MAX.into())? as u32;
-        let checked = self::params(params)?;
+        let (arguments, number) = (arguments(params)?, Source(source));
         let router = match snapshot {
-            None => CoreRouter::new(&name, &checked, source),
+            None => CoreRouter::new(&name, &arguments, number),
             Some(bytes) => {
                 let Ok(bytes) = bytes.cast::<PyBytes>() else {
                     let text = format!("snapshot must be bytes, got {}", bytes.get_type().name()?);
                     return Err(PyTypeError::new_err(text));
                 };
-                CoreRouter::from_snapshot(&name, &checked, source, bytes.as_bytes())
+                CoreRouter::from_snapshot(&name, &arguments, number, bytes.as_bytes())
             }
         };
         let router = router.map_err(raised)?;
@@ -180,7 +180,7 @@ impl Router {
     ///     ValueError: ``key`` has no hash, such as an integer beyond 64 bits.
     fn candidates<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let hash = Key::read(key)?.hash(&self.hasher);
-        Ok(self.with(py, |router| router.candidates(hash)).into_pyarray(py))
+        Ok(self.with(py, |router| router.candidates(KeyHash(hash))).into_pyarray(py))
     }
 
     /// Save the state: a router made from it continues exactly as this one would.
@@ -208,7 +208,7 @@ impl Router {
     ///     >>> router.add_worker(), router.add_worker()
     ///     (1, 3)
     fn add_worker(&self, py: Python<'_>) -> PyResult<u32> {
-        self.with(py, |router| router.add_worker()).map_err(raised)
+        self.with(py, |router| router.add_worker()).map(|worker| worker.0).map_err(raised)
     }
 
     /// Remove a worker, in groupings that are elastic. What it was sent stays in the loads.
@@ -221,7 +221,7 @@ impl Router {
     ///     ValueError: The grouping has a fixed number of workers, or ``worker`` is not present or the last one.
     fn remove_worker(&self, py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<()> {
         let worker = integer("worker", worker, 0..=u32::MAX.into())? as u32;
-        self.with(py, |router| router.remove_worker(worker)).map_err(raised)
+        self.with(py, |router| router.remove_worker(Worker(worker))).map_err(raised)
     }
 
     /// Tell how the workers fare; groupings that need no feedback only check it.

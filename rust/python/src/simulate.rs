@@ -3,14 +3,16 @@
 use std::sync::{Mutex, PoisonError};
 
 use keysplit_core::hash::KeyHasher;
-use keysplit_core::simulate::{Change, Config, Event, Latency, PerWorker, Report, Simulation as CoreSimulation};
+use keysplit_core::simulate::{
+    Change, Config, Event, Latency, Options, PerWorker, Report, Simulation as CoreSimulation,
+};
 use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::keys::{Keys, Numbers, number, numbers, weights_of};
-use crate::params::{integer, params, raised, shown};
+use crate::params::{arguments, integer, raised, shown};
 
 /// Blocks of keys between two looks for Ctrl-C: some million messages.
 const PATIENCE: usize = 64;
@@ -20,7 +22,7 @@ const PATIENCE: usize = 64;
 /// Args:
 ///     name: Registry name of the grouping.
 ///     params: The grouping's parameters by name, ``workers`` and ``seed`` among them.
-///     options: The single numbers of a simulation by name; None where there is none.
+///     options: The single numbers of a simulation by name; what is not named has its default.
 ///     service_time_s: Seconds that a message of weight 1 takes at capacity 1: one number, or one a worker.
 ///     capacities: Relative speeds, one a worker.
 ///     events: Tuples of "add", "remove" or "set_capacity", a position, a worker and a capacity; the last two are None
@@ -57,12 +59,12 @@ impl Simulation {
         events: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let config = Config {
-            options: self::params(options)?,
+            options: Options::read(&arguments(options)?).map_err(raised)?,
             service_time_s: service_time_s.map(per_worker).transpose()?,
             capacities: capacities.map(|given| numbers("capacities", given, Numbers::Any)).transpose()?,
             events: events.iter().map(event).collect::<PyResult<_>>()?,
         };
-        let simulation = CoreSimulation::new(name, &self::params(params)?, &config).map_err(raised)?;
+        let simulation = CoreSimulation::new(name, &arguments(params)?, &config).map_err(raised)?;
         let seed = params.get_item("seed")?.map_or(Ok(0), |seed| integer("seed", &seed, 0..=u64::MAX))?;
         Ok(Self { hasher: KeyHasher::new(seed), state: Mutex::new(Some(simulation)) })
     }

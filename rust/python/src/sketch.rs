@@ -2,8 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use keysplit_core::KeyHash;
 use keysplit_core::hash::KeyHasher;
 use keysplit_core::sketch::{Origin, SpaceSaving as CoreSketch};
+use keysplit_core::snapshot::Frame;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyType};
@@ -13,7 +15,8 @@ use crate::params::{integer, raised};
 
 type Any<'py> = Bound<'py, PyAny>;
 
-const MAGIC: &[u8] = b"keysplit sketch 1\n";
+/// The version of saved sketches.
+const VERSION: u32 = 1;
 
 /// SpaceSaving: the frequent keys of a stream in a fixed number of counters.
 ///
@@ -107,18 +110,21 @@ impl State {
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
         let saved = (self.sketch.capacity() as u64, self.sketch.save(), &self.keys);
         // Writing plain data to memory has nothing that can fail.
-        bytes.extend(postcard::to_stdvec(&saved).unwrap_or_default());
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-        bytes
+        let payload = &postcard::to_stdvec(&saved).unwrap_or_default();
+        Frame { family: "sketch", version: VERSION, payload }.seal()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        let body = body.strip_prefix(MAGIC).filter(|_| crc32fast::hash(body).to_le_bytes() == *sum)?;
-        let (capacity, saved, keys): (u64, _, Vec<Key<'static>>) = postcard::from_bytes(body).ok()?;
+    /// Reads what `to_bytes` gave; none if it is damaged. Newer versions are an error.
+    fn from_bytes(bytes: &[u8]) -> keysplit_core::Result<Option<Self>> {
+        let Some(frame) = Frame::open(bytes).filter(|frame| frame.family == "sketch") else { return Ok(None) };
+        frame.check_version("data", VERSION)?;
+        Ok(Self::of_payload(frame.payload))
+    }
+
+    fn of_payload(payload: &[u8]) -> Option<Self> {
+        let (capacity, saved, keys): (u64, _, Vec<Key<'static>>) = postcard::from_bytes(payload).ok()?;
         let mut sketch = CoreSketch::new(capacity).ok()?;
         sketch.restore(saved).ok()?;
         let hasher = KeyHasher::new(0);
@@ -182,7 +188,8 @@ impl SpaceSaving {
     ///     ValueError: ``key`` has no hash, such as an integer beyond 64 bits.
     fn estimate<'py>(&self, key: &Any<'py>) -> PyResult<(Any<'py>, Any<'py>)> {
         let (py, hash) = (key.py(), Key::read(key)?.hash(&KeyHasher::new(0)));
-        let ((count, error), whole) = self.with(py, |state| (state.sketch.estimate(hash), state.sketch.is_whole()));
+        let ((count, error), whole) =
+            self.with(py, |state| (state.sketch.estimate(KeyHash(hash)), state.sketch.is_whole()));
         Ok((number(py, count, whole)?, number(py, error, whole)?))
     }
 
@@ -261,7 +268,7 @@ impl SpaceSaving {
     ///
     /// Raises:
     ///     TypeError: ``data`` is not bytes.
-    ///     ValueError: ``data`` is damaged, or no sketch's.
+    ///     ValueError: ``data`` is damaged, no sketch's, or of a newer version.
     ///
     /// Example:
     ///     >>> from keysplit import SpaceSaving
@@ -272,7 +279,7 @@ impl SpaceSaving {
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, data: &Bound<'_, PyBytes>) -> PyResult<Self> {
         let (py, bytes) = (data.py(), data.as_bytes());
-        py.detach(|| State::from_bytes(bytes)).map(Self::of).ok_or_else(|| {
+        py.detach(|| State::from_bytes(bytes)).map_err(raised)?.map(Self::of).ok_or_else(|| {
             PyValueError::new_err("data must be what SpaceSaving.to_bytes gave: it is damaged or no sketch's")
         })
     }

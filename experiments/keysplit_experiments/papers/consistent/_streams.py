@@ -18,7 +18,7 @@ LIKE = {"WP": (2_900_000, 0.0932), "TW": (570_000, TABLE_1_SHARE)}
 
 DRAWN = (
     "*Like WP* is a Zipf stream of 22,000,000 messages, in which 2,900,000 keys may occur and the hottest "
-    "has a share of 9.32 per cent: what Table 2 tells of WP."
+    "has a share of 9.32 per cent, as Table 2 states for WP."
 )
 
 

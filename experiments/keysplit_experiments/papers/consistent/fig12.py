@@ -118,7 +118,7 @@ EXPERIMENT = Experiment(
     label="Fig. 12",
     title="queues, latencies and utilisation over time when workers become faster and slower",
     setting=f"{SETTING} As in Fig. 8, 3 workers are 5 times as fast as the others; after 6 and after 12 of "
-    "22 million messages three others are, so that the sum stays (which ones the paper does not tell). CG "
+    "22 million messages three others are, so that the sum stays (the paper does not say which). CG "
     f"has 100 virtual workers each and epsilon 0.01. {DRAWN}",
     cells=cells,
     measure=measure,

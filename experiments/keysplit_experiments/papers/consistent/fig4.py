@@ -148,7 +148,7 @@ EXPERIMENT = Experiment(
     name="consistent/fig4",
     label="Fig. 4",
     title="imbalance and memory of schemes for virtual workers, over the skew",
-    setting="Zipf streams of 10,000,000 messages and 100,000 keys, one source (the paper does not tell), "
+    setting="Zipf streams of 10,000,000 messages and 100,000 keys, one source (the paper does not say), "
     "one seed. Epsilon 0.3 for PoRC and CH, as in Table 1; a virtual worker is one point on the circle of "
     f"CH. H is KG. {METRIC}",
     cells=cells,

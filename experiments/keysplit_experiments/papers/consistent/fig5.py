@@ -126,7 +126,7 @@ EXPERIMENT = Experiment(
     label="Fig. 5",
     title="imbalance and memory of CG over epsilon",
     setting="One source, 10 equal workers with 10 virtual workers each, one seed of the hashes. The paper "
-    f"does not tell which epsilons. {DRAWN} {METRIC}",
+    f"does not say which epsilons. {DRAWN} {METRIC}",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -135,7 +135,7 @@ CLAIMS = [
         where="7.2, Q2",
         judge=everywhere,
         because="SG asks a slow worker for 0.8 (n - y + y z) / n of what it can do, 0.88 of it for y = 1 "
-        "and z = 2: nobody falls behind there, and the largest queue is a few messages",
+        "and z = 2: no worker falls behind there, and the largest queue is a few messages",
     ),
 ]
 

@@ -85,7 +85,7 @@ def words(found: dict[str, list[float]], *names: str) -> str:
 
 
 def extremes(results: Results) -> Judged:
-    """KG: nobody is more out of balance, and a key is on one worker."""
+    """KG: no grouping is more out of balance, and a key is on one worker."""
     imbalances, memories = lines(results), copies(results)
     worst = all(
         own >= max(others)
@@ -129,7 +129,7 @@ def bounded(results: Results) -> Judged:
 
 
 def less_memory(results: Results) -> Judged:
-    """CG against CH: fewer copies of a key. CH-BL is told, too."""
+    """CG against CH: fewer copies of a key. CH-BL is reported, too."""
     memories = copies(results)
     direct = [per_key(results, grouping="bounded_ring", workers=n, like="WP") for n in WORKERS]
     return Judged(
@@ -177,7 +177,7 @@ EXPERIMENT = Experiment(
     setting="One source, equal workers, which send no signals as nothing waits. CG and CH have 10 virtual "
     "workers a worker and epsilon 0.01, and both bound the loads of the virtual workers; CH-BL bounds "
     f"those of the workers, each of which has 10 points on the circle. {DRAWN} {METRIC} Medians of three "
-    "seeds. (The captions of the paper's Fig. 6, 7 and 9 are partly those of another figure: the text tells "
+    "seeds. (The captions of the paper's Fig. 6, 7 and 9 are partly those of another figure: the text says "
     "which is which.)",
     cells=cells,
     measure=measure,

@@ -230,9 +230,9 @@ EXPERIMENT = Experiment(
     title="imbalance on more and more virtual workers",
     setting=f"{DRAWN} *Like TW* is such a stream of 22,000,000 messages and 570,000 keys (the part of its "
     f"31 million for so many of its 1.2 billion messages) with a hottest key of {TABLE_1_SHARE:.2%}. Table "
-    "2 of the paper tells 2.67 per cent, but with that no grouping by key can be out of balance as Table 1 "
-    "tells: 10,000 times the share of the hottest key, and its worker's other keys. One source (the paper "
-    "does not tell), epsilon 0.3 for PoRC and CH, where a virtual worker is one point of the circle. "
+    "2 of the paper states 2.67 per cent, but with that no grouping by key can be as imbalanced as Table 1 "
+    "states: 10,000 times the share of the hottest key, and its worker's other keys. One source (the paper "
+    "does not say), epsilon 0.3 for PoRC and CH, where a virtual worker is one point of the circle. "
     f"{METRIC} KG and PKG: medians of three seeds of the hashes; the others: one.",
     cells=cells,
     measure=measure,

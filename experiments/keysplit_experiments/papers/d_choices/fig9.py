@@ -117,7 +117,8 @@ EXPERIMENT = Experiment(
     name="d_choices/fig9",
     label="Fig. 9",
     title="the d of D-Choices beside the smallest that balances as well as W-Choices",
-    setting="Zipf streams of 10,000 keys from five sources; the length is not told, here 1,000,000 messages."
+    setting="Zipf streams of 10,000 keys from five sources; the paper does not state the length, here "
+    "1,000,000 messages."
     " *D-C* is solved on the exact frequencies. *Min-d* is the smallest number of choices for all "
     "keys (Greedy-d) whose imbalance at the end is at most that of W-C and the tolerance, 1e-4; at "
     "most n. Medians of five seeds.",

@@ -38,7 +38,7 @@ MODEL = (
 )
 
 LIKE_ELECTION = (
-    "*Like twitter-election* is drawn: 5,320,000 messages, 68 per cent of them with one key. The paper tells "
+    "*Like twitter-election* is drawn: 5,320,000 messages, 68 per cent of them with one key. The paper gives "
     "nothing of the other keys; here they follow Zipf's law with z = 1.64, with which SG has the DistCost of "
     "Table 3, 2.45."
 )

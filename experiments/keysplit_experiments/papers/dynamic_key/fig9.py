@@ -140,7 +140,7 @@ CLAIMS = [
         where="5.3",
         judge=hashing_wins,
         because="in this model a message costs the same wherever it goes and merging is free, so an even "
-        "load can only be faster; what the paper's runs had besides, it does not tell",
+        "load can only be faster; the paper does not say what else its runs had",
     ),
 ]
 
@@ -169,7 +169,7 @@ EXPERIMENT = Experiment(
     name="dynamic_key/fig9",
     label="Fig. 9",
     title="the four methods on real streams",
-    setting=f"5 sources, 10 workers. {MODEL} Medians of three seeds. Table 2 tells 8.000 million messages "
+    setting=f"5 sources, 10 workers. {MODEL} Medians of three seeds. Table 2 states 8.000 million messages "
     "of wikipedia-clickstream: taken as 8 million, as 8 billion would have run for ten days.",
     cells=cells,
     measure=measure,

@@ -102,7 +102,7 @@ CLAIMS = [
         where="Table 3",
         paper="1.16",
         judge=near("partial_key", 1.1, ["replication"]),
-        because="it depends on the other keys, of which the paper tells nothing: where the frequent ones "
+        because="it depends on the other keys, about which the paper says nothing: where the frequent ones "
         "of them are flatter (shares of (i + 100)**-1.64) SG's is 2.45, PKG's 1.17 and DKG's 1.24, and the "
         "other figures stay within a tenth but DKG-60's latency and throughput, 1300 s",
     ),
@@ -112,7 +112,7 @@ CLAIMS = [
         paper="1175; 4529; 4.10",
         judge=near(DKG, 1.1, [*TIMES, "load_stddev"]),
         because="StdDev is within a tenth and the time is not: our five seeds take 1,191 to 1,473 s, where "
-        "the paper tells of one run, and without the interval of a minute DKG takes 870; so the time hangs "
+        "the paper reports one run, and without the interval of a minute DKG takes 870; so the time hangs "
         "on how soon the hot key has its workers",
     ),
     Claim(

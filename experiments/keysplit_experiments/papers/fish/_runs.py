@@ -26,13 +26,13 @@ COUNTING = ("d_choices", "w_choices", "fish")
 
 ZF = (
     "ZF is a Zipf stream in which the order of the keys is turned round after 0.8 of the messages. The "
-    "number of keys is lost in our text: with 10,000 and 5,000,000 messages (the paper's table tells 50 "
-    "million) shuffle grouping needs the memory on 128 workers that the text tells, 88.32 times FG's. That "
-    "is what is run, with three seeds (the paper: ten), of which the median is told."
+    "number of keys is lost in our text: with 10,000 and 5,000,000 messages (the paper's table states 50 "
+    "million) shuffle grouping needs the memory on 128 workers that the text states, 88.32 times FG's. That "
+    "is what is run, with three seeds (the paper: ten), of which the median is reported."
 )
 TIME = (
     "Execution time is that of a closed loop: a message takes a worker 1 ms, and at most 10 messages a "
-    "worker are on their way, so that an uneven moment costs time. The paper does not tell how it turns "
+    "worker are on their way, so that an uneven moment costs time. The paper does not say how it turns "
     "loads into time, nor the number of sources: here 5, so that each sees about as many messages as one "
     "of the 32 of its cluster. D-C, W-C and FISH have 1000 counters."
 )

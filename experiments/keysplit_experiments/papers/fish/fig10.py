@@ -118,7 +118,7 @@ CLAIMS = [
         because="lifetime counts find new hot keys soon: on 128 workers at z = 2 the new hottest passes "
         "W-C's threshold of 1/(5n) after 0.22 per cent of the stream (at z = 1 after 0.9) and may then use "
         "all workers. Even PKG for the whole last fifth would take only 9 times as long as SG at z = 2; "
-        "the text does not tell what else costs D-C and W-C time",
+        "the text does not say what else costs D-C and W-C time",
     ),
 ]
 

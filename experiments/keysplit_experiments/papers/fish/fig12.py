@@ -109,7 +109,7 @@ EXPERIMENT = Experiment(
     name="fish/fig12",
     label="Fig. 12",
     title="execution time and memory of FISH by its decay",
-    setting=f"Time is told over that of workers that are never idle, memory over that of FG. {LIKE_FIG_10}",
+    setting=f"Time is relative to workers that are never idle, memory to that of FG. {LIKE_FIG_10}",
     cells=partial(cells_of, parameter="decay", values=DECAYS),
     measure=measure,
     claims=CLAIMS,

@@ -91,7 +91,7 @@ EXPERIMENT = Experiment(
     name="fish/fig13",
     label="Fig. 13",
     title="execution time and memory of FISH by its threshold",
-    setting=f"Time is told over that of workers that are never idle, memory over that of FG. {LIKE_FIG_10}",
+    setting=f"Time is relative to workers that are never idle, memory to that of FG. {LIKE_FIG_10}",
     cells=partial(cells_of, parameter="threshold", values=THRESHOLDS),
     measure=measure,
     claims=CLAIMS,

@@ -123,8 +123,8 @@ EXPERIMENT = Experiment(
     name="fish/fig14",
     label="Fig. 14",
     title="execution time of FISH with and without counting by epochs",
-    setting="FISH, and FISH that counts the whole lifetime as D-C and W-C do (decay 1). Time is told over "
-    f"that of workers that are never idle. {LIKE_FIG_10}",
+    setting="FISH, and FISH that counts the whole lifetime as D-C and W-C do (decay 1). Time is relative to "
+    f"workers that are never idle. {LIKE_FIG_10}",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -149,9 +149,9 @@ EXPERIMENT = Experiment(
     label="Fig. 16",
     title="execution time of FISH with and without its estimate of waiting times (HWA), on workers of two "
     "speeds",
-    setting="Half of the workers are twice as fast as the others. With HWA sources hear of the service "
+    setting="Half of the workers are twice as fast as the others. With HWA sources get the service "
     "times every 0.1 s (the paper: *periodic*), without it never, so that FISH assigns by what it has "
-    f"sent. {LIKE_FIG_10} Time is told over that of workers that are never idle.",
+    f"sent. {LIKE_FIG_10} Time is relative to workers that are never idle.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -41,7 +41,7 @@ def change_at(messages: int, workers: int, seed: int) -> tuple[int, int]:
 def measure(
     inputs: Inputs, *, exponent: float, seed: int, messages: int, workers: int, change: str
 ) -> Figures:
-    """Route from one source through the change, on the ring and with all keys hashed anew."""
+    """Route from one source through the change, on the ring and with all keys rehashed."""
     keys = keys_of(inputs, messages, seed, exponent=exponent)
     position, leaver = change_at(messages, workers, seed)
     ring = params_of("fish", workers, seed).router()
@@ -157,7 +157,7 @@ EXPERIMENT = Experiment(
     title="memory of FISH with and without consistent hashing (CH) when a worker comes or goes",
     setting="One worker comes or goes once, at a place between a quarter and three quarters of the stream "
     "that the seed draws; one source. Without CH the place of a key follows from its hash modulo the "
-    "number of workers: from the change on, FISH starts anew with other hashes on the workers that are "
+    "number of workers: from the change on, FISH starts over with other hashes on the workers that are "
     "there then, and with no counts, which an epoch makes good. Copies of a key over those of FG. Streams "
     "and seeds are those of Fig. 10.",
     cells=cells,

@@ -115,10 +115,10 @@ CLAIMS = [
     ),
     Claim(
         says="Dalton's replication factor is usually linear (a straight line explains nine tenths of its "
-        "variance, or it is level)",
+        "variance, or it is flat)",
         where="6.2",
         judge=linear,
-        because="it is level but for the start: our factor is over all keys so far, and rare ones, which "
+        because="it is flat except at the start: our factor is over all keys so far, and rare ones, which "
         "come late, have one worker each",
     ),
     Claim(

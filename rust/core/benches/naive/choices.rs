@@ -1,4 +1,4 @@
-//! Groupings that look at the key and the loads alone.
+//! Groupings that depend only on the key and the loads.
 
 use super::{Route, candidate, least};
 

@@ -1,4 +1,4 @@
-//! SpaceSaving, and the groupings that tell head from tail by it.
+//! SpaceSaving, and the groupings that use it to find the head.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! What one would write at first: hash maps, ordered sets, modulo, a scan over all workers. The measure of the fast
+//! Straightforward programs: hash maps, ordered sets, modulo, a scan over all workers. The baseline for the fast
 //! versions.
 
 mod capacity;

@@ -4,16 +4,51 @@
 //! worker takes a message once it holds 1 + epsilon times its fair share of all messages, rounded up. Deviation: what
 //! counts for that is forgotten when a worker comes or goes, since no message or state ever moves.
 
-use super::capacity::Capacity;
-use super::memo::Memo;
-use super::{Grouping, decode, encode, next_worker};
+use serde::{Deserialize, Serialize};
+
+use super::parts::capacity::Capacity;
+use super::parts::memo::Memo;
+use super::{Grouping, Parameters, next_worker};
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::Loads;
-use crate::members::Members;
-use crate::params::Params;
-use crate::ring::{Circle, Positions, Ring};
+use crate::params;
+use crate::snapshot::{decode, encode};
+use crate::state::loads::Loads;
+use crate::state::members::Members;
+use crate::state::ring::{Circle, MOST_POINTS, Positions, Ring, check_points};
+use crate::types::{Amount, KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// Points of each worker on the ring.
+    #[serde(deserialize_with = "params::whole::<1, MOST_POINTS, _>")]
+    virtual_nodes: u64,
+    /// By how much a load may exceed its fair share.
+    #[serde(deserialize_with = "params::epsilon")]
+    epsilon: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, virtual_nodes: 100, epsilon: 0.01 }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        check_points(self.workers, self.virtual_nodes)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(self.state()))
+    }
+}
 
 #[derive(Clone)]
 struct BoundedRing {
@@ -31,13 +66,14 @@ struct Bounded {
     memo: Memo,
 }
 
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["virtual_nodes", "epsilon"])?;
-    let ring = Ring::new(params)?;
-    let workers = ring.members().count();
-    let capacity = Capacity::new(params, workers)?;
-    let bounded = Bounded { capacity, loads: Loads::new(workers), memo: Memo::new(workers as usize) };
-    Ok(Box::new(BoundedRing { ring, bounded, loads: Loads::new(workers) }))
+impl Params {
+    fn state(&self) -> BoundedRing {
+        let workers = self.workers;
+        let capacity = Capacity::new(self.epsilon, workers);
+        let bounded = Bounded { capacity, loads: Loads::new(workers), memo: Memo::new(workers as usize) };
+        let ring = Ring::new(workers, self.seed, self.virtual_nodes);
+        BoundedRing { ring, bounded, loads: Loads::new(workers) }
+    }
 }
 
 impl Bounded {
@@ -53,10 +89,10 @@ impl Bounded {
         circle: &Circle,
         members: &Members,
         scale: Scale,
-        hash: u64,
+        hash: KeyHash,
         start: usize,
-        weight: u64,
-    ) -> u32 {
+        weight: Amount,
+    ) -> Worker {
         let capacity = self.capacity.next(scale, weight);
         let first = circle.at(start);
         let worker =
@@ -67,7 +103,7 @@ impl Bounded {
 
     /// The first worker from `start` on that is below the capacity; the least loaded of all if none is.
     #[inline(always)]
-    fn walk(&mut self, circle: &Circle, members: &Members, hash: u64, start: usize, capacity: u64) -> u32 {
+    fn walk(&mut self, circle: &Circle, members: &Members, hash: KeyHash, start: usize, capacity: Amount) -> Worker {
         for step in self.memo.probes(hash, capacity).max(1)..circle.len() as u32 {
             let position = start + step as usize;
             let worker = circle.at(if position < circle.len() { position } else { position - circle.len() });
@@ -95,7 +131,7 @@ impl Grouping for BoundedRing {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         self.ring.circle(); // made once, for the copies, too
         next_worker(self, hash)
     }
@@ -124,13 +160,13 @@ impl Grouping for BoundedRing {
         Some(self.ring.members())
     }
 
-    fn add_worker(&mut self, worker: u32) {
+    fn add_worker(&mut self, worker: Worker) {
         self.ring.add(worker);
         self.loads.widen(self.ring.members().numbers());
         self.bounded.restart(self.ring.members());
     }
 
-    fn remove_worker(&mut self, worker: u32) {
+    fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
         self.bounded.restart(self.ring.members());
     }
@@ -145,8 +181,8 @@ mod tests {
     use super::*;
     use crate::hash::KeyHasher;
 
-    fn params(workers: u64, epsilon: f64) -> Params {
-        Params::new(workers, 1).with("virtual_nodes", 5).with("epsilon", epsilon)
+    fn params(workers: u32, epsilon: f64) -> Params {
+        Params { workers, seed: 1, virtual_nodes: 5, epsilon }
     }
 
     /// Routes as `docs/routing.md` says, message by message.
@@ -154,20 +190,17 @@ mod tests {
         let members = router.ring.members();
         let capacity = (((1.0 + epsilon) * (sent + weight)) / f64::from(members.count())).ceil().max(1.0);
         let circle = router.ring.circle();
-        let free = circle.walk(circle.position(hash)).find(|&worker| loads[worker as usize] < capacity);
-        let least = members.iter().min_by(|&a, &b| loads[a as usize].total_cmp(&loads[b as usize]));
-        free.or(least).unwrap()
+        let free = circle.walk(circle.position(KeyHash(hash))).find(|&worker| loads[worker.index()] < capacity);
+        let least = members.iter().min_by(|&a, &b| loads[a.index()].total_cmp(&loads[b.index()]));
+        free.or(least).unwrap().0
     }
 
     #[test]
     fn goes_to_the_first_worker_with_room() {
         let draws = KeyHasher::new(0);
         for (workers, epsilon) in [(1, 0.1), (2, 1e-300), (7, 0.01), (40, 0.01), (40, 2.0)] {
-            let ring = Ring::new(&params(workers, epsilon)).unwrap();
-            let workers = ring.members().count();
-            let capacity = Capacity::new(&params(workers.into(), epsilon), workers).unwrap();
-            let bounded = Bounded { capacity, loads: Loads::new(workers), memo: Memo::new(4) };
-            let mut router = BoundedRing { ring, bounded, loads: Loads::new(workers) };
+            let mut router = params(workers, epsilon).state();
+            router.bounded.memo = Memo::new(4);
             let (mut sent, mut loads) = (0.0, vec![0.0; workers as usize + 1]);
             for message in 0..4000 {
                 let draw = draws.whole(message);
@@ -187,8 +220,8 @@ mod tests {
                 sent += weight;
                 if message % 700 == 699 {
                     let members = router.ring.members();
-                    if members.contains(0) && members.count() > 1 {
-                        router.remove_worker(0)
+                    if members.contains(Worker(0)) && members.count() > 1 {
+                        router.remove_worker(Worker(0))
                     } else {
                         router.add_worker(members.lowest_free())
                     }

@@ -4,15 +4,67 @@
 //! about c_w times its first number of virtual workers, here *bins*. Only later messages are affected: no message or
 //! state moves. Deviations: bins are probed 64 times a bin at most (see `power_of_random`); the clock is the caller's.
 
-use super::bins::Bins;
-use super::pairing::{Pairing, Signal};
-use super::{Grouping, decode, encode, next_worker};
+use serde::{Deserialize, Serialize};
+
+use super::parts::bins::Bins;
+use super::parts::pairing::{Pairing, Signal};
+use super::{Grouping, Parameters, next_worker};
 use crate::batch::Batch;
-use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::feedback::Feedback;
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params;
+use crate::snapshot::{decode, encode};
+use crate::state::clock::Clock;
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// Bins of each worker at first.
+    #[serde(deserialize_with = "params::whole::<1, MOST_BINS, _>")]
+    virtual_workers: u64,
+    /// By how much a load may exceed its fair share.
+    #[serde(deserialize_with = "params::epsilon")]
+    epsilon: f64,
+    /// A worker is heard once in each slot.
+    #[serde(deserialize_with = "params::seconds")]
+    slot_s: f64,
+    /// How fast messages come that come without a time.
+    #[serde(deserialize_with = "params::seconds")]
+    messages_per_s: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, virtual_workers: 10, epsilon: 0.01, slot_s: 1.0, messages_per_s: 1000.0 }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        let most = MOST_BINS / u64::from(self.workers);
+        if self.virtual_workers <= most {
+            return Ok(());
+        }
+        Err(Error::Value(format!("virtual_workers must be in 1..={most}, got {}", self.virtual_workers)))
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let (workers, each) = (self.workers, self.virtual_workers as u32);
+        Ok(Box::new(Consistent {
+            slot_s: self.slot_s,
+            clock: Clock::new(self.messages_per_s),
+            bins: Bins::new(self.epsilon, workers * each),
+            pairing: Pairing::new(workers, each),
+            loads: Loads::new(workers),
+        }))
+    }
+}
 
 /// The most bins.
 const MOST_BINS: u64 = 1 << 26;
@@ -24,20 +76,6 @@ struct Consistent {
     bins: Bins,
     pairing: Pairing,
     loads: Loads,
-}
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["virtual_workers", "epsilon", "slot_s", "messages_per_s"])?;
-    params.seed()?;
-    let workers = params.workers()?;
-    let each = params.integer("virtual_workers", 1..=MOST_BINS / u64::from(workers))? as u32;
-    Ok(Box::new(Consistent {
-        slot_s: params.seconds("slot_s")?,
-        clock: Clock::new(params)?,
-        bins: Bins::new(params, workers * each)?,
-        pairing: Pairing::new(workers, each),
-        loads: Loads::new(workers),
-    }))
 }
 
 impl Grouping for Consistent {
@@ -56,7 +94,7 @@ impl Grouping for Consistent {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         next_worker(self, hash)
     }
 
@@ -80,7 +118,7 @@ impl Grouping for Consistent {
         self.clock.tell(feedback.now);
         let slot = (self.clock.time() / self.slot_s).floor();
         for (signal, workers) in [(Signal::Busy, feedback.busy), (Signal::Idle, feedback.idle)] {
-            workers.iter().for_each(|&worker| self.pairing.hear(worker, signal, slot));
+            workers.iter().for_each(|&worker| self.pairing.hear(Worker(worker), signal, slot));
         }
         self.pairing.pair();
     }

@@ -5,16 +5,67 @@
 //! every message, which changes the balance no more than the noise and makes it 50 times cheaper; every prefix of the
 //! head is checked, where the authors' program checks the first and the last; d is at least 2 for every frequent key.
 
-use super::choices::Choices;
-use super::d_solver::solve_choices;
-use super::head::Head;
-use super::{Grouping, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::parts::choices::Choices;
+use super::parts::head::Head;
+use super::parts::solver::solve_choices;
+use super::{Grouping, Parameters};
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
-use crate::load::Loads;
-use crate::minimum::Sweep;
-use crate::params::Params;
+use crate::params;
+use crate::sketch::SpaceSaving;
+use crate::snapshot::{checked_count, decode, encode};
+use crate::state::loads::Loads;
+use crate::state::minimum::Sweep;
+use crate::types::{Amount, KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// theta; 1/(5n) if not given.
+    #[serde(deserialize_with = "params::threshold")]
+    threshold: Option<f64>,
+    /// epsilon: the imbalance that d may leave.
+    #[serde(deserialize_with = "params::positive_share")]
+    tolerance: f64,
+    /// As many counters as the threshold needs if not given.
+    #[serde(deserialize_with = "params::optional_whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
+    sketch_capacity: Option<u64>,
+    /// Whether a key's candidates must differ.
+    #[serde(deserialize_with = "params::boolean")]
+    distinct: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, threshold: None, tolerance: 1e-4, sketch_capacity: None, distinct: false }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        self.head().map(drop)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(DChoices {
+            choices: Choices::new(self.workers, self.distinct),
+            tolerance: self.tolerance,
+            head: self.head()?,
+            loads: Loads::new(self.workers),
+            position: 0,
+            next: 0,
+            count: 2,
+            searches: Vec::new(),
+        }))
+    }
+}
 
 /// The longest that d stays as it is, in messages.
 const LONGEST: u64 = 10_000;
@@ -48,25 +99,15 @@ impl Search {
     const NEW: Self = Self { candidates: Vec::new(), count: 0, sweep: Sweep::NEW };
 }
 
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["threshold", "tolerance", "sketch_capacity", "distinct"])?;
-    params.seed()?;
-    let choices = Choices::new(params)?;
-    Ok(Box::new(DChoices {
-        tolerance: params.number("tolerance", "above 0 and at most 1", |epsilon| epsilon > 0.0 && epsilon <= 1.0)?,
-        head: Head::new(params)?,
-        loads: Loads::new(choices.workers),
-        choices,
-        position: 0,
-        next: 0,
-        count: 2,
-        searches: Vec::new(),
-    }))
+impl Params {
+    fn head(&self) -> Result<Head> {
+        Head::new(self.workers, self.threshold, self.sketch_capacity)
+    }
 }
 
 impl DChoices {
     #[inline(always)]
-    fn choose(&mut self, scale: Scale, hash: u64, weight: u64) -> u32 {
+    fn choose(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
         let (touched, frequent) = self.head.count(scale, hash, weight);
         if touched.fresh {
             self.forget(touched.slot);
@@ -91,7 +132,7 @@ impl DChoices {
 
     /// Least loaded of the d candidates of the frequent key in a slot.
     #[inline]
-    fn search(&mut self, hash: u64, slot: usize) -> u32 {
+    fn search(&mut self, hash: KeyHash, slot: usize) -> Worker {
         if self.searches.len() <= slot {
             self.searches.resize(slot + 1, Search::NEW);
         }
@@ -104,8 +145,9 @@ impl DChoices {
             }
         }
         let candidates = &search.candidates[..self.count as usize];
-        let least = search.sweep.first_smallest_by(candidates.len(), |index| self.loads.of(candidates[index].into()));
-        candidates[least].into()
+        let least =
+            search.sweep.first_smallest_by(candidates.len(), |index| self.loads.of(Worker(candidates[index].into())).0);
+        Worker(candidates[least].into())
     }
 
     /// A slot has a new key.
@@ -145,7 +187,7 @@ impl Grouping for DChoices {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let (head, frequent) = self.head.after(hash);
         if !frequent {
             return self.choices.list(hash, 2);
@@ -168,8 +210,9 @@ impl Grouping for DChoices {
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (position, next, count, loads, sketch) = decode(state)?;
-        if !(1..=self.choices.workers.max(2)).contains(&count) {
-            return Err(Error::Value("snapshot is damaged: its number of choices does not fit its workers".to_owned()));
+        let position = checked_count(position)?;
+        if !(1..=self.choices.workers.max(2)).contains(&count) || next > position + 1 + LONGEST {
+            return Err(Error::value("snapshot is damaged: its number of choices does not fit its workers"));
         }
         (self.position, self.next, self.count) = (position, next, count);
         self.searches.clear();

@@ -8,14 +8,49 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate, high, low, onto};
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params::{self, MAX_WORKERS};
 use crate::sketch::{Index, IntervalCounts, SavedCounts};
-use crate::window::Window;
+use crate::snapshot::{checked_count, decode, encode};
+use crate::state::loads::Loads;
+use crate::state::window::Window;
+use crate::types::{KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 28 }, _>")]
+    interval_messages: u64,
+    #[serde(deserialize_with = "params::positive_share")]
+    learning_rate: f64,
+    #[serde(deserialize_with = "params::share")]
+    exploration: f64,
+    #[serde(deserialize_with = "params::whole::<1, MAX_WORKERS, _>")]
+    max_split: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, interval_messages: 10000, learning_rate: 0.1, exploration: 0.1, max_split: 6 }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(Dalton {
+            bandit: Bandit::new(self, source),
+            window: Window::new(self.interval_messages as usize, self.workers),
+            loads: Loads::new(self.workers),
+        }))
+    }
+}
 
 /// The value of a worker that has not been tried.
 const UNTRIED: f64 = -2.0;
@@ -80,40 +115,28 @@ struct Pulled {
     arm: usize,
 }
 
-pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
-    let bandit = Bandit::new(params, source)?;
-    let window = Window::new(bandit.interval_messages as usize, bandit.workers);
-    let loads = Loads::new(bandit.workers);
-    Ok(Box::new(Dalton { bandit, window, loads }))
-}
-
 impl Bandit {
-    fn new(params: &Params, source: u32) -> Result<Self> {
-        params.only(&["interval_messages", "learning_rate", "exploration", "max_split"])?;
-        let (workers, seed) = (params.workers()?, params.seed()?);
-        let interval_messages = params.integer("interval_messages", 1..=1 << 28)?;
-        let exploration = params.number("exploration", "in 0..=1", |share| (0.0..=1.0).contains(&share))?;
-        let max_split = params.integer("max_split", 1..=65_536)? as usize;
-        let (last, split) = (interval_messages as f64, max_split.min(2));
-        Ok(Self {
-            workers,
-            interval_messages,
-            learning_rate: params.number("learning_rate", "above 0 and at most 1", |rate| rate > 0.0 && rate <= 1.0)?,
-            explore_below: (exploration * 2f64.powi(32)).ceil() as u64,
+    fn new(params: &Params, source: Source) -> Self {
+        let (last, max_split) = (params.interval_messages as f64, params.max_split as usize);
+        Self {
+            workers: params.workers,
+            interval_messages: params.interval_messages,
+            learning_rate: params.learning_rate,
+            explore_below: (params.exploration * 2f64.powi(32)).ceil() as u64,
             max_split,
-            draws: Draws::new(seed, source),
-            state: BanditState { position: 0, messages: 0, sum: 0.0, last, split },
-            counts: IntervalCounts::new(seed, 11),
+            draws: Draws::new(params.seed, source),
+            state: BanditState { position: 0, messages: 0, sum: 0.0, last, split: max_split.min(2) },
+            counts: IntervalCounts::new(params.seed, 11),
             hashes: Vec::new(),
             index: Index::new(&[]),
             keys: Vec::new(),
             full: 0,
-        })
+        }
     }
 
     /// Counts a message and chooses its worker; for a hot key also the arm that is to be rewarded.
     #[inline(always)]
-    fn choose(&mut self, hash: u64, weight: f64) -> (u32, Option<Pulled>) {
+    fn choose(&mut self, hash: KeyHash, weight: f64) -> (Worker, Option<Pulled>) {
         if self.state.messages == self.interval_messages {
             self.end_interval();
         }
@@ -122,8 +145,8 @@ impl Bandit {
         self.state.messages += 1;
         self.state.sum += weight;
 
-        let hot = self.counts.add(hash, weight) * f64::from(self.workers) > self.state.last;
-        let slot = match self.index.find(hash, &self.hashes) {
+        let hot = self.counts.add(hash.0, weight) * f64::from(self.workers) > self.state.last;
+        let slot = match self.index.find(hash.0, &self.hashes) {
             Some(slot) => slot,
             None if hot => self.heat(hash),
             None => return (first_candidate(hash, self.workers), None),
@@ -134,7 +157,7 @@ impl Bandit {
         } else {
             best(&self.keys[slot].arms)
         };
-        (self.keys[slot].arms[arm].worker, Some(Pulled { slot, arm }))
+        (Worker(self.keys[slot].arms[arm].worker), Some(Pulled { slot, arm }))
     }
 
     #[cold]
@@ -153,11 +176,11 @@ impl Bandit {
 
     /// A key becomes hot; returns its slot.
     #[cold]
-    fn heat(&mut self, hash: u64) -> usize {
+    fn heat(&mut self, hash: KeyHash) -> usize {
         let slot = self.hashes.len();
-        self.hashes.push(hash);
-        self.index.insert(hash, slot, &self.hashes);
-        let arms = vec![Arm { worker: first_candidate(hash, self.workers), value: UNTRIED }];
+        self.hashes.push(hash.0);
+        self.index.insert(hash.0, slot, &self.hashes);
+        let arms = vec![Arm { worker: first_candidate(hash, self.workers).0, value: UNTRIED }];
         self.full += usize::from(self.state.split == 1);
         self.keys.push(HotKey { now: true, arms });
         slot
@@ -215,6 +238,7 @@ impl Bandit {
         if !fits {
             return Err(Error::value("snapshot is damaged: its hot keys do not fit its parameters"));
         }
+        checked_count(state.position)?;
         self.counts.restore(counts)?;
         (self.state, self.hashes, self.index, self.keys) = (state, hashes, index, keys);
         self.full = self.count_full();
@@ -254,9 +278,9 @@ impl Grouping for Dalton {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let (worker, _) = self.bandit.clone().choose(hash, 1.0);
-        vec![worker]
+        vec![worker.0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -285,17 +309,13 @@ impl Grouping for Dalton {
 mod tests {
     use super::*;
 
-    fn bandit(workers: u64, interval_messages: u64, exploration: f64, max_split: u64) -> Bandit {
-        let params = Params::new(workers, 0)
-            .with("interval_messages", interval_messages)
-            .with("learning_rate", 0.1)
-            .with("exploration", exploration)
-            .with("max_split", max_split);
-        Bandit::new(&params, 0).unwrap()
+    fn bandit(workers: u32, interval_messages: u64, exploration: f64, max_split: u64) -> Bandit {
+        let params = Params { workers, interval_messages, exploration, max_split, ..Params::default() };
+        Bandit::new(&params, Source(0))
     }
 
     fn is_hot(bandit: &mut Bandit, hashes: &[u64]) -> Vec<bool> {
-        hashes.iter().map(|&hash| bandit.choose(hash, 1.0).1.is_some()).collect()
+        hashes.iter().map(|&hash| bandit.choose(KeyHash(hash), 1.0).1.is_some()).collect()
     }
 
     #[test]
@@ -312,7 +332,7 @@ mod tests {
     #[test]
     fn the_split_grows_when_most_hot_keys_have_reached_it() {
         let mut bandit = bandit(1000, 100, 1.0, 4);
-        let slots = [1, 2, 3].map(|hash| bandit.heat(hash));
+        let slots = [1, 2, 3].map(|hash| bandit.heat(KeyHash(hash)));
         for (step, (slot, split)) in
             [(0, 2), (1, 2), (2, 3), (0, 3), (1, 3), (2, 4), (0, 4), (1, 4)].into_iter().enumerate()
         {
@@ -329,7 +349,7 @@ mod tests {
     #[test]
     fn a_reward_moves_the_value_of_the_chosen_arm() {
         let mut bandit = bandit(4, 100, 0.0, 6);
-        let slot = bandit.heat(5);
+        let slot = bandit.heat(KeyHash(5));
         bandit.keys[slot].arms.push(Arm { worker: 3, value: -0.5 });
         bandit.learn(Pulled { slot, arm: 1 }, 6.0, 8.0);
         let reward = -(0.5 * (4.0 / 6.0) + 0.5 * (2.0 / 4.0));

@@ -8,15 +8,67 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Places, first_candidate, first_candidates, vectorised};
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params;
 use crate::sketch::{Index, SavedSketch, SpaceSaving};
+use crate::snapshot::{decode, encode};
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 53 }, _>")]
+    learning_messages: u64,
+    /// theta; 1/(5n) if not given.
+    #[serde(deserialize_with = "threshold")]
+    threshold: Option<f64>,
+    /// 2n if not given.
+    #[serde(deserialize_with = "params::optional_whole::<1, { 1 << 26 }, _>")]
+    buckets: Option<u64>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, learning_messages: 10000, threshold: None, buckets: None }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let inverse = self.threshold.map_or(5.0 * f64::from(self.workers), f64::recip);
+        let buckets = self.buckets.map_or(2 * self.workers, |buckets| buckets as u32);
+        Ok(Box::new(DistributionAware {
+            workers: self.workers,
+            learning_messages: self.learning_messages,
+            inverse,
+            buckets,
+            places: Places::new(self.seed, 9, buckets),
+            loads: Loads::new(self.workers),
+            phase: Phase::Learning(Learning {
+                left: self.learning_messages,
+                sketch: new_sketch(inverse)?,
+                buckets: vec![0.0; buckets as usize],
+            }),
+        }))
+    }
+}
+
+/// A threshold that the largest sketch can tell, or none.
+fn threshold<'de, D: Deserializer<'de>>(given: D) -> Result<Option<f64>, D::Error> {
+    let least = 2.0 / SpaceSaving::MAX_CAPACITY as f64;
+    let accepts = |theta| (least..=1.0).contains(&theta);
+    params::optional(given, |value| params::number_of(&format!("in {least:?}..=1"), accepts, value))
+}
 
 struct DistributionAware {
     workers: u32,
@@ -60,32 +112,6 @@ enum SavedPhase {
     Planned { hashes: Vec<u64>, workers: Vec<u32>, buckets: Vec<u32> },
 }
 
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["learning_messages", "threshold", "buckets"])?;
-    let workers = params.workers()?;
-    let learning_messages = params.integer("learning_messages", 1..=1 << 53)?;
-    let inverse = if params.is_none("threshold")? {
-        5.0 * f64::from(workers)
-    } else {
-        let least = 2.0 / SpaceSaving::MAX_CAPACITY as f64;
-        1.0 / params.number("threshold", &format!("in {least:?}..=1"), |theta| (least..=1.0).contains(&theta))?
-    };
-    let buckets = if params.is_none("buckets")? { 2 * workers } else { params.integer("buckets", 1..=1 << 26)? as u32 };
-    Ok(Box::new(DistributionAware {
-        workers,
-        learning_messages,
-        inverse,
-        buckets,
-        places: Places::new(params.seed()?, 9, buckets),
-        loads: Loads::new(workers),
-        phase: Phase::Learning(Learning {
-            left: learning_messages,
-            sketch: new_sketch(inverse)?,
-            buckets: vec![0.0; buckets as usize],
-        }),
-    }))
-}
-
 /// Counts keys with an error of at most theta / 2.
 fn new_sketch(inverse: f64) -> Result<SpaceSaving> {
     SpaceSaving::new((2.0 * inverse).ceil() as u64)
@@ -99,7 +125,7 @@ impl Learning {
         self.left -= messages as u64;
         self.sketch.update(hashes, weights, |_, _| {});
         for (row, &hash) in hashes.iter().enumerate() {
-            self.buckets[places.first(hash)] += weights.map_or(1.0, |weights| weights[row]);
+            self.buckets[places.first(KeyHash(hash))] += weights.map_or(1.0, |weights| weights[row]);
         }
         messages
     }
@@ -111,7 +137,7 @@ impl Learning {
         for (slot, &hash) in self.sketch.hashes().iter().enumerate() {
             let count = self.sketch.count(slot);
             if count * inverse >= self.sketch.total() {
-                let bucket = &mut buckets[places.first(hash)];
+                let bucket = &mut buckets[places.first(KeyHash(hash))];
                 *bucket = (*bucket - count).max(0.0);
                 parts.push((count, hashes.len()));
                 hashes.push(hash);
@@ -138,8 +164,8 @@ impl Learning {
 
 impl Plan {
     #[inline(always)]
-    fn worker(&self, hash: u64, places: &Places) -> u32 {
-        match self.index.find(hash, &self.hashes) {
+    fn worker(&self, hash: KeyHash, places: &Places) -> u32 {
+        match self.index.find(hash.0, &self.hashes) {
             Some(slot) => self.workers[slot],
             None => self.buckets[places.first(hash)],
         }
@@ -161,7 +187,7 @@ impl Grouping for DistributionAware {
                 #[inline(always)]
                 || {
                     for (worker, &hash) in workers.iter_mut().zip(batch.hashes).skip(learnt) {
-                        *worker = plan.worker(hash, &self.places);
+                        *worker = plan.worker(KeyHash(hash), &self.places);
                     }
                 },
             );
@@ -169,9 +195,9 @@ impl Grouping for DistributionAware {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         match &self.phase {
-            Phase::Learning(_) => vec![first_candidate(hash, self.workers)],
+            Phase::Learning(_) => vec![first_candidate(hash, self.workers).0],
             Phase::Planned(plan) => vec![plan.worker(hash, &self.places)],
         }
     }
@@ -255,7 +281,7 @@ mod tests {
             (0..plan.hashes.len()).map(|slot| (learning.sketch.count(slot), slot)).collect();
         assert_eq!([parts[0].0, parts[1].0], [40.0, 20.0]);
         for (bucket, &sum) in all.iter().enumerate() {
-            let inside = (0..plan.hashes.len()).filter(|&slot| places.first(plan.hashes[slot]) == bucket);
+            let inside = (0..plan.hashes.len()).filter(|&slot| places.first(KeyHash(plan.hashes[slot])) == bucket);
             let rest = inside.fold(sum, |rest, slot| (rest - learning.sketch.count(slot)).max(0.0));
             parts.push((rest, plan.hashes.len() + bucket));
         }

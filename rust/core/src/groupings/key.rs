@@ -2,22 +2,41 @@
 //!
 //! The baseline of all five papers (ICDE 2016 paper, section II-B): a hash, and no state but the loads.
 
-use super::{Grouping, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::{first_candidate, first_candidates};
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params;
+use crate::snapshot::{decode, encode};
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0 }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(Key { workers: self.workers, loads: Loads::new(self.workers) }))
+    }
+}
 
 struct Key {
     workers: u32,
     loads: Loads,
-}
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&[])?;
-    let (workers, _) = (params.workers()?, params.seed()?);
-    Ok(Box::new(Key { workers, loads: Loads::new(workers) }))
 }
 
 impl Grouping for Key {
@@ -26,8 +45,8 @@ impl Grouping for Key {
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
-        vec![first_candidate(hash, self.workers)]
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
+        vec![first_candidate(hash, self.workers).0]
     }
 
     fn max_workers_per_key(&self) -> u32 {

@@ -1,32 +1,24 @@
 //! The groupings: a file each, one trait, one registry.
 
-mod bins;
 mod bounded_ring;
-mod capacity;
-mod choices;
 mod consistent;
 mod d_choices;
-mod d_solver;
 mod dalton;
 mod distribution_aware;
 mod dynamic_key;
 mod fish;
 mod flexd;
-mod head;
 mod key;
-mod memo;
-mod pairing;
 mod partial_key;
+mod parts;
 mod power_of_random;
 mod power_of_two;
-mod probing;
 mod pstream;
 mod ring;
-mod round_robin;
 mod shuffle;
-mod w_choices;
+mod spread_head;
 
-pub use d_solver::solve_choices;
+pub use parts::solver::solve_choices;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,8 +26,9 @@ use serde::de::DeserializeOwned;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
-use crate::members::Members;
-use crate::params::{MAX_WORKERS, Params};
+use crate::params::{Arguments, MAX_WORKERS};
+use crate::state::members::Members;
+use crate::types::{KeyHash, Source, Worker};
 
 /// One source's state under one grouping.
 pub trait Grouping: Send {
@@ -43,7 +36,7 @@ pub trait Grouping: Send {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]);
 
     /// The workers that the next message may go to if it has this key and weight 1, in candidate order.
-    fn candidates(&self, hash: u64) -> Vec<u32>;
+    fn candidates(&self, hash: KeyHash) -> Vec<u32>;
 
     /// What this source has sent to each worker.
     fn loads(&self) -> Vec<f64>;
@@ -53,6 +46,11 @@ pub trait Grouping: Send {
 
     /// Continues from what [`Grouping::save`] gave under the same parameters.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
+
+    /// Continues from what an older version than the present one gave, 1 at least; none has changed so far.
+    fn restore_older(&mut self, _version: u32, state: &[u8]) -> Result<()> {
+        self.restore(state)
+    }
 
     /// The most workers that a key may be sent to as things stand, all of them unless the grouping knows better.
     fn max_workers_per_key(&self) -> u32 {
@@ -73,10 +71,10 @@ pub trait Grouping: Send {
     }
 
     /// A worker comes. Called only if there are [`Grouping::members`], with the lowest free number.
-    fn add_worker(&mut self, _worker: u32) {}
+    fn add_worker(&mut self, _worker: Worker) {}
 
     /// A present worker that is not the last one goes. Called only if there are [`Grouping::members`].
-    fn remove_worker(&mut self, _worker: u32) {}
+    fn remove_worker(&mut self, _worker: Worker) {}
 
     /// The most workers that its parameters have room for.
     fn most_workers(&self) -> u64 {
@@ -84,32 +82,100 @@ pub trait Grouping: Send {
     }
 }
 
-/// A grouping's name and how its state is made from parameters and a source number.
+/// What decides a grouping: a struct that serde reads, with a default for every parameter but `workers`.
+trait Parameters: Serialize + DeserializeOwned {
+    /// The version of its snapshots: one more whenever what [`Grouping::save`] gives, or what a router makes of it,
+    /// changes. Another parameter with a default is no such change.
+    const VERSION: u32 = 2;
+
+    /// Checks what two parameters decide together; each by itself was checked when it was read.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The state of a source that has sent nothing.
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>>;
+}
+
+/// A grouping: its name, and what reads its parameters.
+#[derive(Debug)]
 pub struct Entry {
     /// The registry name.
     pub name: &'static str,
-    pub(crate) build: fn(&Params, u32) -> Result<Box<dyn Grouping>>,
+    /// The version of its routers' snapshots.
+    pub version: u32,
+    read: fn(&Arguments) -> Result<Box<dyn Checked>>,
+    read_stored: fn(&str) -> Result<Box<dyn Checked>>,
+}
+
+impl Entry {
+    const fn of<P: Parameters + 'static>(name: &'static str) -> Self {
+        Self {
+            name,
+            version: P::VERSION,
+            read: |arguments| checked(arguments.read::<P>(&["workers"])?),
+            read_stored: |text| match serde_json::from_str::<P>(text) {
+                Ok(params) => checked(params),
+                Err(error) => Err(Error::Value(format!("snapshot must be of known parameters, got {text}: {error}"))),
+            },
+        }
+    }
+
+    /// Reads and checks parameters.
+    pub(crate) fn read(&self, arguments: &Arguments) -> Result<Box<dyn Checked>> {
+        (self.read)(arguments)
+    }
+
+    /// Reads what [`Checked::stored`] gave, by this version or an older one.
+    pub(crate) fn read_stored(&self, text: &str) -> Result<Box<dyn Checked>> {
+        (self.read_stored)(text)
+    }
+}
+
+fn checked(params: impl Parameters + 'static) -> Result<Box<dyn Checked>> {
+    params.check()?;
+    Ok(Box::new(params))
+}
+
+/// Parameters of some grouping, all of them checked.
+pub(crate) trait Checked {
+    /// The state of a source that has sent nothing.
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>>;
+
+    /// All parameters as a JSON object. Equal parameters have equal texts.
+    fn stored(&self) -> String;
+}
+
+impl<P: Parameters> Checked for P {
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        Parameters::build(self, source)
+    }
+
+    fn stored(&self) -> String {
+        // Names and finite numbers have nothing that can fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 /// Every grouping.
 pub const REGISTRY: &[Entry] = &[
-    Entry { name: "shuffle", build: shuffle::build },
-    Entry { name: "key", build: key::build },
-    Entry { name: "partial_key", build: partial_key::build },
-    Entry { name: "power_of_two", build: power_of_two::build },
-    Entry { name: "ring", build: ring::build },
-    Entry { name: "bounded_ring", build: bounded_ring::build },
-    Entry { name: "power_of_random", build: power_of_random::build },
-    Entry { name: "round_robin", build: round_robin::build },
-    Entry { name: "d_choices", build: d_choices::build },
-    Entry { name: "w_choices", build: w_choices::build },
-    Entry { name: "consistent", build: consistent::build },
-    Entry { name: "fish", build: fish::build },
-    Entry { name: "flexd", build: flexd::build },
-    Entry { name: "dynamic_key", build: dynamic_key::build },
-    Entry { name: "distribution_aware", build: distribution_aware::build },
-    Entry { name: "pstream", build: pstream::build },
-    Entry { name: "dalton", build: dalton::build },
+    Entry::of::<shuffle::Params>("shuffle"),
+    Entry::of::<key::Params>("key"),
+    Entry::of::<partial_key::Params>("partial_key"),
+    Entry::of::<power_of_two::Params>("power_of_two"),
+    Entry::of::<ring::Params>("ring"),
+    Entry::of::<bounded_ring::Params>("bounded_ring"),
+    Entry::of::<power_of_random::Params>("power_of_random"),
+    Entry::of::<spread_head::RoundRobin>("round_robin"),
+    Entry::of::<d_choices::Params>("d_choices"),
+    Entry::of::<spread_head::WChoices>("w_choices"),
+    Entry::of::<consistent::Params>("consistent"),
+    Entry::of::<fish::Params>("fish"),
+    Entry::of::<flexd::Params>("flexd"),
+    Entry::of::<dynamic_key::Params>("dynamic_key"),
+    Entry::of::<distribution_aware::Params>("distribution_aware"),
+    Entry::of::<pstream::Params>("pstream"),
+    Entry::of::<dalton::Params>("dalton"),
 ];
 
 /// Finds a grouping by name.
@@ -120,21 +186,14 @@ pub(crate) fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
+/// Checks the parameters of a grouping, without making anything.
+pub fn check(grouping: &str, arguments: &Arguments) -> Result<()> {
+    find(grouping)?.read(arguments).map(drop)
+}
+
 /// Where a copy of the grouping sends a message of weight 1.
-fn next_worker(grouping: &(impl Grouping + Clone), hash: u64) -> Vec<u32> {
+fn next_worker(grouping: &(impl Grouping + Clone), hash: KeyHash) -> Vec<u32> {
     let mut worker = [0];
-    grouping.clone().route(&Batch::unit(&[hash]), &mut worker);
+    grouping.clone().route(&Batch::unit(&[hash.0]), &mut worker);
     worker.to_vec()
-}
-
-fn encode(state: &impl Serialize) -> Vec<u8> {
-    // Writing plain data to memory has nothing that can fail.
-    postcard::to_stdvec(state).unwrap_or_default()
-}
-
-fn decode<T: DeserializeOwned>(state: &[u8]) -> Result<T> {
-    match postcard::take_from_bytes(state) {
-        Ok((state, [])) => Ok(state),
-        _ => Err(Error::value("snapshot is damaged: its state cannot be read")),
-    }
 }

@@ -3,26 +3,49 @@
 //! Nasir et al., The Power of Both Choices (ICDE 2015); here after the ICDE 2016 paper, section II-B, and its
 //! Greedy-d process, section III-B. A key's state lies on at most `choices` workers.
 
-use super::choices::Choices;
-use super::{Grouping, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::parts::choices::Choices;
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::Loads;
-use crate::params::{MAX_WORKERS, Params};
+use crate::params::{self, MAX_WORKERS};
+use crate::snapshot::{decode, encode};
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// d: the candidates of a key.
+    #[serde(deserialize_with = "params::whole::<1, MAX_WORKERS, _>")]
+    choices: u64,
+    /// Whether a key's candidates must differ.
+    #[serde(deserialize_with = "params::boolean")]
+    distinct: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, choices: 2, distinct: false }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let choices = Choices::new(self.workers, self.distinct);
+        Ok(Box::new(PartialKey { choices, count: self.choices as usize, loads: Loads::new(self.workers) }))
+    }
+}
 
 struct PartialKey {
     choices: Choices,
     count: usize,
     loads: Loads,
-}
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["choices", "distinct"])?;
-    params.seed()?;
-    let choices = Choices::new(params)?;
-    let count = params.integer("choices", 1..=MAX_WORKERS)? as usize;
-    let loads = Loads::new(choices.workers);
-    Ok(Box::new(PartialKey { choices, count, loads }))
 }
 
 impl Grouping for PartialKey {
@@ -53,7 +76,7 @@ impl Grouping for PartialKey {
         }
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         self.choices.list(hash, self.count)
     }
 

@@ -4,21 +4,43 @@
 //! rounded up; only frequent keys try many. Deviation: after 64 tries a worker the least loaded of all takes the
 //! message, where the paper tries for ever.
 
-use super::bins::Bins;
-use super::{Grouping, decode, encode, next_worker};
+use serde::{Deserialize, Serialize};
+
+use super::parts::bins::Bins;
+use super::{Grouping, Parameters, next_worker};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::params::Params;
+use crate::params;
+use crate::snapshot::{decode, encode};
+use crate::types::{KeyHash, Source};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// By how much a load may exceed its fair share.
+    #[serde(deserialize_with = "params::epsilon")]
+    epsilon: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, epsilon: 0.01 }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(PowerOfRandom(Bins::new(self.epsilon, self.workers))))
+    }
+}
 
 /// The workers are the bins.
 #[derive(Clone)]
 struct PowerOfRandom(Bins);
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["epsilon"])?;
-    params.seed()?;
-    Ok(Box::new(PowerOfRandom(Bins::new(params, params.workers()?)?)))
-}
 
 impl Grouping for PowerOfRandom {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
@@ -31,7 +53,7 @@ impl Grouping for PowerOfRandom {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         next_worker(self, hash)
     }
 

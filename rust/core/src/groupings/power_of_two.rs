@@ -3,26 +3,45 @@
 //! CG paper (arXiv 1705.09073), sections 4.3 and 6.1.1. The draws do not look at the key, so a key's state
 //! may lie on every worker. They come from a counter: the draw of a message depends on seed, source and position alone.
 
-use super::choices::different;
-use super::{Grouping, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::parts::choices::different;
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params;
+use crate::snapshot::{checked_count, decode, encode};
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0 }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        let (workers, draws) = (self.workers, Draws::new(self.seed, source));
+        Ok(Box::new(PowerOfTwo { workers, draws, position: 0, loads: Loads::new(workers) }))
+    }
+}
 
 struct PowerOfTwo {
     workers: u32,
     draws: Draws,
     position: u64,
     loads: Loads,
-}
-
-pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&[])?;
-    let workers = params.workers()?;
-    let draws = Draws::new(params.seed()?, source);
-    Ok(Box::new(PowerOfTwo { workers, draws, position: 0, loads: Loads::new(workers) }))
 }
 
 impl Grouping for PowerOfTwo {
@@ -41,9 +60,9 @@ impl Grouping for PowerOfTwo {
         );
     }
 
-    fn candidates(&self, _hash: u64) -> Vec<u32> {
+    fn candidates(&self, _hash: KeyHash) -> Vec<u32> {
         let (first, second) = self.draws.pair(self.position, self.workers);
-        different([first, second])
+        different([first, second].map(|worker| worker.0))
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -56,7 +75,7 @@ impl Grouping for PowerOfTwo {
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (position, loads) = decode(state)?;
-        self.position = position;
+        self.position = checked_count(position)?;
         self.loads.restore(loads)
     }
 }

@@ -6,16 +6,71 @@
 //! by, so that keys cool down. Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are
 //! the router's random draws.
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use hashbrown::HashMap;
 
-use super::shuffle::Turn;
-use super::{Grouping, decode, encode};
+use super::parts::turn::Turn;
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate};
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params::{self, Value};
 use crate::sketch::CountingBloom;
+use crate::snapshot::{checked_count, decode, encode};
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<0, 32, _>")]
+    coins: u64,
+    #[serde(deserialize_with = "params::whole::<0, 60, _>")]
+    most_coins: u64,
+    #[serde(deserialize_with = "decay")]
+    decay: f64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 28 }, _>")]
+    filter_counters: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, coins: 6, most_coins: 16, decay: 0.01, filter_counters: 16384 }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        if self.most_coins >= self.coins {
+            return Ok(());
+        }
+        Err(Error::Value(format!("most_coins must be in {}..=60, got {}", self.coins, self.most_coins)))
+    }
+
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        let predictor = Predictor {
+            coins: self.coins as u32,
+            most_coins: self.most_coins as u32,
+            period: (1.0 / self.decay) as u64,
+            draws: Draws::new(self.seed, source),
+            position: 0,
+            entries: 0,
+            bitmaps: HashMap::new(),
+            recorded: CountingBloom::new(self.seed, 10, self.filter_counters as u32),
+        };
+        let (workers, turn) = (self.workers, Turn::new(self.workers, self.seed, source));
+        Ok(Box::new(PStream { workers, predictor, turn, loads: Loads::new(workers) }))
+    }
+}
+
+fn decay<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
+    params::number_of("in 1e-6..=1", |decay| (1e-6..=1.0).contains(&decay), Value::deserialize(given)?)
+}
 
 struct PStream {
     workers: u32,
@@ -39,26 +94,6 @@ struct Predictor {
     bitmaps: HashMap<u64, u64>,
     /// Keys with two bits or more.
     recorded: CountingBloom,
-}
-
-pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["coins", "most_coins", "decay", "filter_counters"])?;
-    let (workers, seed) = (params.workers()?, params.seed()?);
-    let coins = params.integer("coins", 0..=32)?;
-    let most_coins = params.integer("most_coins", coins..=60)?;
-    let decay = params.number("decay", "in 1e-6..=1", |decay| (1e-6..=1.0).contains(&decay))?;
-    let counters = params.integer("filter_counters", 1..=1 << 28)?;
-    let predictor = Predictor {
-        coins: coins as u32,
-        most_coins: most_coins as u32,
-        period: (1.0 / decay) as u64,
-        draws: Draws::new(seed, source),
-        position: 0,
-        entries: 0,
-        bitmaps: HashMap::new(),
-        recorded: CountingBloom::new(seed, 10, counters as u32),
-    };
-    Ok(Box::new(PStream { workers, predictor, turn: Turn::new(params, source)?, loads: Loads::new(workers) }))
 }
 
 fn is_hot(bitmap: u64) -> bool {
@@ -124,7 +159,7 @@ impl Predictor {
         if entries >= self.period || !bitmaps.iter().all(sane) || !bitmaps.is_sorted_by(|one, other| one.0 < other.0) {
             return Err(Error::value("snapshot is damaged: its synopsis does not fit its parameters"));
         }
-        (self.position, self.entries) = (position, entries);
+        (self.position, self.entries) = (checked_count(position)?, entries);
         self.bitmaps = bitmaps.iter().copied().collect();
         bitmaps.iter().filter(|&&(_, bitmap)| is_hot(bitmap)).for_each(|&(hash, _)| self.recorded.insert(hash));
         Ok(())
@@ -135,14 +170,14 @@ impl Grouping for PStream {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         for (worker, &hash) in workers.iter_mut().zip(batch.hashes) {
             let hot = self.predictor.is_hot(hash);
-            *worker = if hot { self.turn.take() } else { first_candidate(hash, self.workers) };
+            *worker = if hot { self.turn.take() } else { first_candidate(KeyHash(hash), self.workers) }.0;
         }
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
-        let hot = self.predictor.would_be_hot(hash);
-        vec![if hot { self.turn.next() } else { first_candidate(hash, self.workers) }]
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
+        let hot = self.predictor.would_be_hot(hash.0);
+        vec![if hot { self.turn.next() } else { first_candidate(hash, self.workers) }.0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -151,13 +186,13 @@ impl Grouping for PStream {
 
     fn save(&self) -> Vec<u8> {
         let Predictor { position, entries, .. } = self.predictor;
-        encode(&(position, entries, self.predictor.save(), self.turn.next(), self.loads.save()))
+        encode(&(position, entries, self.predictor.save(), self.turn.next().0, self.loads.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (position, entries, bitmaps, next, loads): (_, _, Vec<(u64, u64)>, _, _) = decode(state)?;
         self.predictor.restore(position, entries, &bitmaps)?;
-        self.turn.restore(next);
+        self.turn.restore(Worker(next));
         self.loads.restore(loads)
     }
 }
@@ -172,7 +207,7 @@ mod tests {
             coins: 2,
             most_coins: 6,
             period: 2,
-            draws: Draws::new(0, 0),
+            draws: Draws::new(0, Source(0)),
             position: 0,
             entries: 0,
             bitmaps: HashMap::new(),

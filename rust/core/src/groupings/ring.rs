@@ -3,24 +3,51 @@
 //! Karger et al. (STOC 1997); CG paper (arXiv 1705.09073), section 4.2. As unbalanced as key grouping, but workers may
 //! come and go: one that leaves moves only its own keys, one that comes takes only the keys that it wins.
 
-use super::{Grouping, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::vectorised;
-use crate::load::Loads;
-use crate::members::Members;
-use crate::params::Params;
-use crate::ring::Ring;
+use crate::params;
+use crate::snapshot::{decode, encode};
+use crate::state::loads::Loads;
+use crate::state::members::Members;
+use crate::state::ring::{MOST_POINTS, Ring, check_points};
+use crate::types::{KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// Points of each worker on the ring.
+    #[serde(deserialize_with = "params::whole::<1, MOST_POINTS, _>")]
+    virtual_nodes: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, virtual_nodes: 100 }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        check_points(self.workers, self.virtual_nodes)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let ring = Ring::new(self.workers, self.seed, self.virtual_nodes);
+        Ok(Box::new(OnRing { ring, loads: Loads::new(self.workers) }))
+    }
+}
 
 struct OnRing {
     ring: Ring,
     loads: Loads,
-}
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&["virtual_nodes"])?;
-    let ring = Ring::new(params)?;
-    Ok(Box::new(OnRing { loads: Loads::new(ring.members().count()), ring }))
 }
 
 impl Grouping for OnRing {
@@ -30,15 +57,15 @@ impl Grouping for OnRing {
             #[inline(always)]
             || {
                 for (worker, &hash) in workers.iter_mut().zip(batch.hashes) {
-                    *worker = circle.owner(hash);
+                    *worker = circle.owner(KeyHash(hash)).0;
                 }
             },
         );
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
-        vec![self.ring.circle().owner(hash)]
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
+        vec![self.ring.circle().owner(hash).0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -64,12 +91,12 @@ impl Grouping for OnRing {
         Some(self.ring.members())
     }
 
-    fn add_worker(&mut self, worker: u32) {
+    fn add_worker(&mut self, worker: Worker) {
         self.ring.add(worker);
         self.loads.widen(self.ring.members().numbers());
     }
 
-    fn remove_worker(&mut self, worker: u32) {
+    fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
     }
 

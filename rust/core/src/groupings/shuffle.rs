@@ -1,64 +1,56 @@
 //! Shuffle grouping (SG): messages go to the workers in turn, whatever their key.
 //!
 //! The other baseline (ICDE 2016 paper, section II-B): perfect balance of messages, and a partial state of every key on
-//! every worker. The first turn depends on seed and source, so that sources do not march in step.
+//! every worker.
 
-use super::{Grouping, decode, encode};
+use serde::{Deserialize, Serialize};
+
+use super::parts::turn::Turn;
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::hash::Draws;
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params;
+use crate::snapshot::{decode, encode};
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0 }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        let turn = Turn::new(self.workers, self.seed, source);
+        Ok(Box::new(Shuffle { turn, loads: Loads::new(self.workers) }))
+    }
+}
 
 struct Shuffle {
     turn: Turn,
     loads: Loads,
 }
 
-/// Workers one after the other.
-pub(super) struct Turn {
-    workers: u32,
-    next: u32,
-}
-
-impl Turn {
-    pub(super) fn new(params: &Params, source: u32) -> Result<Self> {
-        let workers = params.workers()?;
-        Ok(Self { workers, next: Draws::new(params.seed()?, source).first_turn(workers) })
-    }
-
-    pub(super) fn next(&self) -> u32 {
-        self.next
-    }
-
-    /// Continues from a saved turn; a damaged one still names a worker.
-    pub(super) fn restore(&mut self, next: u32) {
-        self.next = next % self.workers;
-    }
-
-    #[inline(always)]
-    pub(super) fn take(&mut self) -> u32 {
-        let worker = self.next;
-        self.next = if worker + 1 == self.workers { 0 } else { worker + 1 };
-        worker
-    }
-}
-
-pub(super) fn build(params: &Params, source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&[])?;
-    Ok(Box::new(Shuffle { turn: Turn::new(params, source)?, loads: Loads::new(params.workers()?) }))
-}
-
 impl Grouping for Shuffle {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         for worker in workers.iter_mut() {
-            *worker = self.turn.take();
+            *worker = self.turn.take().0;
         }
         batch.sent(&mut self.loads, workers);
     }
 
-    fn candidates(&self, _hash: u64) -> Vec<u32> {
-        vec![self.turn.next()]
+    fn candidates(&self, _hash: KeyHash) -> Vec<u32> {
+        vec![self.turn.next().0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -66,12 +58,12 @@ impl Grouping for Shuffle {
     }
 
     fn save(&self) -> Vec<u8> {
-        encode(&(self.turn.next(), self.loads.save()))
+        encode(&(self.turn.next().0, self.loads.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
         let (next, loads) = decode(state)?;
-        self.turn.restore(next);
+        self.turn.restore(Worker(next));
         self.loads.restore(loads)
     }
 }

@@ -1,21 +1,79 @@
 //! What a simulation is asked for, and the checks of it.
 
+use serde::Deserialize;
+
 use crate::error::{Error, Result};
-use crate::params::{Params, Value};
+use crate::params::{self, Arguments, Value};
 use crate::router::Router;
+use crate::types::Worker;
 
 /// What a simulation is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// The single numbers by name: `sources`, `seed`, `messages`, `samples`, `arrival_rate_per_s`, `in_flight`,
-    /// `feedback_interval_s`, `busy_above`, `idle_below`, `most_keys`, `most_groups`.
-    pub options: Params,
+    /// The single numbers.
+    pub options: Options,
     /// Seconds that a message of weight 1 takes at capacity 1; there is no timing model without.
     pub service_time_s: Option<PerWorker>,
     /// Relative speeds of the workers, 1 each if not given.
     pub capacities: Option<Vec<f64>>,
     /// What happens on the way, in any order.
     pub events: Vec<Event>,
+}
+
+/// The single numbers of a simulation, checked. Without a timing model the last six are not used.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    #[serde(deserialize_with = "params::whole::<1, 65_536, _>")]
+    pub(super) sources: u64,
+    /// Decides which keys stand for the others where there are too many.
+    #[serde(deserialize_with = "params::seed")]
+    pub(super) seed: u64,
+    /// The length of the stream, where it is known.
+    #[serde(deserialize_with = "params::optional_whole::<0, { 1 << 53 }, _>")]
+    pub(super) messages: Option<u64>,
+    #[serde(deserialize_with = "params::whole::<0, 1_000_000, _>")]
+    pub(super) samples: u64,
+    /// Keys that are kept, and groups of workers of a key.
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 37 }, _>")]
+    pub(super) most_keys: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 37 }, _>")]
+    pub(super) most_groups: u64,
+    #[serde(deserialize_with = "params::optional_seconds")]
+    arrival_rate_per_s: Option<f64>,
+    #[serde(deserialize_with = "params::optional_whole::<1, 100_000_000, _>")]
+    in_flight: Option<u64>,
+    #[serde(deserialize_with = "params::seconds")]
+    feedback_interval_s: f64,
+    #[serde(deserialize_with = "params::span")]
+    busy_above: f64,
+    #[serde(deserialize_with = "params::span")]
+    idle_below: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sources: 1,
+            seed: 0,
+            messages: None,
+            samples: 100,
+            most_keys: 10_000_000,
+            most_groups: 100_000_000,
+            arrival_rate_per_s: None,
+            in_flight: None,
+            feedback_interval_s: 1.0,
+            busy_above: 0.85,
+            idle_below: 0.75,
+        }
+    }
+}
+
+impl Options {
+    /// Reads and checks them; what is not named has its default.
+    pub fn read(arguments: &Arguments) -> Result<Self> {
+        arguments.read(&[])
+    }
 }
 
 /// One number for all workers, or one each.
@@ -87,8 +145,8 @@ impl Config {
     pub(super) fn timed(&self, workers: usize) -> Result<Option<Timed>> {
         let Some(service_time_s) = &self.service_time_s else {
             for (name, absent) in [
-                ("arrival_rate_per_s", self.options.is_none("arrival_rate_per_s")?),
-                ("in_flight", self.options.is_none("in_flight")?),
+                ("arrival_rate_per_s", self.options.arrival_rate_per_s.is_none()),
+                ("in_flight", self.options.in_flight.is_none()),
                 ("capacities", self.capacities.is_none()),
             ] {
                 if !absent {
@@ -107,24 +165,20 @@ impl Config {
         one_a_worker("capacities", &capacities, workers, CAPACITY, is_capacity)?;
 
         let options = &self.options;
-        let arrivals = match (options.is_none("arrival_rate_per_s")?, options.is_none("in_flight")?) {
-            (false, false) => {
-                return Err(Error::value("in_flight must be None where arrival_rate_per_s is given"));
-            }
-            (false, true) => Arrivals::Rate(options.seconds("arrival_rate_per_s")?),
-            (true, false) => Arrivals::InFlight(options.integer("in_flight", 1..=100_000_000)? as usize),
-            (true, true) => Arrivals::InFlight(100 * workers),
+        let arrivals = match (options.arrival_rate_per_s, options.in_flight) {
+            (Some(_), Some(_)) => return Err(Error::value("in_flight must be None where arrival_rate_per_s is given")),
+            (Some(rate), None) => Arrivals::Rate(rate),
+            (None, Some(messages)) => Arrivals::InFlight(messages as usize),
+            (None, None) => Arrivals::InFlight(100 * workers),
         };
-        let busy_above = options.number("busy_above", "in 0..=1e12", seconds)?;
-        let idle_below = options.number("idle_below", "in 0..=1e12", seconds)?;
         Ok(Some(Timed {
             service_time_s,
             newcomer_s,
             capacities,
             arrivals,
-            feedback_interval_s: options.seconds("feedback_interval_s")?,
-            busy_above,
-            idle_below,
+            feedback_interval_s: options.feedback_interval_s,
+            busy_above: options.busy_above,
+            idle_below: options.idle_below,
         }))
     }
 
@@ -135,7 +189,7 @@ impl Config {
         for Event { position, change } in &events {
             let happened = match *change {
                 Change::Add { capacity } => check_capacity(capacity).and_then(|()| router.add_worker().map(drop)),
-                Change::Remove { worker } => router.remove_worker(worker),
+                Change::Remove { worker } => router.remove_worker(Worker(worker)),
                 Change::SetCapacity { .. } if self.service_time_s.is_none() => {
                     Err(Error::value("SetCapacity must not be used without service_time_s"))
                 }

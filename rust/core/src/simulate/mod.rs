@@ -6,24 +6,13 @@
 //! pairs of a key and a worker, which are sampled beyond a limit.
 //!
 //! ```
-//! use keysplit_core::Params;
+//! use keysplit_core::Arguments;
 //! use keysplit_core::hash::KeyHasher;
-//! use keysplit_core::simulate::{Config, Simulation};
+//! use keysplit_core::simulate::{Config, Options, Simulation};
 //!
-//! let numbers = Params::new(4, 0).with("choices", 2).with("distinct", false);
-//! let options = Params::default()
-//!     .with("sources", 2)
-//!     .with("seed", 0)
-//!     .with("messages", None::<u64>)
-//!     .with("samples", 10)
-//!     .with("arrival_rate_per_s", None::<f64>)
-//!     .with("in_flight", None::<u64>)
-//!     .with("feedback_interval_s", 1.0)
-//!     .with("busy_above", 0.85)
-//!     .with("idle_below", 0.75)
-//!     .with("most_keys", 1000)
-//!     .with("most_groups", 1000);
-//! let mut simulation = Simulation::new("partial_key", &numbers, &Config { options, ..Config::default() })?;
+//! let options = Options::read(&Arguments::default().with("sources", 2).with("samples", 10))?;
+//! let config = Config { options, ..Config::default() };
+//! let mut simulation = Simulation::new("partial_key", &Arguments::new(4, 0), &config)?;
 //! let keys = KeyHasher::new(0);
 //! simulation.add(&[7, 7, 8, 7].map(|key| keys.whole(key)), None)?;
 //! let report = simulation.finish()?;
@@ -42,7 +31,7 @@ mod timing;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-pub use config::{Change, Config, Event, PerWorker};
+pub use config::{Change, Config, Event, Options, PerWorker};
 pub use latencies::Latency;
 pub use samples::Sampled;
 pub use timing::Times;
@@ -55,9 +44,10 @@ use crate::batch::check_weights;
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::metrics;
-use crate::params::Params;
-use crate::replicas::Replicas;
+use crate::params::Arguments;
 use crate::router::Router;
+use crate::state::replicas::Replicas;
+use crate::types::{Source, Worker};
 
 /// Messages of a source that are routed at a time, so that what its router needs is in the cache for most of them.
 const BLOCK: usize = 1 << 16;
@@ -118,35 +108,28 @@ pub struct Report {
 
 impl Simulation {
     /// A simulation of a grouping that has seen nothing yet.
-    pub fn new(grouping: &str, params: &Params, config: &Config) -> Result<Self> {
+    pub fn new(grouping: &str, arguments: &Arguments, config: &Config) -> Result<Self> {
         let options = &config.options;
-        let sources = options.integer("sources", 1..=65_536)?;
-        let expected = match options.is_none("messages")? {
-            true => None,
-            false => Some(options.integer("messages", 0..=1 << 53)?),
-        };
-        let samples = options.integer("samples", 0..=1_000_000)?;
-        let most = |name| options.integer(name, 1..=1 << 37).map(|most| most as usize);
-        let replicas = Replicas::new(most("most_keys")?, most("most_groups")?, options.seed()?);
+        let replicas = Replicas::new(options.most_keys as usize, options.most_groups as usize, options.seed);
 
-        let trial = Router::new(grouping, params, 0)?;
+        let trial = Router::new(grouping, arguments, Source(0))?;
         let timed = config.timed(trial.numbers())?;
         let segment_messages = trial.segment_messages();
-        let size = match (segment_messages, sources as usize) {
+        let size = match (segment_messages, options.sources as usize) {
             (Some(messages), sources) => Some(messages.saturating_mul(sources)),
             (None, sources) if sources > 1 && timed.is_none() => Some((BLOCK * sources).min(MOST)),
             _ => None,
         };
         let events = config.in_order(trial)?;
         Ok(Self {
-            sources: Sources::new(grouping, params, sources)?,
+            sources: Sources::new(grouping, arguments, options.sources)?,
             held: size.map(|size| Held { size, hashes: Vec::new(), weights: Vec::new() }),
             segments: segment_messages.map(|_| Segments::default()),
             events: events.into_iter().peekable(),
             timing: timed.map(Timing::new),
-            samples: Samples::new(samples, expected),
+            samples: Samples::new(options.samples, options.messages),
             replicas,
-            expected,
+            expected: options.messages,
             count: 0,
         })
     }
@@ -261,15 +244,15 @@ impl Simulation {
         while let Some(event) = self.events.next_if(|event| event.position == self.count) {
             match event.change {
                 Change::Add { capacity } => {
-                    let mut worker = 0;
+                    let mut worker = Worker(0);
                     for router in self.sources.iter_mut() {
                         worker = router.add_worker()?;
                     }
-                    self.timing.iter_mut().for_each(|timing| timing.add_worker(worker, capacity));
+                    self.timing.iter_mut().for_each(|timing| timing.add_worker(worker.0, capacity));
                 }
                 Change::Remove { worker } => {
                     for router in self.sources.iter_mut() {
-                        router.remove_worker(worker)?;
+                        router.remove_worker(Worker(worker))?;
                     }
                 }
                 Change::SetCapacity { worker, capacity } => {

@@ -2,8 +2,9 @@
 
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::params::Params;
+use crate::params::Arguments;
 use crate::router::Router;
+use crate::types::Source;
 
 /// Messages in the order of the stream.
 #[derive(Debug, Clone, Copy)]
@@ -41,9 +42,10 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Sources that have sent nothing.
-    pub(super) fn new(grouping: &str, params: &Params, sources: u64) -> Result<Self> {
-        let routers: Vec<Router> =
-            (0..sources as u32).map(|source| Router::new(grouping, params, source)).collect::<Result<_>>()?;
+    pub(super) fn new(grouping: &str, arguments: &Arguments, sources: u64) -> Result<Self> {
+        let routers: Vec<Router> = (0..sources as u32)
+            .map(|source| Router::new(grouping, arguments, Source(source)))
+            .collect::<Result<_>>()?;
         // When the first message of a segment arrives, the router has all of the segment behind it.
         let sent = routers[0].segment_messages().map(|_| vec![vec![0.0; routers[0].numbers()]; routers.len()]);
         Ok(Self { routers, sent, hashes: Vec::new(), weights: Vec::new(), workers: Vec::new() })

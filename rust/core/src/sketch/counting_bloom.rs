@@ -4,6 +4,7 @@
 //! mistake when all four of its counters belong to keys of the set too.
 
 use crate::hash::Places;
+use crate::types::KeyHash;
 
 #[derive(Debug, Clone)]
 pub(crate) struct CountingBloom {
@@ -19,14 +20,14 @@ impl CountingBloom {
 
     /// Adds a key that is not in the set.
     pub(crate) fn insert(&mut self, hash: u64) {
-        for place in self.places.four(hash) {
+        for place in self.places.four(KeyHash(hash)) {
             self.counters[place] += 1;
         }
     }
 
     /// Takes out a key that is in the set.
     pub(crate) fn remove(&mut self, hash: u64) {
-        for place in self.places.four(hash) {
+        for place in self.places.four(KeyHash(hash)) {
             self.counters[place] -= 1;
         }
     }
@@ -34,7 +35,7 @@ impl CountingBloom {
     /// Whether a key is in the set, or looks like it.
     #[inline(always)]
     pub(crate) fn contains(&self, hash: u64) -> bool {
-        self.places.four(hash).iter().all(|&place| self.counters[place] > 0)
+        self.places.four(KeyHash(hash)).iter().all(|&place| self.counters[place] > 0)
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::hash::Places;
+use crate::types::KeyHash;
 
 /// Keys that have a count of their own.
 const EXACT: usize = 10_000;
@@ -51,7 +52,7 @@ impl IntervalCounts {
         }
         self.shared.resize(ROWS * WIDTH, 0.0);
         let mut least = f64::INFINITY;
-        for (row, place) in self.places.four(hash).into_iter().enumerate() {
+        for (row, place) in self.places.four(KeyHash(hash)).into_iter().enumerate() {
             let count = &mut self.shared[row * WIDTH + place];
             *count += weight;
             least = least.min(*count);
@@ -103,7 +104,7 @@ mod tests {
                 assert!(if key < 10_000 { count == own } else { count >= own && count < 30.0 });
             }
         }
-        let places = counts.places.four(keys.whole(20_000));
+        let places = counts.places.four(KeyHash(keys.whole(20_000)));
         let least = (0..4).map(|row| counts.shared[row * WIDTH + places[row]]).fold(f64::INFINITY, f64::min);
         assert_eq!(counts.add(keys.whole(20_000), 1.0), least + 1.0);
 

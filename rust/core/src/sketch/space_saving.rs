@@ -14,24 +14,26 @@ use super::index::Index;
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::minimum::Minimum;
+use crate::state::minimum::Minimum;
+use crate::types::{Amount, KeyHash};
 
 /// A sketch over 64-bit key hashes.
 ///
 /// ```
+/// use keysplit_core::KeyHash;
 /// use keysplit_core::sketch::SpaceSaving;
 ///
 /// let mut sketch = SpaceSaving::new(2)?;
 /// sketch.update(&[1, 1, 1, 2, 3], None, |_, _| {});
-/// assert_eq!(sketch.estimate(1), (3.0, 0.0));
-/// assert_eq!(sketch.estimate(3), (2.0, 1.0)); // took the counter of 2
+/// assert_eq!(sketch.estimate(KeyHash(1)), (3.0, 0.0));
+/// assert_eq!(sketch.estimate(KeyHash(3)), (2.0, 1.0)); // took the counter of 2
 /// # Ok::<(), keysplit_core::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct SpaceSaving {
     capacity: usize,
     scale: Scale,
-    total: u64,
+    total: Amount,
     hashes: Vec<u64>,
     counts: Vec<u64>,
     errors: Vec<u64>,
@@ -79,7 +81,7 @@ impl SpaceSaving {
         Ok(Self {
             capacity: capacity as usize,
             scale: Scale::Whole,
-            total: 0,
+            total: Amount(0),
             hashes: Vec::new(),
             counts: Vec::new(),
             errors: Vec::new(),
@@ -94,7 +96,7 @@ impl SpaceSaving {
         self.hashes.clear();
         self.counts.clear();
         self.errors.clear();
-        (self.scale, self.total, self.least) = (Scale::Whole, 0, Minimum::default());
+        (self.scale, self.total, self.least) = (Scale::Whole, Amount(0), Minimum::default());
     }
 
     /// The most counters it keeps.
@@ -130,19 +132,19 @@ impl SpaceSaving {
 
     /// The slot of a key, if it has a counter.
     #[inline(always)]
-    pub(crate) fn slot(&self, hash: u64) -> Option<usize> {
-        self.index.find(hash, &self.hashes)
+    pub(crate) fn slot(&self, hash: KeyHash) -> Option<usize> {
+        self.index.find(hash.0, &self.hashes)
     }
 
     /// The count of the key in a slot.
     #[inline(always)]
     pub fn count(&self, slot: usize) -> f64 {
-        self.scale.number(self.counts[slot])
+        self.scale.number(Amount(self.counts[slot]))
     }
 
     /// By how much the count of the key in a slot may be too large.
     pub fn error(&self, slot: usize) -> f64 {
-        self.scale.number(self.errors[slot])
+        self.scale.number(Amount(self.errors[slot]))
     }
 
     /// Counts a batch of messages, of weight 1 if no weights are given; `touch` hears of each.
@@ -153,13 +155,13 @@ impl SpaceSaving {
             || match (scale, weights) {
                 (Scale::Whole, None) => {
                     for (row, &hash) in hashes.iter().enumerate() {
-                        touch(row, self.add(Scale::Whole, hash, 1));
+                        touch(row, self.add(Scale::Whole, KeyHash(hash), Amount(1)));
                     }
                 }
                 (scale, weights) => {
                     for (row, &hash) in hashes.iter().enumerate() {
                         let weight = weights.map_or(1.0, |weights| weights[row]);
-                        touch(row, self.add(scale, hash, scale.amount(weight)));
+                        touch(row, self.add(scale, KeyHash(hash), scale.amount(weight)));
                     }
                 }
             },
@@ -178,7 +180,7 @@ impl SpaceSaving {
     }
 
     /// This sketch after one more message of weight 1, and the counter that it touches.
-    pub(crate) fn after(&self, hash: u64) -> (Self, Touched) {
+    pub(crate) fn after(&self, hash: KeyHash) -> (Self, Touched) {
         let mut after = self.clone();
         let touched = after.add(self.scale, hash, self.scale.amount(1.0));
         (after, touched)
@@ -194,7 +196,7 @@ impl SpaceSaving {
         // Even of an infinite sum nothing is left at 0.
         let lower = |amount: u64| if factor == 0.0 { 0.0 } else { f64::from_bits(amount) * factor };
         self.become_fractional();
-        self.total = Scale::Fractional.amount(lower(self.total));
+        self.total = Scale::Fractional.amount(lower(self.total.0));
         vectorised(
             #[inline(always)]
             || {
@@ -211,9 +213,9 @@ impl SpaceSaving {
         if self.scale == Scale::Fractional {
             return;
         }
-        for amounts in [&mut self.counts[..], &mut self.errors[..], std::slice::from_mut(&mut self.total)] {
-            self.scale.into_fractional(amounts);
-        }
+        self.scale.into_fractional(&mut self.counts);
+        self.scale.into_fractional(&mut self.errors);
+        self.total = Scale::Fractional.amount(self.total());
         self.scale = Scale::Fractional;
         self.least.forget();
     }
@@ -224,10 +226,10 @@ impl SpaceSaving {
 
     /// Counts one message, whose weight is an amount of the sketch's scale.
     #[inline(always)]
-    pub(crate) fn add(&mut self, scale: Scale, hash: u64, weight: u64) -> Touched {
+    pub(crate) fn add(&mut self, scale: Scale, KeyHash(hash): KeyHash, weight: Amount) -> Touched {
         self.total = scale.sum(self.total, weight);
         if let Some(slot) = self.index.find(hash, &self.hashes) {
-            self.counts[slot] = scale.sum(self.counts[slot], weight);
+            self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
             self.least.grown(&self.counts, slot);
             return Touched { slot, fresh: false };
         }
@@ -236,41 +238,42 @@ impl SpaceSaving {
     }
 
     #[cold]
-    fn append(&mut self, hash: u64, weight: u64) -> usize {
+    fn append(&mut self, hash: u64, weight: Amount) -> usize {
         let slot = self.hashes.len();
         self.hashes.push(hash);
-        self.counts.push(weight);
+        self.counts.push(weight.0);
         self.errors.push(0);
         self.index.insert(hash, slot, &self.hashes);
         slot
     }
 
     #[inline(always)]
-    fn replace(&mut self, scale: Scale, hash: u64, weight: u64) -> usize {
+    fn replace(&mut self, scale: Scale, hash: u64, weight: Amount) -> usize {
         let slot = self.least.first_smallest(&self.counts);
         self.index.remove(self.hashes[slot], slot);
         self.hashes[slot] = hash;
         self.index.insert(hash, slot, &self.hashes);
         self.errors[slot] = self.counts[slot];
-        self.counts[slot] = scale.sum(self.counts[slot], weight);
+        self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
         self.least.grown(&self.counts, slot);
         slot
     }
 
     /// (count, error) of a key; both are the smallest count when it has no counter.
-    pub fn estimate(&self, hash: u64) -> (f64, f64) {
-        let (count, error) = self.bounds(hash, self.absent());
+    pub fn estimate(&self, hash: KeyHash) -> (f64, f64) {
+        let (count, error) = self.bounds(hash.0, self.absent());
         (self.scale.number(count), self.scale.number(error))
     }
 
     /// (count, error) of a key, both `absent` when it has no counter.
-    fn bounds(&self, hash: u64, absent: u64) -> (u64, u64) {
-        self.index.find(hash, &self.hashes).map_or((absent, absent), |slot| (self.counts[slot], self.errors[slot]))
+    fn bounds(&self, hash: u64, absent: Amount) -> (Amount, Amount) {
+        let held = |slot| (Amount(self.counts[slot]), Amount(self.errors[slot]));
+        self.index.find(hash, &self.hashes).map_or((absent, absent), held)
     }
 
     /// The most that a key without a counter can have.
-    fn absent(&self) -> u64 {
-        if self.is_full() { self.counts.iter().copied().min().unwrap_or(0) } else { 0 }
+    fn absent(&self) -> Amount {
+        Amount(if self.is_full() { self.counts.iter().copied().min().unwrap_or(0) } else { 0 })
     }
 
     /// Slots by descending count, in slot order among equals; at most `limit`.
@@ -298,7 +301,7 @@ impl SpaceSaving {
         let ours = self.hashes.iter().enumerate().map(|(slot, &hash)| (hash, Origin::Ours(slot)));
         let theirs = other.hashes.iter().enumerate().map(|(slot, &hash)| (hash, Origin::Theirs(slot)));
         let (missing_here, missing_there) = (self.absent(), other.absent());
-        let mut merged: Vec<(u64, u64, u64, Origin)> = ours
+        let mut merged: Vec<(Amount, Amount, u64, Origin)> = ours
             .chain(theirs.filter(|&(hash, _)| self.index.find(hash, &self.hashes).is_none()))
             .map(|(hash, origin)| {
                 let (count, error) = self.bounds(hash, missing_here);
@@ -310,9 +313,9 @@ impl SpaceSaving {
         merged.truncate(self.capacity);
         self.restore(SavedSketch {
             scale: self.scale,
-            total: sum(self.total, other.total),
-            counts: merged.iter().map(|&(count, ..)| count).collect(),
-            errors: merged.iter().map(|&(_, error, ..)| error).collect(),
+            total: sum(self.total, other.total).0,
+            counts: merged.iter().map(|&(count, ..)| count.0).collect(),
+            errors: merged.iter().map(|&(_, error, ..)| error.0).collect(),
             hashes: merged.iter().map(|&(_, _, hash, _)| hash).collect(),
         })?;
         Ok(merged.into_iter().map(|(.., origin)| origin).collect())
@@ -322,7 +325,7 @@ impl SpaceSaving {
     pub fn save(&self) -> SavedSketch {
         SavedSketch {
             scale: self.scale,
-            total: self.total,
+            total: self.total.0,
             hashes: self.hashes.clone(),
             counts: self.counts.clone(),
             errors: self.errors.clone(),
@@ -342,7 +345,7 @@ impl SpaceSaving {
             return Err(damaged());
         }
         let (capacity, least) = (self.capacity, Minimum::default());
-        *self = Self { capacity, scale, total, hashes, counts, errors, index, least };
+        *self = Self { capacity, scale, total: Amount(total), hashes, counts, errors, index, least };
         Ok(())
     }
 }

@@ -7,16 +7,74 @@
 
 mod spaces;
 
+use serde::{Deserialize, Serialize};
+
 use self::spaces::{Space, Spaces};
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::amount::Scale;
 use crate::batch::Batch;
-use crate::clock::{Clock, Pace};
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::hash::first_candidate;
-use crate::load::Loads;
-use crate::params::Params;
+use crate::params;
+use crate::snapshot::{decode, encode};
+use crate::state::clock::{Clock, Pace};
+use crate::state::loads::Loads;
+use crate::types::{Amount, KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 28 }, _>")]
+    expected_keys: u64,
+    #[serde(deserialize_with = "params::span")]
+    warm_up_s: f64,
+    #[serde(deserialize_with = "params::seconds")]
+    teenage_interval_s: f64,
+    #[serde(deserialize_with = "params::seconds")]
+    old_interval_s: f64,
+    #[serde(deserialize_with = "params::span")]
+    check_interval_s: f64,
+    /// How fast messages come that come without a time.
+    #[serde(deserialize_with = "params::seconds")]
+    messages_per_s: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            seed: 0,
+            expected_keys: 100,
+            warm_up_s: 15.0,
+            teenage_interval_s: 15.0,
+            old_interval_s: 60.0,
+            check_interval_s: 0.0,
+            messages_per_s: 1000.0,
+        }
+    }
+}
+
+impl Parameters for Params {
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let workers = self.workers;
+        let (limit, most) = limits(workers);
+        Ok(Box::new(DynamicKey {
+            workers,
+            scaling: Scaling { warm_up_s: self.warm_up_s, check_interval_s: self.check_interval_s, limit, most },
+            clock: Clock::new(self.messages_per_s),
+            teenage: Cycle { interval_s: self.teenage_interval_s, due: None },
+            old: Cycle { interval_s: self.old_interval_s, due: None },
+            sent: 0.0,
+            loads: Loads::new(workers),
+            spaces: Spaces::new(self.expected_keys as usize, workers.min(2)),
+        }))
+    }
+}
 
 #[derive(Clone)]
 struct DynamicKey {
@@ -50,33 +108,6 @@ struct Cycle {
     due: Option<f64>,
 }
 
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&[
-        "expected_keys",
-        "warm_up_s",
-        "teenage_interval_s",
-        "old_interval_s",
-        "check_interval_s",
-        "messages_per_s",
-    ])?;
-    params.seed()?;
-    let workers = params.workers()?;
-    let expected_keys = params.integer("expected_keys", 1..=1 << 28)? as usize;
-    let cycle = |name| Ok::<_, Error>(Cycle { interval_s: params.seconds(name)?, due: None });
-    let span = |name| params.number(name, "in 0..=1e12", |value| (0.0..=1e12).contains(&value));
-    let (limit, most) = limits(workers);
-    Ok(Box::new(DynamicKey {
-        workers,
-        scaling: Scaling { warm_up_s: span("warm_up_s")?, check_interval_s: span("check_interval_s")?, limit, most },
-        clock: Clock::new(params)?,
-        teenage: cycle("teenage_interval_s")?,
-        old: cycle("old_interval_s")?,
-        sent: 0.0,
-        loads: Loads::new(workers),
-        spaces: Spaces::new(expected_keys, workers.min(2)),
-    }))
-}
-
 /// The load in per cent from which a worker is too busy, and the most workers of a key (section 4.4, Table 1).
 fn limits(workers: u32) -> (f64, u32) {
     let share = 100.0 / f64::from(workers);
@@ -108,13 +139,13 @@ impl Cycle {
 impl DynamicKey {
     /// The first workers, one after the other, from a key's first candidate on.
     #[inline(always)]
-    fn row(&self, first: u32, width: u32) -> impl Iterator<Item = u32> + use<> {
+    fn row(&self, Worker(first): Worker, width: u32) -> impl Iterator<Item = Worker> + use<> {
         let workers = self.workers;
-        (first..first + width).map(move |worker| if worker < workers { worker } else { worker - workers })
+        (first..first + width).map(move |worker| Worker(if worker < workers { worker } else { worker - workers }))
     }
 
     #[inline(always)]
-    fn choose(&mut self, start: f64, pace: Pace, scale: Scale, hash: u64, weight: u64) -> u32 {
+    fn choose(&mut self, start: f64, pace: Pace, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
         let time = self.clock.message(pace);
         if self.teenage.happens(start, time) {
             self.spaces.cut();
@@ -133,7 +164,7 @@ impl DynamicKey {
 
     /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling it out or down where that is due.
     #[inline(always)]
-    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: u64, slot: usize) -> u32 {
+    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: KeyHash, slot: usize) -> Worker {
         let Scaling { warm_up_s, check_interval_s, limit, most } = self.scaling;
         let first = first_candidate(hash, self.workers);
         let item = self.spaces.items[slot];
@@ -149,7 +180,7 @@ impl DynamicKey {
         loop {
             if may_grow && width < most && load(best) >= limit {
                 checked = time;
-                let next = (first + width) % self.workers;
+                let next = Worker((first.0 + width) % self.workers);
                 if self.loads.of(next) < self.loads.of(best) {
                     best = next;
                     width += 1;
@@ -181,11 +212,11 @@ impl Grouping for DynamicKey {
         );
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let mut after = self.clone();
-        after.route(&Batch::unit(&[hash]), &mut [0]);
+        after.route(&Batch::unit(&[hash.0]), &mut [0]);
         let width = after.spaces.find(hash).map_or(1, |slot| after.spaces.items[slot].width);
-        self.row(first_candidate(hash, self.workers), width).collect()
+        self.row(first_candidate(hash, self.workers), width).map(|worker| worker.0).collect()
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -223,14 +254,17 @@ mod tests {
     use super::*;
     use crate::hash::KeyHasher;
 
-    fn params(workers: u64) -> Params {
-        Params::new(workers, 0)
-            .with("expected_keys", 20)
-            .with("warm_up_s", 1.0)
-            .with("teenage_interval_s", 2.0)
-            .with("old_interval_s", 3.0)
-            .with("check_interval_s", 0.0)
-            .with("messages_per_s", 100.0)
+    fn router(workers: u32) -> Box<dyn Grouping> {
+        let params = Params {
+            workers,
+            expected_keys: 20,
+            warm_up_s: 1.0,
+            teenage_interval_s: 2.0,
+            old_interval_s: 3.0,
+            messages_per_s: 100.0,
+            ..Params::default()
+        };
+        params.build(Source(0)).unwrap()
     }
 
     /// Skewed hashes: one key has every other message, one of the next every fourth, and so on.
@@ -262,13 +296,13 @@ mod tests {
     #[test]
     fn a_frequent_key_scales_out_when_it_is_old_and_down_when_it_cools() {
         let hot = KeyHasher::new(0).whole(1);
-        let mut router = build(&params(10), 0).unwrap();
+        let mut router = router(10);
         let mut route = |hashes: &[u64]| {
             let mut workers = vec![0; hashes.len()];
             router.route(&Batch::unit(hashes), &mut workers);
             workers.sort_unstable();
             workers.dedup();
-            (router.candidates(hot).len(), workers.len())
+            (router.candidates(KeyHash(hot)).len(), workers.len())
         };
         // It becomes teenage after 2 s and old after 3 s.
         assert_eq!(route(&[hot; 299]), (2, 2), "the key is not old yet");
@@ -292,9 +326,9 @@ mod tests {
                     now: None,
                 };
                 let mut whole = vec![0; 3000];
-                build(&params(7), 0).unwrap().route(&part(0, 3000), &mut whole);
+                router(7).route(&part(0, 3000), &mut whole);
                 let mut parts = vec![0; 3000];
-                let (mut first, mut second) = (build(&params(7), 0).unwrap(), build(&params(7), 0).unwrap());
+                let (mut first, mut second) = (router(7), router(7));
                 if cut > 0 {
                     first.route(&part(0, cut), &mut parts[..cut]);
                 }

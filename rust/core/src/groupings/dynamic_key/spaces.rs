@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::sketch::Index;
+use crate::types::KeyHash;
 
 /// Where a key has grown up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,13 +52,13 @@ impl Spaces {
 
     /// The slot of a key's item.
     #[inline(always)]
-    pub(super) fn find(&self, hash: u64) -> Option<usize> {
-        self.index.find(hash, &self.hashes)
+    pub(super) fn find(&self, hash: KeyHash) -> Option<usize> {
+        self.index.find(hash.0, &self.hashes)
     }
 
     /// Counts a message; the slot of its item.
     #[inline(always)]
-    pub(super) fn see(&mut self, hash: u64, weight: f64, time: f64) -> usize {
+    pub(super) fn see(&mut self, hash: KeyHash, weight: f64, time: f64) -> usize {
         let slot = self.find(hash).unwrap_or_else(|| self.create(hash));
         let item = &mut self.items[slot];
         item.count += weight;
@@ -66,12 +67,12 @@ impl Spaces {
     }
 
     #[inline]
-    fn create(&mut self, hash: u64) -> usize {
+    fn create(&mut self, hash: KeyHash) -> usize {
         let slot = self.hashes.len();
-        self.hashes.push(hash);
+        self.hashes.push(hash.0);
         let (width, checked) = (self.width, f64::NEG_INFINITY);
         self.items.push(Item { count: 0.0, seen: 0.0, checked, width, space: Space::Baby });
-        self.index.insert(hash, slot, &self.hashes);
+        self.index.insert(hash.0, slot, &self.hashes);
         slot
     }
 
@@ -159,7 +160,7 @@ mod tests {
     fn spaces(expected_keys: usize, counts: &[(Space, f64)]) -> Spaces {
         let mut spaces = Spaces::new(expected_keys, 2);
         for (hash, &(space, count)) in counts.iter().enumerate() {
-            let slot = spaces.see(hash as u64, count, 0.0);
+            let slot = spaces.see(KeyHash(hash as u64), count, 0.0);
             spaces.items[slot].space = space;
         }
         spaces
@@ -181,12 +182,12 @@ mod tests {
         use Space::{Baby, Old, Teenage};
         let mut spaces = spaces(4, &[(Baby, 1.0), (Baby, 2.0), (Old, 0.0), (Baby, 2.0), (Baby, 2.0), (Teenage, 0.0)]);
         assert_eq!(spaces.sizes[0], 3);
-        spaces.see(4, 0.0, 1.0);
+        spaces.see(KeyHash(4), 0.0, 1.0);
         spaces.cut();
         assert_eq!(hashes_in(&spaces, Baby), [4, 1, 3]);
         assert_eq!((hashes_in(&spaces, Teenage), hashes_in(&spaces, Old)), (vec![5], vec![2]));
-        assert_eq!(spaces.find(0), None, "it is forgotten");
-        assert_eq!(spaces.find(3).map(|slot| spaces.hashes[slot]), Some(3));
+        assert_eq!(spaces.find(KeyHash(0)), None, "it is forgotten");
+        assert_eq!(spaces.find(KeyHash(3)).map(|slot| spaces.hashes[slot]), Some(3));
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Params;
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::params::Params;
 use crate::sketch::{SavedSketch, SpaceSaving};
+use crate::snapshot::checked_count;
+use crate::types::KeyHash;
 
 /// Epoch-based counting with decay, and the classification of hot keys (CHK).
 #[derive(Debug, Clone)]
@@ -61,12 +63,12 @@ const BEYOND_FRACTIONS: f64 = (1u64 << 53) as f64;
 
 impl HotKeys {
     pub(super) fn new(params: &Params) -> Result<Self> {
-        let mut sketch = SpaceSaving::new(params.integer("sketch_capacity", 1..=SpaceSaving::MAX_CAPACITY)?)?;
+        let mut sketch = SpaceSaving::new(params.sketch_capacity)?;
         sketch.become_fractional();
         Ok(Self {
-            epoch_messages: params.integer("epoch_messages", 1..=1 << 32)?,
-            decay: params.number("decay", "in 0..=1", |decay| (0.0..=1.0).contains(&decay))?,
-            inverse: params.threshold()?.map(f64::recip),
+            epoch_messages: params.epoch_messages,
+            decay: params.decay,
+            inverse: params.threshold.map(f64::recip),
             sketch,
             state: State::default(),
         })
@@ -84,7 +86,7 @@ impl HotKeys {
 
     /// Counts a message and classifies its key.
     #[inline(always)]
-    pub(super) fn count(&mut self, workers: u32, hash: u64, weight: f64) -> Counted {
+    pub(super) fn count(&mut self, workers: u32, hash: KeyHash, weight: f64) -> Counted {
         if self.state.epoch.0 == self.epoch_messages {
             self.end_epoch();
         }
@@ -167,7 +169,7 @@ impl HotKeys {
     }
 
     /// How many candidates the key of the next message has if it has weight 1.
-    pub(super) fn next_spread(&self, workers: u32, hash: u64) -> u32 {
+    pub(super) fn next_spread(&self, workers: u32, hash: KeyHash) -> u32 {
         self.clone().count(workers, hash, 1.0).spread
     }
 
@@ -178,7 +180,15 @@ impl HotKeys {
     pub(super) fn restore(&mut self, Saved(sketch, state): Saved) -> Result<()> {
         self.sketch.restore(sketch)?;
         let sane = |number: f64| number >= 0.0;
-        if state.given.len() != self.sketch.len() || !sane(state.epoch.1) || !sane(state.top) {
+        let State { position, epoch, next, top, least, ref given } = state;
+        checked_count(position)?;
+        // Before the head has been looked at for the first time, no key is hot.
+        let looked = least >= 2 || position >= next;
+        if given.len() != self.sketch.len()
+            || !(sane(epoch.1) && sane(top) && looked)
+            || epoch.0 > self.epoch_messages
+            || next > position + 1 + self.epoch_messages / 4
+        {
             return Err(Error::value("snapshot is damaged: its hot keys do not fit their counters"));
         }
         self.sketch.become_fractional();
@@ -209,14 +219,20 @@ mod tests {
 
     #[test]
     fn counters_decay_by_epochs() {
-        let params = Params::new(10, 0).with("sketch_capacity", 5).with("epoch_messages", 10).with("decay", 0.25);
-        let mut keys = HotKeys::new(&params.with("threshold", None::<f64>)).unwrap();
+        let params = Params { workers: 10, sketch_capacity: 5, epoch_messages: 10, decay: 0.25, ..Params::default() };
+        let mut keys = HotKeys::new(&params).unwrap();
         for message in 0..10 {
-            keys.count(10, u64::from(message > 6), 1.0);
+            keys.count(10, KeyHash(u64::from(message > 6)), 1.0);
         }
-        assert_eq!((keys.sketch.estimate(0).0, keys.sketch.estimate(1).0, keys.sketch.total()), (7.0, 3.0, 10.0));
-        keys.count(10, 1, 1.0);
+        assert_eq!(
+            (keys.sketch.estimate(KeyHash(0)).0, keys.sketch.estimate(KeyHash(1)).0, keys.sketch.total()),
+            (7.0, 3.0, 10.0)
+        );
+        keys.count(10, KeyHash(1), 1.0);
         // 1.75, and 0.75 + 1
-        assert_eq!((keys.sketch.estimate(0).0, keys.sketch.estimate(1).0, keys.sketch.total()), (1.75, 1.75, 3.5));
+        assert_eq!(
+            (keys.sketch.estimate(KeyHash(0)).0, keys.sketch.estimate(KeyHash(1)).0, keys.sketch.total()),
+            (1.75, 1.75, 3.5)
+        );
     }
 }

@@ -9,18 +9,84 @@
 mod hot_keys;
 mod waiting;
 
+use serde::{Deserialize, Serialize};
+
 use self::hot_keys::HotKeys;
 use self::waiting::Waiting;
-use super::{Grouping, decode, encode};
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
-use crate::clock::Clock;
 use crate::error::Result;
 use crate::feedback::Feedback;
-use crate::load::Loads;
-use crate::members::Members;
-use crate::minimum::Sweep;
-use crate::params::Params;
-use crate::ring::{Circle, Positions, Ring};
+use crate::params;
+use crate::sketch::SpaceSaving;
+use crate::snapshot::{decode, encode};
+use crate::state::clock::Clock;
+use crate::state::loads::Loads;
+use crate::state::members::Members;
+use crate::state::minimum::Sweep;
+use crate::state::ring::{Circle, MOST_POINTS, Positions, Ring, check_points};
+use crate::types::{KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 32 }, _>")]
+    epoch_messages: u64,
+    #[serde(deserialize_with = "params::share")]
+    decay: f64,
+    /// theta; 1/(4n) if not given.
+    #[serde(deserialize_with = "params::threshold")]
+    threshold: Option<f64>,
+    #[serde(deserialize_with = "params::whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
+    sketch_capacity: u64,
+    /// How often backlogs are estimated anew.
+    #[serde(deserialize_with = "params::seconds")]
+    interval_s: f64,
+    /// Points of each worker on the ring.
+    #[serde(deserialize_with = "params::whole::<1, MOST_POINTS, _>")]
+    virtual_nodes: u64,
+    /// How fast messages come that come without a time.
+    #[serde(deserialize_with = "params::seconds")]
+    messages_per_s: f64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            seed: 0,
+            epoch_messages: 1000,
+            decay: 0.2,
+            threshold: None,
+            sketch_capacity: 1000,
+            interval_s: 10.0,
+            virtual_nodes: 100,
+            messages_per_s: 1000.0,
+        }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        check_points(self.workers, self.virtual_nodes)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        let ring = Ring::new(self.workers, self.seed, self.virtual_nodes);
+        Ok(Box::new(Fish {
+            clock: Clock::new(self.messages_per_s),
+            keys: HotKeys::new(self)?,
+            waiting: Waiting::new(self.interval_s, ring.members()),
+            ring,
+            searches: Searches::default(),
+            loads: Loads::new(self.workers),
+        }))
+    }
+}
 
 struct Fish {
     ring: Ring,
@@ -29,23 +95,6 @@ struct Fish {
     waiting: Waiting,
     searches: Searches,
     loads: Loads,
-}
-
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&[
-        "epoch_messages",
-        "decay",
-        "threshold",
-        "sketch_capacity",
-        "interval_s",
-        "virtual_nodes",
-        "messages_per_s",
-    ])?;
-    let (clock, keys, interval_s) = (Clock::new(params)?, HotKeys::new(params)?, params.seconds("interval_s")?);
-    let ring = Ring::new(params)?;
-    let waiting = Waiting::new(interval_s, ring.members());
-    let loads = Loads::new(params.workers()?);
-    Ok(Box::new(Fish { ring, clock, keys, waiting, searches: Searches::default(), loads }))
 }
 
 /// By slot of the sketch: where the candidate with the shortest waiting time was found last.
@@ -76,7 +125,7 @@ impl Searches {
 
     /// The candidate of the key in a slot where a message would wait the shortest.
     #[inline]
-    fn shortest(&mut self, circle: &Circle, waiting: &Waiting, hash: u64, slot: usize, spread: usize) -> u32 {
+    fn shortest(&mut self, circle: &Circle, waiting: &Waiting, hash: KeyHash, slot: usize, spread: usize) -> Worker {
         if self.0.len() <= slot {
             self.0.resize(slot + 1, Search::NEW);
         }
@@ -90,7 +139,8 @@ impl Searches {
             search.sweep = Sweep::NEW;
         }
         let candidates = &search.candidates;
-        candidates[search.sweep.first_smallest_by(candidates.len(), |index| waiting.of(candidates[index]))]
+        let least = search.sweep.first_smallest_by(candidates.len(), |index| waiting.of(Worker(candidates[index])));
+        Worker(candidates[least])
     }
 }
 
@@ -142,11 +192,11 @@ impl Grouping for Fish {
         }
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let members = self.ring.members();
         let spread = self.keys.next_spread(members.count(), hash);
         if spread == members.count() {
-            members.iter().collect()
+            members.iter().map(|worker| worker.0).collect()
         } else {
             self.ring.circle().different(hash, spread as usize)
         }
@@ -160,7 +210,7 @@ impl Grouping for Fish {
         self.ring.most_workers()
     }
 
-    fn add_worker(&mut self, worker: u32) {
+    fn add_worker(&mut self, worker: Worker) {
         self.ring.add(worker);
         self.loads.widen(self.ring.members().numbers());
         self.waiting.join(worker, self.ring.members());
@@ -168,7 +218,7 @@ impl Grouping for Fish {
         self.searches = Searches::default();
     }
 
-    fn remove_worker(&mut self, worker: u32) {
+    fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
         self.waiting.estimate(self.ring.members());
         self.keys.look_again();

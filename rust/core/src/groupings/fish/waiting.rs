@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::members::Members;
-use crate::minimum::Minimum;
+use crate::state::members::Members;
+use crate::state::minimum::Minimum;
+use crate::types::Worker;
 
 /// The estimate that a source makes for itself from what it sent and how long a message takes.
 #[derive(Debug, Clone)]
@@ -52,14 +53,14 @@ impl Waiting {
     }
 
     #[inline(always)]
-    pub(super) fn of(&self, worker: u32) -> u64 {
-        self.times[worker as usize]
+    pub(super) fn of(&self, worker: Worker) -> u64 {
+        self.times[worker.index()]
     }
 
     /// The worker with the shortest waiting time of all, the lowest-numbered among equals.
     #[inline(always)]
-    pub(super) fn shortest_of_all(&mut self) -> u32 {
-        self.least.first_smallest(&self.times) as u32
+    pub(super) fn shortest_of_all(&mut self) -> Worker {
+        Worker(self.least.first_smallest(&self.times) as u32)
     }
 
     /// Weights will differ from 1.
@@ -70,8 +71,8 @@ impl Waiting {
 
     /// A message of this weight goes to a worker.
     #[inline(always)]
-    pub(super) fn send(&mut self, worker: u32, weight: f64) {
-        let at = worker as usize;
+    pub(super) fn send(&mut self, worker: Worker, weight: f64) {
+        let at = worker.index();
         self.state.sent[at] += weight;
         self.times[at] = self.time(at).to_bits();
         self.least.grown(&self.times, at);
@@ -107,7 +108,7 @@ impl Waiting {
     /// Service times have been sampled, one a worker number.
     pub(super) fn sample(&mut self, service_s: &[f64], members: &Members) {
         for worker in members.iter() {
-            self.state.service_s[worker as usize] = service_s[worker as usize];
+            self.state.service_s[worker.index()] = service_s[worker.index()];
         }
         self.state.uneven |= service_s.iter().any(|&time| time != service_s[0]);
         self.estimate(members);
@@ -115,10 +116,10 @@ impl Waiting {
 
     /// A worker has come. It starts with the shortest waiting time of the others and works as fast as they do on
     /// average.
-    pub(super) fn join(&mut self, worker: u32, members: &Members) {
+    pub(super) fn join(&mut self, worker: Worker, members: &Members) {
         let others = || members.iter().filter(|&other| other != worker);
         let mut sum = 0.0;
-        others().for_each(|other| sum += self.state.service_s[other as usize]);
+        others().for_each(|other| sum += self.state.service_s[other.index()]);
         let service_s = sum / others().count() as f64;
         let shortest = f64::from_bits(others().map(|other| self.of(other)).fold(u64::MAX, u64::min));
         let state = &mut self.state;
@@ -126,7 +127,7 @@ impl Waiting {
             [(&mut state.backlog, shortest / service_s), (&mut state.sent, 0.0), (&mut state.service_s, service_s)]
         {
             values.resize(members.numbers(), 0.0);
-            values[worker as usize] = value;
+            values[worker.index()] = value;
         }
         state.uneven |= service_s != 1.0;
         self.estimate(members);
@@ -135,7 +136,7 @@ impl Waiting {
     /// Estimates all waiting times anew.
     pub(super) fn estimate(&mut self, members: &Members) {
         self.times = (0..members.numbers())
-            .map(|at| if members.contains(at as u32) { self.time(at).to_bits() } else { ABSENT })
+            .map(|at| if members.contains(Worker(at as u32)) { self.time(at).to_bits() } else { ABSENT })
             .collect();
         self.version += 1;
         self.least = Minimum::default();
@@ -170,8 +171,8 @@ mod tests {
         let members = Members::new(2);
         let mut waiting = Waiting::new(10.0, &members);
         waiting.sample(&[1.0, 2.0], &members);
-        (0..30).for_each(|_| waiting.send(0, 1.0));
-        (0..4).for_each(|_| waiting.send(1, 1.0));
+        (0..30).for_each(|_| waiting.send(Worker(0), 1.0));
+        (0..4).for_each(|_| waiting.send(Worker(1), 1.0));
         let times = |waiting: &Waiting| waiting.times.iter().map(|&bits| f64::from_bits(bits)).collect::<Vec<_>>();
         assert_eq!(times(&waiting), [30.0, 8.0]);
         waiting.pass(9.9, 0.0, &members);

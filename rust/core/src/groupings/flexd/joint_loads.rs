@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
-use crate::load::{Loads, SavedLoads};
-use crate::minimum::Minimum;
+use crate::state::loads::{Loads, SavedLoads};
+use crate::state::minimum::Minimum;
+use crate::types::{Amount, Worker};
 
 /// Own loads, and those of the others once they were told.
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ impl JointLoads {
 
     /// Hears what the others together have sent to each worker, which replaces what was heard before.
     pub(super) fn hear(&mut self, loads: &[f64]) {
-        let sum = |(own, told): (f64, &f64)| Scale::Fractional.amount(own + told);
+        let sum = |(own, told): (f64, &f64)| Scale::Fractional.amount(own + told).0;
         let sums = self.own.numbers().into_iter().zip(loads).map(sum).collect();
         let mut least = Minimum::default();
         least.expect_uneven_steps();
@@ -52,30 +53,30 @@ impl JointLoads {
 
     /// This source sends a message.
     #[inline(always)]
-    pub(super) fn add(&mut self, scale: Scale, worker: u32, weight: u64) {
+    pub(super) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
         self.own.add(scale, worker, weight);
         if let Some(Told { loads, sums, least }) = &mut self.told {
-            let index = worker as usize;
-            sums[index] = Scale::Fractional.amount(scale.number(self.own.of(worker)) + loads[index]);
+            let index = worker.index();
+            sums[index] = Scale::Fractional.amount(scale.number(self.own.of(worker)) + loads[index]).0;
             least.grown(sums, index);
         }
     }
 
     /// Least loaded of the candidates, the first among equals.
     #[inline(always)]
-    pub(super) fn least_of(&self, candidates: impl IntoIterator<Item = u32>) -> u32 {
+    pub(super) fn least_of(&self, candidates: impl IntoIterator<Item = Worker>) -> Worker {
         match &self.told {
             None => self.own.least_of(candidates),
-            Some(told) => candidates.into_iter().min_by_key(|&worker| told.sums[worker as usize]).unwrap_or(0),
+            Some(told) => candidates.into_iter().min_by_key(|worker| told.sums[worker.index()]).unwrap_or(Worker(0)),
         }
     }
 
     /// Least loaded of all workers, the lowest-numbered among equals.
     #[inline(always)]
-    pub(super) fn least_of_all(&mut self) -> u32 {
+    pub(super) fn least_of_all(&mut self) -> Worker {
         match &mut self.told {
             None => self.own.least_of_all(),
-            Some(told) => told.least.first_smallest(&told.sums) as u32,
+            Some(told) => Worker(told.least.first_smallest(&told.sums) as u32),
         }
     }
 
@@ -104,15 +105,15 @@ mod tests {
     fn own_and_told_loads_are_summed() {
         let mut loads = JointLoads::new(3);
         let scale = loads.expect(10, None);
-        loads.add(scale, 0, 2);
-        assert_eq!(loads.least_of_all(), 1);
+        loads.add(scale, Worker(0), Amount(2));
+        assert_eq!(loads.least_of_all(), Worker(1));
         loads.hear(&[0.0, 2.5, 2.0]);
-        assert_eq!(loads.least_of_all(), 0, "level with worker 2");
-        assert_eq!((loads.least_of([2, 0]), loads.least_of([1, 2])), (2, 2));
-        loads.add(scale, 0, 1);
-        assert_eq!(loads.least_of_all(), 2);
+        assert_eq!(loads.least_of_all(), Worker(0), "level with worker 2");
+        assert_eq!((loads.least_of([2, 0].map(Worker)), loads.least_of([1, 2].map(Worker))), (Worker(2), Worker(2)));
+        loads.add(scale, Worker(0), Amount(1));
+        assert_eq!(loads.least_of_all(), Worker(2));
         loads.hear(&[0.0, 0.0, 0.0]);
-        assert_eq!(loads.least_of_all(), 1, "what was told before is forgotten");
+        assert_eq!(loads.least_of_all(), Worker(1), "what was told before is forgotten");
         assert_eq!(loads.own(), [3.0, 0.0, 0.0]);
     }
 
@@ -126,6 +127,6 @@ mod tests {
         let mut other = JointLoads::new(2);
         other.hear(&[3.0, 1.0]);
         loads.restore(other.save()).unwrap();
-        assert_eq!(loads.least_of_all(), 1);
+        assert_eq!(loads.least_of_all(), Worker(1));
     }
 }

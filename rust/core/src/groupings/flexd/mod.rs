@@ -1,36 +1,102 @@
 //! FlexD: micro-batches; the more often a key has been split, the more frequent it must be to be split again.
 //!
-//! FlexD paper, section 4 and Algorithm 1. An operator collects a segment of messages and a scheduler, who counts the
-//! segment before any of its messages is assigned, returns a routing table; so the first message of a burst already
-//! benefits. Deviations: a router is one operator with one scheduler of its own; a batch is cut into segments and
+//! FlexD paper, section 4 and Algorithm 1. A segment of messages is counted before any of its messages is assigned, so
+//! the first message of a burst already benefits. Deviations: a router is one operator with one scheduler of its own; a batch is cut into segments and
 //! nothing is held back for the next one; a key's first threshold is that of hot keys, not its own frequency; the
 //! frequency in a short segment is taken relative to a whole one; a key whose list holds all workers takes the least
 //! loaded of all. What other schedulers have sent comes with `observe`.
 
 mod joint_loads;
-mod operator;
 mod scheduler;
 mod tables;
 
-use super::{Grouping, decode, encode};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use self::scheduler::Scheduler;
+use super::parts::head::new_sketch;
+use super::{Grouping, Parameters};
 use crate::batch::Batch;
-use crate::clock::Clock;
 use crate::error::Result;
 use crate::feedback::Feedback;
-use crate::params::Params;
-use operator::Collecting;
-use scheduler::Scheduler;
+use crate::params::{self, Value};
+use crate::sketch::SpaceSaving;
+use crate::snapshot::{decode, encode};
+use crate::state::clock::Clock;
+use crate::types::{KeyHash, Source};
 
-/// What an operator sends to its scheduler.
-#[derive(Clone, Copy)]
-struct Segment<'a> {
-    messages: Batch<'a>,
-    /// When the first of them arrives.
-    time: f64,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 32 }, _>")]
+    segment_messages: u64,
+    /// theta; 1/(5n) if not given.
+    #[serde(deserialize_with = "params::threshold")]
+    threshold: Option<f64>,
+    /// delta: by this a key's threshold grows when it is split.
+    #[serde(deserialize_with = "growth")]
+    growth: f64,
+    /// As many counters as the threshold needs if not given.
+    #[serde(deserialize_with = "params::optional_whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
+    sketch_capacity: Option<u64>,
+    /// So many keys outlast a cleaning.
+    #[serde(deserialize_with = "params::whole::<1, { 1 << 28 }, _>")]
+    table_keys: u64,
+    #[serde(deserialize_with = "params::seconds")]
+    clean_interval_s: f64,
+    /// How fast messages come that come without a time.
+    #[serde(deserialize_with = "params::seconds")]
+    messages_per_s: f64,
 }
 
-/// What a scheduler sends back: the worker of each message of the segment.
-struct RoutingTable<'a>(&'a [u32]);
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            seed: 0,
+            segment_messages: 10000,
+            threshold: None,
+            growth: 1.5,
+            sketch_capacity: None,
+            table_keys: 50000,
+            clean_interval_s: 600.0,
+            messages_per_s: 1000.0,
+        }
+    }
+}
+
+impl Parameters for Params {
+    fn check(&self) -> Result<()> {
+        self.sketch().map(drop)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        Ok(Box::new(FlexD {
+            clock: Clock::new(self.messages_per_s),
+            segment_messages: self.segment_messages as usize,
+            scheduler: Scheduler::new(self)?,
+        }))
+    }
+}
+
+impl Params {
+    /// theta.
+    fn theta(&self) -> f64 {
+        self.threshold.unwrap_or(1.0 / (5.0 * f64::from(self.workers)))
+    }
+
+    fn sketch(&self) -> Result<SpaceSaving> {
+        new_sketch(self.threshold, self.sketch_capacity, 10.0 / self.theta())
+    }
+}
+
+fn growth<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
+    let accepts = |delta| delta > 1.0 && delta <= 1e6;
+    params::number_of("above 1 and at most 1e6", accepts, Value::deserialize(given)?)
+}
 
 #[derive(Clone)]
 struct FlexD {
@@ -39,40 +105,21 @@ struct FlexD {
     scheduler: Scheduler,
 }
 
-pub(super) fn build(params: &Params, _source: u32) -> Result<Box<dyn Grouping>> {
-    params.only(&[
-        "segment_messages",
-        "threshold",
-        "growth",
-        "sketch_capacity",
-        "table_keys",
-        "clean_interval_s",
-        "messages_per_s",
-    ])?;
-    params.seed()?;
-    let segment_messages = params.integer("segment_messages", 1..=1 << 32)?;
-    Ok(Box::new(FlexD {
-        clock: Clock::new(params)?,
-        segment_messages: segment_messages as usize,
-        scheduler: Scheduler::new(params, segment_messages)?,
-    }))
-}
-
 impl Grouping for FlexD {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let pace = self.clock.expect(batch.now);
         self.scheduler.begin(self.clock.start());
-        let mut operator = Collecting::new(batch, workers, self.segment_messages, &mut self.clock, pace);
-        while let Some(sending) = operator.collect() {
-            let running = self.scheduler.wait_all().receive(sending.segment());
-            operator = sending.receive(running.run().send()).assign();
+        for (messages, workers) in batch.chunks(self.segment_messages).zip(workers.chunks_mut(self.segment_messages)) {
+            let time = self.clock.time();
+            self.clock.skip(messages.hashes.len(), pace);
+            self.scheduler.assign(&messages, time, workers);
         }
     }
 
-    fn candidates(&self, hash: u64) -> Vec<u32> {
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
         let mut after = self.clone();
         let mut worker = [0];
-        after.route(&Batch::unit(&[hash]), &mut worker);
+        after.route(&Batch::unit(&[hash.0]), &mut worker);
         match after.scheduler.list(hash) {
             None => worker.to_vec(),
             Some((list, true)) => list,
@@ -119,14 +166,19 @@ mod tests {
     const MESSAGES: usize = 3000;
 
     fn params(capacity: u64) -> Params {
-        Params::new(7, 0)
-            .with("segment_messages", 100)
-            .with("threshold", None::<f64>)
-            .with("growth", 1.5)
-            .with("sketch_capacity", capacity)
-            .with("table_keys", 5)
-            .with("clean_interval_s", 6.5)
-            .with("messages_per_s", 100.0)
+        Params {
+            workers: 7,
+            segment_messages: 100,
+            sketch_capacity: Some(capacity),
+            table_keys: 5,
+            clean_interval_s: 6.5,
+            messages_per_s: 100.0,
+            ..Params::default()
+        }
+    }
+
+    fn start(params: Params) -> Box<dyn Grouping> {
+        params.build(Source(0)).unwrap()
     }
 
     /// Skewed hashes, of other keys from time to time.
@@ -169,10 +221,10 @@ mod tests {
             let theta = 1.0 / 35.0;
             let mut table = Vec::new();
             for (hash, weight) in hashes.iter().zip(weights) {
-                let frequency = sketch.estimate(*hash).0 / sketch.total() * (hashes.len() as f64 / 100.0);
+                let frequency = sketch.estimate(KeyHash(*hash)).0 / sketch.total() * (hashes.len() as f64 / 100.0);
                 let at = self.tables.iter().position(|entry| entry.0 == *hash);
                 let worker = if frequency < theta {
-                    first_candidate(*hash, 7)
+                    first_candidate(KeyHash(*hash), 7).0
                 } else if let Some(at) = at {
                     let (_, threshold, last_hot, list) = &mut self.tables[at];
                     *last_hot = self.segments;
@@ -207,7 +259,7 @@ mod tests {
         let whole = vec![1.0; MESSAGES];
         let fractional: Vec<f64> = hashes.iter().map(|hash| (hash % 7) as f64 / 3.0).collect();
         for (capacity, weights) in [(1000, &whole), (10, &whole), (1000, &fractional), (10, &fractional)] {
-            let mut router = build(&params(capacity), 0).unwrap();
+            let mut router = start(params(capacity));
             let (loads, told, clean) = ([0.0; 7], [0.0; 7], 6.5);
             let mut naive = Naive { capacity, tables: Vec::new(), loads, told, clean, segments: 0 };
             let mut workers = vec![0; MESSAGES];
@@ -236,14 +288,14 @@ mod tests {
     fn cuts_at_ends_of_segments_and_snapshots_change_nothing() {
         let hashes = hashes();
         let mut whole = vec![0; MESSAGES];
-        build(&params(50), 0).unwrap().route(&Batch::unit(&hashes), &mut whole);
+        start(params(50)).route(&Batch::unit(&hashes), &mut whole);
         for size in [100, 300, 1000] {
             let mut parts = vec![0; MESSAGES];
-            let mut router = build(&params(50), 0).unwrap();
+            let mut router = start(params(50));
             for (hashes, parts) in hashes.chunks(size).zip(parts.chunks_mut(size)) {
                 router.route(&Batch::unit(hashes), parts);
                 let saved = router.save();
-                router = build(&params(50), 0).unwrap();
+                router = start(params(50));
                 router.restore(&saved).unwrap();
             }
             assert_eq!(parts, whole, "parts of {size}");
@@ -252,13 +304,13 @@ mod tests {
 
     #[test]
     fn a_message_is_a_segment_of_its_own_to_candidates() {
-        let hash = KeyHasher::new(0).whole(1);
-        let router = build(&params(50).with("segment_messages", 36), 0).unwrap();
-        assert_eq!(router.candidates(hash), [first_candidate(hash, 7)], "1/36 is not hot");
-        let mut router = build(&params(50).with("segment_messages", 35), 0).unwrap();
+        let hash = KeyHash(KeyHasher::new(0).whole(1));
+        let router = start(Params { segment_messages: 36, ..params(50) });
+        assert_eq!(router.candidates(hash), [first_candidate(hash, 7).0], "1/36 is not hot");
+        let mut router = start(Params { segment_messages: 35, ..params(50) });
         assert_eq!(router.candidates(hash), [0], "1/35 is: the least loaded of all");
         let mut workers = [0; 9];
-        router.route(&Batch::unit(&[hash; 9]), &mut workers);
+        router.route(&Batch::unit(&[hash.0; 9]), &mut workers);
         // 9 of 35 are 9 theta: the threshold grew until 1.5^6.
         assert_eq!(router.candidates(hash), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(router.segment_messages(), Some(35));

@@ -1,24 +1,23 @@
-//! The scheduler of FlexD: WAIT ALL, RUN, SEND.
+//! How FlexD assigns a segment: count it, find the hot keys, then go through it message by message.
 //!
-//! Paper's sections 4.2 to 4.4, figure 6 and Algorithm 1. A state is a type that holds on to the scheduler, and what
-//! leads from it to the next one takes it by value: there is no other order. What lasts from segment to segment, the
-//! tables and the loads, is in [`Scheduler`].
+//! Paper's sections 4.2 to 4.4 and Algorithm 1. What lasts from segment to segment are the tables and the loads.
 
 use serde::{Deserialize, Serialize};
 
+use super::Params;
 use super::joint_loads::{JointLoads, SavedJointLoads};
 use super::tables::{SavedTables, Tables};
-use super::{RoutingTable, Segment};
+use crate::batch::Batch;
 use crate::error::{Error, Result};
-use crate::groupings::head::new_sketch;
 use crate::hash::first_candidate;
-use crate::params::Params;
 use crate::sketch::SpaceSaving;
+use crate::snapshot::checked_count;
+use crate::types::KeyHash;
 
 /// The entry of a key that is not hot: it has none.
 const COLD: u32 = u32::MAX;
 
-/// What a scheduler knows between segments, and memory that it uses again.
+/// What is known between segments, and memory that is used again.
 #[derive(Debug, Clone)]
 pub(super) struct Scheduler {
     workers: u32,
@@ -37,47 +36,6 @@ pub(super) struct Scheduler {
     routes: Vec<u32>,
     /// The frequency of a key without a counter.
     absent_frequency: f64,
-    /// The worker of each message of the segment.
-    table: Vec<u32>,
-}
-
-/// WAIT ALL: for the messages of a segment.
-pub(super) struct Waiting<'s>(&'s mut Scheduler);
-
-/// RUN: the messages are there.
-pub(super) struct Running<'s, 'a> {
-    scheduler: &'s mut Scheduler,
-    segment: Segment<'a>,
-}
-
-/// SEND: their routing table is made.
-pub(super) struct Sending<'s>(&'s mut Scheduler);
-
-impl<'s> Waiting<'s> {
-    /// The operator has sent a segment.
-    pub(super) fn receive(self, segment: Segment<'_>) -> Running<'s, '_> {
-        Running { scheduler: self.0, segment }
-    }
-}
-
-impl<'s> Running<'s, '_> {
-    /// Makes the routing table from a sketch of the whole segment.
-    pub(super) fn run(self) -> Sending<'s> {
-        let Self { scheduler, segment } = self;
-        scheduler.clean_up(segment.time);
-        scheduler.count(&segment);
-        scheduler.find_routes(&segment);
-        scheduler.fill_table(&segment);
-        scheduler.segments += 1;
-        Sending(scheduler)
-    }
-}
-
-impl<'s> Sending<'s> {
-    /// Answers the operator; then the scheduler waits again.
-    pub(super) fn send(self) -> RoutingTable<'s> {
-        RoutingTable(&self.0.table)
-    }
 }
 
 /// What [`Scheduler::restore`] needs.
@@ -90,24 +48,20 @@ pub(super) struct SavedScheduler {
 }
 
 impl Scheduler {
-    pub(super) fn new(params: &Params, segment_messages: u64) -> Result<Self> {
-        let workers = params.workers()?;
-        let threshold = params.threshold()?.unwrap_or(1.0 / (5.0 * f64::from(workers)));
-        let growth = params.number("growth", "above 1 and at most 1e6", |delta| delta > 1.0 && delta <= 1e6)?;
-        let most_keys = params.integer("table_keys", 1..=1 << 28)? as usize;
+    pub(super) fn new(params: &Params) -> Result<Self> {
+        let (workers, most_keys) = (params.workers, params.table_keys as usize);
         Ok(Self {
             workers,
-            segment_messages: segment_messages as f64,
-            clean_interval_s: params.seconds("clean_interval_s")?,
+            segment_messages: params.segment_messages as f64,
+            clean_interval_s: params.clean_interval_s,
             clean: None,
             segments: 0,
-            tables: Tables::new(workers, threshold, growth, most_keys),
+            tables: Tables::new(workers, params.theta(), params.growth, most_keys),
             loads: JointLoads::new(workers),
-            sketch: new_sketch(params, 10.0 / threshold)?,
+            sketch: params.sketch()?,
             slots: Vec::new(),
             routes: Vec::new(),
             absent_frequency: 0.0,
-            table: Vec::new(),
         })
     }
 
@@ -116,9 +70,13 @@ impl Scheduler {
         self.clean.get_or_insert(start + self.clean_interval_s);
     }
 
-    /// The state between two segments.
-    pub(super) fn wait_all(&mut self) -> Waiting<'_> {
-        Waiting(self)
+    /// Chooses the worker of each message of a segment, the first of which arrives at a time.
+    pub(super) fn assign(&mut self, messages: &Batch, time: f64, workers: &mut [u32]) {
+        self.clean_up(time);
+        self.count(messages);
+        self.find_routes(messages.hashes.len());
+        self.choose(messages, workers);
+        self.segments += 1;
     }
 
     /// Hears what all other schedulers together have sent to each worker.
@@ -132,7 +90,7 @@ impl Scheduler {
     }
 
     /// The workers of a key that was hot once, and whether it was in the latest segment.
-    pub(super) fn list(&self, hash: u64) -> Option<(Vec<u32>, bool)> {
+    pub(super) fn list(&self, hash: KeyHash) -> Option<(Vec<u32>, bool)> {
         let (list, last_hot) = self.tables.list(hash)?;
         Some((list, last_hot + 1 == self.segments))
     }
@@ -151,7 +109,7 @@ impl Scheduler {
         if saved.clean.is_some_and(f64::is_nan) {
             return Err(Error::value("snapshot is damaged: its tables are cleaned at no time"));
         }
-        self.tables.restore(saved.tables, saved.segments)?;
+        self.tables.restore(saved.tables, checked_count(saved.segments)?)?;
         (self.clean, self.segments) = (saved.clean, saved.segments);
         self.loads.restore(saved.loads)
     }
@@ -166,8 +124,7 @@ impl Scheduler {
     }
 
     /// Step 2: a sketch of this segment alone.
-    fn count(&mut self, segment: &Segment) {
-        let Segment { messages, .. } = segment;
+    fn count(&mut self, messages: &Batch) {
         self.sketch.clear();
         self.slots.clear();
         let slots = &mut self.slots;
@@ -180,9 +137,9 @@ impl Scheduler {
     }
 
     /// Looks up which of the counted keys are hot, and whether those are whose counters others have taken.
-    fn find_routes(&mut self, segment: &Segment) {
+    fn find_routes(&mut self, messages: usize) {
         let (total, threshold) = (self.sketch.total(), self.tables.threshold);
-        let whole = segment.messages.hashes.len() as f64 / self.segment_messages;
+        let whole = messages as f64 / self.segment_messages;
         let frequency = |count: f64| if total == 0.0 { 0.0 } else { (count / total) * whole };
         let mut least = f64::INFINITY;
         self.routes.clear();
@@ -192,27 +149,25 @@ impl Scheduler {
             let frequency = frequency(count);
             // Not the same as `frequency >= threshold`: a key of infinite count has no frequency, and is hot.
             let cold = frequency < threshold;
-            self.routes.push(if cold { COLD } else { self.tables.heat(hash, frequency, self.segments) });
+            self.routes.push(if cold { COLD } else { self.tables.heat(KeyHash(hash), frequency, self.segments) });
         }
         self.absent_frequency = frequency(if self.sketch.is_full() { least } else { 0.0 });
     }
 
     /// Step 3: Algorithm 1, message by message.
-    fn fill_table(&mut self, segment: &Segment) {
-        let messages = &segment.messages;
+    fn choose(&mut self, messages: &Batch, chosen: &mut [u32]) {
         let scale = self.loads.expect(messages.hashes.len(), messages.weights);
-        let Self { workers, segments, tables, loads, sketch, slots, routes, absent_frequency, table, .. } = self;
+        let Self { workers, segments, tables, loads, sketch, slots, routes, absent_frequency, .. } = self;
         let counted = sketch.hashes();
         let mut row = 0;
-        table.resize(messages.hashes.len(), 0);
         messages.each(
             scale,
-            table,
+            chosen,
             #[inline(always)]
             |scale, hash, weight| {
                 let slot = slots[row] as usize;
                 row += 1;
-                let route = if counted[slot] == hash {
+                let route = if counted[slot] == hash.0 {
                     routes[slot]
                 } else {
                     // Another key has taken the counter since.
@@ -233,24 +188,33 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Batch;
+
+    fn params() -> Params {
+        Params {
+            workers: 4,
+            segment_messages: 8,
+            threshold: Some(0.25),
+            sketch_capacity: Some(8),
+            table_keys: 100,
+            clean_interval_s: 10.0,
+            ..Params::default()
+        }
+    }
 
     fn scheduler(table_keys: u64) -> Scheduler {
-        let params = Params::new(4, 0)
-            .with("threshold", 0.25)
-            .with("growth", 1.5)
-            .with("sketch_capacity", 8)
-            .with("table_keys", table_keys)
-            .with("clean_interval_s", 10.0);
-        let mut scheduler = Scheduler::new(&params, 8).unwrap();
+        started(&Params { table_keys, ..params() })
+    }
+
+    fn started(params: &Params) -> Scheduler {
+        let mut scheduler = Scheduler::new(params).unwrap();
         scheduler.begin(0.0);
         scheduler
     }
 
     fn run(scheduler: &mut Scheduler, hashes: &[u64], time: f64) -> Vec<u32> {
-        let segment = Segment { messages: Batch::unit(hashes), time };
-        let RoutingTable(table) = scheduler.wait_all().receive(segment).run().send();
-        table.to_vec()
+        let mut workers = vec![9; hashes.len()];
+        scheduler.assign(&Batch::unit(hashes), time, &mut workers);
+        workers
     }
 
     /// Keys of the first worker of four.
@@ -258,19 +222,13 @@ mod tests {
     const RARE: [u64; 7] = [10, 11, 12, 13, 14, 15, 16];
 
     #[test]
-    fn waits_runs_and_sends() {
+    fn a_hot_key_is_split_until_its_threshold_exceeds_its_frequency() {
         let mut scheduler = scheduler(100);
-        let segment = Segment { messages: Batch::unit(&[HOT; 8]), time: 0.0 };
-        let waiting: Waiting = scheduler.wait_all();
-        let running: Running = waiting.receive(segment);
-        assert_eq!(running.scheduler.segments, 0, "nothing is done before the run");
-        let sending: Sending = running.run();
-        assert_eq!(sending.0.segments, 1);
-        let RoutingTable(table) = sending.send();
         // The thresholds of 1/4, 3/8, 9/16 and 27/32 are all below 1.
-        assert_eq!(table, [0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(run(&mut scheduler, &[HOT; 8], 0.0), [0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(scheduler.segments, 1);
         assert_eq!(scheduler.loads(), [2.0; 4]);
-        assert_eq!(scheduler.list(HOT), Some((vec![0, 1, 2, 3], true)));
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![0, 1, 2, 3], true)));
     }
 
     #[test]
@@ -279,34 +237,28 @@ mod tests {
         assert_eq!(run(&mut scheduler, &RARE, 0.0), [0; 7]);
         let table = run(&mut scheduler, &[HOT, 10, 11, 12, 13, 14, 15, HOT], 0.0);
         assert_eq!(table, [1, 0, 0, 0, 0, 0, 0, 2], "the least loaded ones; the others by hash");
-        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], true)));
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![1, 2], true)));
         run(&mut scheduler, &RARE, 0.0);
-        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], false)));
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![1, 2], false)));
     }
 
     #[test]
     fn frequency_in_a_short_segment_is_relative_to_a_whole_one() {
         let mut scheduler = scheduler(100);
         assert_eq!(run(&mut scheduler, &[HOT], 0.0), [0]);
-        assert_eq!(scheduler.list(HOT), None, "1 of 8");
+        assert_eq!(scheduler.list(KeyHash(HOT)), None, "1 of 8");
         assert_eq!(run(&mut scheduler, &[HOT, HOT], 0.0), [1, 2]);
-        assert_eq!(scheduler.list(HOT), Some((vec![1, 2], true)), "2 of 8");
+        assert_eq!(scheduler.list(KeyHash(HOT)), Some((vec![1, 2], true)), "2 of 8");
     }
 
     #[test]
     fn a_key_whose_counter_was_taken_may_still_be_hot() {
-        let params = Params::new(4, 0)
-            .with("threshold", 0.25)
-            .with("growth", 1.5)
-            .with("sketch_capacity", 1)
-            .with("table_keys", 100)
-            .with("clean_interval_s", 10.0);
-        let mut scheduler = Scheduler::new(&params, 8).unwrap();
+        let mut scheduler = started(&Params { sketch_capacity: Some(1), ..params() });
         // The one counter stands at 3 of 3 in the end: all three keys count as 3 of 8.
         assert_eq!(run(&mut scheduler, &[1, 2, 3], 0.0), [0, 1, 2]);
-        assert_eq!(scheduler.list(1), Some((vec![0], true)));
+        assert_eq!(scheduler.list(KeyHash(1)), Some((vec![0], true)));
         assert_eq!(run(&mut scheduler, &[1, 1, 2], 0.0), [3, 1, 0]);
-        assert_eq!(scheduler.list(1), Some((vec![0, 3, 1], true)));
+        assert_eq!(scheduler.list(KeyHash(1)), Some((vec![0, 3, 1], true)));
     }
 
     #[test]
@@ -314,8 +266,9 @@ mod tests {
         let mut scheduler = scheduler(100);
         let mut run = |weights: &[f64]| {
             let messages = Batch { hashes: &[HOT, 10, 11, 12, 13, 14, 15, 16], weights: Some(weights), now: None };
-            let RoutingTable(table) = scheduler.wait_all().receive(Segment { messages, time: 0.0 }).run().send();
-            table.to_vec()
+            let mut workers = vec![9; 8];
+            scheduler.assign(&messages, 0.0, &mut workers);
+            workers
         };
         assert_eq!(run(&[0.0; 8]), [0; 8]);
         assert_eq!(run(&[0.5; 8]), [0; 8]);
@@ -328,10 +281,14 @@ mod tests {
         run(&mut scheduler, &[1, 1], 0.0);
         assert_eq!(scheduler.clean, Some(10.0));
         run(&mut scheduler, &[2, 2], 9.9);
-        assert_eq!(scheduler.tables.list(1), Some((vec![0, 1], 0)), "two keys are twice one, but only when looked at");
+        assert_eq!(
+            scheduler.tables.list(KeyHash(1)),
+            Some((vec![0, 1], 0)),
+            "two keys are twice one, but only when looked at"
+        );
         run(&mut scheduler, &RARE, 9.9);
-        assert_eq!((scheduler.tables.list(1), scheduler.clean), (None, Some(19.9)), "key 2 was hot later");
-        assert_eq!(scheduler.tables.list(2), Some((vec![2, 3], 1)));
+        assert_eq!((scheduler.tables.list(KeyHash(1)), scheduler.clean), (None, Some(19.9)), "key 2 was hot later");
+        assert_eq!(scheduler.tables.list(KeyHash(2)), Some((vec![2, 3], 1)));
         let mut scheduler = self::scheduler(1);
         run(&mut scheduler, &[1, 1], 10.0);
         assert_eq!(scheduler.clean, Some(20.0), "it was time");

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::joint_loads::JointLoads;
 use crate::error::{Error, Result};
+use crate::types::{KeyHash, Worker};
 
 /// T_f and the lists of Algorithm 1.
 #[derive(Debug, Clone)]
@@ -43,9 +44,15 @@ impl Tables {
     }
 
     /// The number of the entry of a key that is hot in a segment and has a message there.
-    pub(super) fn heat(&mut self, hash: u64, frequency: f64, segment: u64) -> u32 {
-        let number = *self.numbers.entry(hash).or_insert_with(|| {
-            self.entries.push(Entry { hash, threshold: self.threshold, last_hot: 0, frequency: 0.0, list: Vec::new() });
+    pub(super) fn heat(&mut self, hash: KeyHash, frequency: f64, segment: u64) -> u32 {
+        let number = *self.numbers.entry(hash.0).or_insert_with(|| {
+            self.entries.push(Entry {
+                hash: hash.0,
+                threshold: self.threshold,
+                last_hot: 0,
+                frequency: 0.0,
+                list: Vec::new(),
+            });
             self.entries.len() as u32 - 1
         });
         let entry = &mut self.entries[number as usize];
@@ -55,20 +62,20 @@ impl Tables {
 
     /// The worker for a message of a key that is hot in this segment.
     #[inline(always)]
-    pub(super) fn choose(&mut self, number: u32, loads: &mut JointLoads) -> u32 {
+    pub(super) fn choose(&mut self, number: u32, loads: &mut JointLoads) -> Worker {
         let entry = &mut self.entries[number as usize];
         if entry.list.len() == self.workers as usize {
             loads.least_of_all()
         } else if entry.frequency < entry.threshold && !entry.list.is_empty() {
-            loads.least_of(entry.list.iter().map(|&worker| worker.into()))
+            loads.least_of(entry.list.iter().map(|&worker| Worker(worker.into())))
         } else {
             entry.split(self.growth, self.workers, loads)
         }
     }
 
     /// The workers of a key, and the segment in which it was last hot.
-    pub(super) fn list(&self, hash: u64) -> Option<(Vec<u32>, u64)> {
-        let entry = &self.entries[*self.numbers.get(&hash)? as usize];
+    pub(super) fn list(&self, hash: KeyHash) -> Option<(Vec<u32>, u64)> {
+        let entry = &self.entries[*self.numbers.get(&hash.0)? as usize];
         let mut list: Vec<u32> = entry.list.iter().map(|&worker| worker.into()).collect();
         if list.len() == self.workers as usize {
             list.sort_unstable();
@@ -130,17 +137,17 @@ impl Tables {
 impl Entry {
     /// The least loaded of the workers that the key does not have yet joins them and takes the message.
     #[cold]
-    fn split(&mut self, growth: f64, workers: u32, loads: &mut JointLoads) -> u32 {
+    fn split(&mut self, growth: f64, workers: u32, loads: &mut JointLoads) -> Worker {
         if !self.list.is_empty() {
             self.threshold *= growth;
         }
         let mut worker = loads.least_of_all();
-        if self.list.contains(&(worker as u16)) {
+        if self.list.contains(&(worker.0 as u16)) {
             let mut others = vec![true; workers as usize];
             self.list.iter().for_each(|&worker| others[worker as usize] = false);
-            worker = loads.least_of((0..workers).filter(|&worker| others[worker as usize]));
+            worker = loads.least_of((0..workers).map(Worker).filter(|worker| others[worker.index()]));
         }
-        self.list.push(worker as u16); // workers are below 65,536
+        self.list.push(worker.0 as u16); // workers are below 65,536
         worker
     }
 }
@@ -148,13 +155,14 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Amount;
 
     /// Tables of a threshold of 0.125, which doubles, and loads of 3, 0, 1 and 5.
     fn tables() -> (Tables, JointLoads) {
         let mut loads = JointLoads::new(4);
         let scale = loads.expect(9, None);
         for (worker, load) in [(0, 3), (2, 1), (3, 5)] {
-            loads.add(scale, worker, load);
+            loads.add(scale, Worker(worker), Amount(load));
         }
         (Tables::new(4, 0.125, 2.0, 2), loads)
     }
@@ -162,12 +170,12 @@ mod tests {
     #[test]
     fn a_key_is_split_until_its_threshold_exceeds_its_frequency() {
         let (mut tables, mut loads) = tables();
-        let number = tables.heat(77, 0.3, 0);
+        let number = tables.heat(KeyHash(77), 0.3, 0);
         let mut choose = || {
             let worker = tables.choose(number, &mut loads);
             let scale = loads.expect(1, None);
-            loads.add(scale, worker, 1);
-            worker
+            loads.add(scale, worker, Amount(1));
+            worker.0
         };
         assert_eq!(choose(), 1, "the least loaded of all");
         assert_eq!(choose(), 2, "not worker 1, who is no more loaded and has the key");
@@ -180,25 +188,25 @@ mod tests {
     #[test]
     fn a_key_of_all_workers_takes_the_lowest_of_the_least_loaded() {
         let (mut tables, mut loads) = tables();
-        let number = tables.heat(77, 1.0, 0);
+        let number = tables.heat(KeyHash(77), 1.0, 0);
         let chosen = [(); 6].map(|()| {
             let worker = tables.choose(number, &mut loads);
             let scale = loads.expect(1, None);
-            loads.add(scale, worker, 1);
-            worker
+            loads.add(scale, worker, Amount(1));
+            worker.0
         });
         // Loads are 3, 1, 1 and 5 after the first one.
         assert_eq!(chosen[..4], [1, 2, 0, 3]);
         assert_eq!(chosen[4..], [1, 1], "although worker 2 is as loaded the second time: 4, 2, 2, 6");
-        assert_eq!(tables.list(77), Some((vec![0, 1, 2, 3], 0)));
-        assert_eq!(tables.list(78), None);
+        assert_eq!(tables.list(KeyHash(77)), Some((vec![0, 1, 2, 3], 0)));
+        assert_eq!(tables.list(KeyHash(78)), None);
     }
 
     #[test]
     fn cleaning_keeps_the_latest_then_the_most_divided_then_the_smallest_hash() {
         let (mut tables, _) = tables();
         for (hash, segment, threshold) in [(9, 2, 0.125), (8, 2, 0.125), (7, 1, 4.0), (6, 2, 0.25), (5, 0, 8.0)] {
-            let number = tables.heat(hash, 0.2, segment);
+            let number = tables.heat(KeyHash(hash), 0.2, segment);
             tables.entries[number as usize].threshold = threshold;
             assert_eq!(tables.are_crowded(), tables.entries.len() >= 4);
         }
@@ -206,7 +214,7 @@ mod tests {
         let hashes: Vec<u64> = tables.entries.iter().map(|entry| entry.hash).collect();
         assert_eq!(hashes, [6, 8]);
         assert_eq!(tables.numbers.len(), 2);
-        assert_eq!((tables.heat(8, 0.2, 3), tables.heat(5, 0.2, 3)), (1, 2), "key 5 has a new entry");
+        assert_eq!((tables.heat(KeyHash(8), 0.2, 3), tables.heat(KeyHash(5), 0.2, 3)), (1, 2), "key 5 has a new entry");
     }
 
     #[test]

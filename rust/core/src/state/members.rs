@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::types::Worker;
 
 /// The numbers of the present workers. A worker keeps its number; a newcomer takes the lowest free one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,32 +30,32 @@ impl Members {
     }
 
     /// Whether the worker of a number is present.
-    pub fn contains(&self, worker: u32) -> bool {
-        self.present.get(worker as usize) == Some(&true)
+    pub fn contains(&self, worker: Worker) -> bool {
+        self.present.get(worker.index()) == Some(&true)
     }
 
     /// The numbers of the present workers, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = u32> {
-        self.present.iter().enumerate().filter(|&(_, &present)| present).map(|(worker, _)| worker as u32)
+    pub fn iter(&self) -> impl Iterator<Item = Worker> {
+        self.present.iter().enumerate().filter(|&(_, &present)| present).map(|(worker, _)| Worker(worker as u32))
     }
 
     /// The lowest number that no present worker has.
-    pub fn lowest_free(&self) -> u32 {
-        self.present.iter().position(|&present| !present).unwrap_or(self.present.len()) as u32
+    pub fn lowest_free(&self) -> Worker {
+        Worker(self.present.iter().position(|&present| !present).unwrap_or(self.present.len()) as u32)
     }
 
     /// A worker comes; its number is free and at most one above all others.
-    pub(crate) fn join(&mut self, worker: u32) {
-        if worker as usize == self.present.len() {
+    pub(crate) fn join(&mut self, worker: Worker) {
+        if worker.index() == self.present.len() {
             self.present.push(false);
         }
-        self.present[worker as usize] = true;
+        self.present[worker.index()] = true;
         self.count += 1;
     }
 
     /// A present worker goes.
-    pub(crate) fn leave(&mut self, worker: u32) {
-        self.present[worker as usize] = false;
+    pub(crate) fn leave(&mut self, worker: Worker) {
+        self.present[worker.index()] = false;
         self.count -= 1;
     }
 
@@ -74,13 +75,13 @@ mod tests {
     #[test]
     fn newcomers_take_the_lowest_free_number() {
         let mut members = Members::new(3);
-        members.leave(1);
-        assert_eq!(members.iter().collect::<Vec<_>>(), [0, 2]);
-        assert_eq!(members.lowest_free(), 1);
-        members.join(1);
-        assert_eq!(members.lowest_free(), 3);
-        members.join(3);
+        members.leave(Worker(1));
+        assert_eq!(members.iter().collect::<Vec<_>>(), [0, 2].map(Worker));
+        assert_eq!(members.lowest_free(), Worker(1));
+        members.join(Worker(1));
+        assert_eq!(members.lowest_free(), Worker(3));
+        members.join(Worker(3));
         assert_eq!((members.count(), members.numbers()), (4, 4));
-        assert!(members.contains(3) && !members.contains(4));
+        assert!(members.contains(Worker(3)) && !members.contains(Worker(4)));
     }
 }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::types::Worker;
 
 /// The workers and weights of the last messages, and their sums.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,14 +35,14 @@ impl Window {
 
     /// A message enters and the oldest one leaves; the sums of its worker and of all workers after that.
     #[inline(always)]
-    pub(crate) fn push(&mut self, worker: u32, weight: f64) -> (f64, f64) {
-        self.loads[worker as usize] += weight;
+    pub(crate) fn push(&mut self, worker: Worker, weight: f64) -> (f64, f64) {
+        self.loads[worker.index()] += weight;
         self.all += weight;
         if self.workers.len() < self.size {
-            self.workers.push(worker);
+            self.workers.push(worker.0);
             self.weights.push(weight);
         } else {
-            let left = std::mem::replace(&mut self.workers[self.next], worker);
+            let left = std::mem::replace(&mut self.workers[self.next], worker.0);
             let less = std::mem::replace(&mut self.weights[self.next], weight);
             lower(&mut self.loads[left as usize], less);
             lower(&mut self.all, less);
@@ -51,7 +52,7 @@ impl Window {
         if self.since >= self.size && self.since == self.period() {
             self.add_up();
         }
-        (self.loads[worker as usize], self.all)
+        (self.loads[worker.index()], self.all)
     }
 
     /// The sums of the full window, whose oldest message stands at 0.
@@ -105,13 +106,13 @@ mod tests {
     fn the_oldest_message_leaves() {
         let mut window = Window::new(3, 2);
         let sums: Vec<(f64, f64)> = [(0, 1.0), (1, 2.0), (0, 4.0), (1, 8.0), (1, 16.0)]
-            .map(|(worker, weight)| window.push(worker, weight))
+            .map(|(worker, weight)| window.push(Worker(worker), weight))
             .into();
         assert_eq!(sums, [(1.0, 1.0), (2.0, 3.0), (5.0, 7.0), (10.0, 14.0), (24.0, 28.0)]);
 
         let mut again = Window::new(3, 2);
         again.restore(window.clone()).unwrap();
-        assert_eq!(again.push(0, 0.5), window.push(0, 0.5));
+        assert_eq!(again.push(Worker(0), 0.5), window.push(Worker(0), 0.5));
         assert!(Window::new(2, 2).restore(window.clone()).is_err());
         assert!(Window::new(3, 1).restore(window.clone()).is_err());
     }
@@ -119,24 +120,24 @@ mod tests {
     #[test]
     fn sums_do_not_fall_below_zero() {
         let mut window = Window::new(1, 3);
-        window.push(0, 0.1);
-        assert_eq!(window.push(0, 1e17), (1e17, 1e17));
-        window.push(1, 0.3); // the third message
-        window.push(0, 1e17);
-        assert_eq!(window.push(0, 0.3), (0.0, 0.0));
+        window.push(Worker(0), 0.1);
+        assert_eq!(window.push(Worker(0), 1e17), (1e17, 1e17));
+        window.push(Worker(1), 0.3); // the third message
+        window.push(Worker(0), 1e17);
+        assert_eq!(window.push(Worker(0), 0.3), (0.0, 0.0));
     }
 
     #[test]
     fn what_a_large_weight_hid_comes_back() {
         let mut window = Window::new(3, 2);
-        let sums = [1e20, 1.0, 2.0, 4.0, 8.0, 16.0].map(|weight| window.push(1, weight));
+        let sums = [1e20, 1.0, 2.0, 4.0, 8.0, 16.0].map(|weight| window.push(Worker(1), weight));
         assert_eq!(sums[3], (0.0, 0.0), "7 in truth");
         assert_eq!(sums[5], (28.0, 28.0));
         let mut wide = Window::new(3, 5);
-        let sums = [1e20, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|weight| wide.push(1, weight));
+        let sums = [1e20, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(|weight| wide.push(Worker(1), weight));
         assert_eq!(sums[3..], [(0.0, 0.0), (7.0, 7.0), (28.0, 28.0), (56.0, 56.0)]);
         let mut again = Window::new(3, 5);
         again.restore(wide.clone()).unwrap();
-        assert_eq!(again.push(1, 1.0), wide.push(1, 1.0));
+        assert_eq!(again.push(Worker(1), 1.0), wide.push(Worker(1), 1.0));
     }
 }

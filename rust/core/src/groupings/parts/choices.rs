@@ -1,28 +1,27 @@
 //! The candidate workers of a key, with repetitions or without.
 
-use crate::error::Result;
 use crate::hash::{candidate_pair, candidates};
-use crate::load::Loads;
-use crate::params::Params;
+use crate::state::loads::Loads;
+use crate::types::{Amount, KeyHash, Worker};
 
 /// So many candidates are searched faster than a table of all workers is made.
 const FEW: usize = 64;
 
 /// How candidates are drawn: onto how many workers, and whether a key's candidates must differ, as Storm has it.
 #[derive(Debug, Clone)]
-pub(super) struct Choices {
-    pub(super) workers: u32,
+pub(in crate::groupings) struct Choices {
+    pub(in crate::groupings) workers: u32,
     distinct: bool,
 }
 
 impl Choices {
-    pub(super) fn new(params: &Params) -> Result<Self> {
-        Ok(Self { workers: params.workers()?, distinct: params.boolean("distinct")? })
+    pub(in crate::groupings) fn new(workers: u32, distinct: bool) -> Self {
+        Self { workers, distinct }
     }
 
     /// The first two candidates; the same worker twice where there is only one.
     #[inline(always)]
-    pub(super) fn pair(&self, hash: u64) -> (u32, u32) {
+    pub(in crate::groupings) fn pair(&self, hash: KeyHash) -> (Worker, Worker) {
         let (first, second) = candidate_pair(hash, 0, self.workers);
         if self.distinct && first == second && self.workers > 1 {
             let other = candidates(hash, self.workers).find(|&worker| worker != first);
@@ -33,12 +32,12 @@ impl Choices {
 
     /// Least loaded of the first `count` candidates, the first among equals.
     #[inline(always)]
-    pub(super) fn least_loaded(&self, hash: u64, count: usize, loads: &Loads) -> u32 {
+    pub(in crate::groupings) fn least_loaded(&self, hash: KeyHash, count: usize, loads: &Loads) -> Worker {
         if self.distinct {
-            return loads.least_of(self.list(hash, count));
+            return loads.least_of(self.list(hash, count).into_iter().map(Worker));
         }
-        let (mut best, mut least) = (0, u64::MAX);
-        let mut compare = |worker: u32| {
+        let (mut best, mut least) = (Worker(0), Amount(u64::MAX));
+        let mut compare = |worker: Worker| {
             let load = loads.of(worker);
             if load < least {
                 (best, least) = (worker, load);
@@ -56,8 +55,8 @@ impl Choices {
     }
 
     /// Lengthens the list of a key's first candidates to `count` (or to all workers, if they must differ).
-    pub(super) fn extend(&self, hash: u64, list: &mut Vec<u16>, count: usize) {
-        let sequence = candidates(hash, self.workers).map(|worker| worker as u16); // workers are below 65,536
+    pub(in crate::groupings) fn extend(&self, hash: KeyHash, list: &mut Vec<u16>, count: usize) {
+        let sequence = candidates(hash, self.workers).map(|worker| worker.0 as u16); // workers are below 65,536
         if !self.distinct {
             list.extend(sequence.skip(list.len()).take(count - list.len()));
             return;
@@ -80,7 +79,7 @@ impl Choices {
     }
 
     /// The different workers among the first `count` candidates, in candidate order.
-    pub(super) fn list(&self, hash: u64, count: usize) -> Vec<u32> {
+    pub(in crate::groupings) fn list(&self, hash: KeyHash, count: usize) -> Vec<u32> {
         let mut list = Vec::new();
         self.extend(hash, &mut list, count);
         different(list.into_iter().map(u32::from))
@@ -88,7 +87,7 @@ impl Choices {
 }
 
 /// The different workers of a list, in its order.
-pub(super) fn different(workers: impl IntoIterator<Item = u32>) -> Vec<u32> {
+pub(in crate::groupings) fn different(workers: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let mut seen = hashbrown::HashSet::new();
     workers.into_iter().filter(|&worker| seen.insert(worker)).collect()
 }

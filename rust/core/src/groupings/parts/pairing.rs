@@ -9,17 +9,18 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::types::Worker;
 
 /// What a worker signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signal {
+pub(in crate::groupings) enum Signal {
     Busy,
     Idle,
 }
 
 /// The bins of each worker, at least one, and who waits for a partner.
 #[derive(Debug, Clone)]
-pub(super) struct Pairing {
+pub(in crate::groupings) struct Pairing {
     /// By bin.
     owners: Vec<u16>,
     /// By worker: its bins, the one that it acquired last on top.
@@ -36,7 +37,7 @@ pub(super) struct Pairing {
 
 /// What [`Pairing::restore`] needs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedPairing {
+pub(in crate::groupings) struct SavedPairing {
     stacks: Vec<Vec<u32>>,
     queues: [VecDeque<u32>; 2],
     slots: Vec<Option<f64>>,
@@ -44,7 +45,7 @@ pub(super) struct SavedPairing {
 
 impl Pairing {
     /// Gives `each` bins to each worker.
-    pub(super) fn new(workers: u32, each: u32) -> Self {
+    pub(in crate::groupings) fn new(workers: u32, each: u32) -> Self {
         let count = workers as usize;
         let bins = workers * each;
         Self {
@@ -59,22 +60,22 @@ impl Pairing {
 
     /// The worker of a bin.
     #[inline(always)]
-    pub(super) fn owner(&self, bin: u32) -> u32 {
-        self.owners[bin as usize].into()
+    pub(in crate::groupings) fn owner(&self, bin: Worker) -> Worker {
+        Worker(self.owners[bin.index()].into())
     }
 
     /// Hears a worker in a time slot, once in each. [`Pairing::pair`] follows when all have been heard.
-    pub(super) fn hear(&mut self, worker: u32, signal: Signal, slot: f64) {
-        let index = worker as usize;
+    pub(in crate::groupings) fn hear(&mut self, worker: Worker, signal: Signal, slot: f64) {
+        let index = worker.index();
         if self.slots[index].replace(slot) == Some(slot) || self.standing[index] == Some(signal) {
             return;
         }
         self.moved |= self.standing[index].replace(signal).is_some();
-        self.queues[signal as usize].push_back(worker);
+        self.queues[signal as usize].push_back(worker.0);
     }
 
     /// Moves a bin for each busy worker that finds an idle one.
-    pub(super) fn pair(&mut self) {
+    pub(in crate::groupings) fn pair(&mut self) {
         if std::mem::take(&mut self.moved) {
             for (signal, queue) in [Signal::Busy, Signal::Idle].into_iter().zip(&mut self.queues) {
                 queue.retain(|&worker| self.standing[worker as usize] == Some(signal));
@@ -96,12 +97,12 @@ impl Pairing {
         }
     }
 
-    pub(super) fn save(&self) -> SavedPairing {
+    pub(in crate::groupings) fn save(&self) -> SavedPairing {
         SavedPairing { stacks: self.stacks.clone(), queues: self.queues.clone(), slots: self.slots.clone() }
     }
 
     /// Continues from a saved pairing of as many workers and bins.
-    pub(super) fn restore(&mut self, SavedPairing { stacks, queues, slots }: SavedPairing) -> Result<()> {
+    pub(in crate::groupings) fn restore(&mut self, SavedPairing { stacks, queues, slots }: SavedPairing) -> Result<()> {
         let workers = self.stacks.len();
         let (mut owners, mut standing) = (vec![None; self.owners.len()], vec![None; workers]);
         let mut fits = stacks.len() == workers
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(bins, (0..pairing.owners.len() as u32).collect::<Vec<_>>());
         for (worker, stack) in pairing.stacks.iter().enumerate() {
             assert!(!stack.is_empty());
-            assert!(stack.iter().all(|&bin| pairing.owner(bin) == worker as u32));
+            assert!(stack.iter().all(|&bin| pairing.owner(Worker(bin)) == Worker(worker as u32)));
         }
         let waiting: Vec<u32> = pairing.queues.iter().flatten().copied().collect();
         for (worker, standing) in pairing.standing.iter().enumerate() {
@@ -165,7 +166,7 @@ mod tests {
                 let draw = draws.whole(turn);
                 for part in 0..draw % 4 {
                     let signal = if draw >> (8 + part) & 1 == 0 { Busy } else { Idle };
-                    pairing.hear((draw >> (16 + 8 * part)) as u32 % workers, signal, (turn / 3) as f64);
+                    pairing.hear(Worker((draw >> (16 + 8 * part)) as u32 % workers), signal, (turn / 3) as f64);
                 }
                 pairing.pair();
                 check(&pairing);
@@ -181,12 +182,12 @@ mod tests {
     #[test]
     fn the_bin_acquired_last_goes_first() {
         let mut pairing = Pairing::new(3, 2);
-        pairing.hear(0, Busy, 0.0);
-        pairing.hear(2, Idle, 0.0);
+        pairing.hear(Worker(0), Busy, 0.0);
+        pairing.hear(Worker(2), Idle, 0.0);
         pairing.pair();
         assert_eq!(pairing.stacks, [vec![0], vec![1, 4], vec![2, 5, 3]]);
-        pairing.hear(2, Busy, 1.0);
-        pairing.hear(1, Idle, 1.0);
+        pairing.hear(Worker(2), Busy, 1.0);
+        pairing.hear(Worker(1), Idle, 1.0);
         pairing.pair();
         assert_eq!(pairing.stacks, [vec![0], vec![1, 4, 3], vec![2, 5]]);
     }
@@ -194,18 +195,18 @@ mod tests {
     #[test]
     fn a_worker_is_heard_once_a_slot_and_keeps_its_last_bin() {
         let mut pairing = Pairing::new(3, 1);
-        pairing.hear(1, Idle, 0.0);
-        pairing.hear(1, Busy, 0.0);
+        pairing.hear(Worker(1), Idle, 0.0);
+        pairing.hear(Worker(1), Busy, 0.0);
         assert_eq!(queues(&pairing), [vec![], vec![1]]);
-        pairing.hear(0, Idle, 0.0);
+        pairing.hear(Worker(0), Idle, 0.0);
         pairing.pair();
-        pairing.hear(1, Busy, 1.0);
+        pairing.hear(Worker(1), Busy, 1.0);
         pairing.pair();
         assert_eq!(queues(&pairing), [vec![], vec![0]]);
         assert_eq!(pairing.stacks, [[0], [1], [2]]);
-        pairing.hear(0, Idle, 1.0);
-        pairing.hear(2, Idle, 1.0);
-        pairing.hear(0, Idle, 2.0);
+        pairing.hear(Worker(0), Idle, 1.0);
+        pairing.hear(Worker(2), Idle, 1.0);
+        pairing.hear(Worker(0), Idle, 2.0);
         assert_eq!(queues(&pairing), [vec![], vec![0, 2]]);
     }
 

@@ -7,6 +7,7 @@
 use hashbrown::HashTable;
 
 use crate::hash::{Sampling, mix};
+use crate::types::KeyHash;
 
 /// Bits of a place that are the group: 2^32 workers are 2^26 groups.
 const GROUP_BITS: u32 = 26;
@@ -128,7 +129,7 @@ impl Replicas {
     /// Records a worker of a key; returns all of the group that the key has met.
     #[inline(never)]
     fn record(&mut self, hash: u64, group: u32, worker: u64) -> u64 {
-        if !self.sampling.keeps(hash, self.level) {
+        if !self.sampling.keeps(KeyHash(hash), self.level) {
             return u64::MAX;
         }
         let Some(key) = self.keys.find_mut(hash, |key| key.hash == hash) else {
@@ -168,7 +169,7 @@ impl Replicas {
         while self.level < u64::BITS && is_full(self) {
             self.level += 1;
             self.forget();
-            if !self.sampling.keeps(hash, self.level) {
+            if !self.sampling.keeps(KeyHash(hash), self.level) {
                 return false;
             }
         }
@@ -184,7 +185,7 @@ impl Replicas {
             ((number / 64) as usize, 1u64 << (number % 64))
         };
         self.keys.retain(|key| {
-            let kept = self.sampling.keeps(key.hash, self.level);
+            let kept = self.sampling.keeps(KeyHash(key.hash), self.level);
             if !kept {
                 self.pairs -= u64::from(key.workers.count_ones());
                 let (word, bit) = word_and_bit(key.place);
@@ -250,7 +251,7 @@ mod tests {
             let mut replicas = Replicas::new(most_keys, most_groups, 5);
             messages.iter().for_each(|&(hash, worker)| replicas.note(hash, worker));
             let kept: BTreeSet<(u64, u32)> =
-                messages.iter().copied().filter(|&(hash, _)| sampling.keeps(hash, replicas.level())).collect();
+                messages.iter().copied().filter(|&(hash, _)| sampling.keeps(KeyHash(hash), replicas.level())).collect();
             let keys: BTreeSet<u64> = kept.iter().map(|&(hash, _)| hash).collect();
             assert_eq!((replicas.keys(), replicas.memory()), (keys.len(), kept.len() as u64));
             assert!(replicas.keys() <= most_keys && keys.len() * 3 <= most_groups);

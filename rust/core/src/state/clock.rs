@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::params::Params;
+use crate::snapshot::checked_count;
 
 /// Seconds, never going back once it has started.
 #[derive(Debug, Clone)]
@@ -26,8 +26,9 @@ pub(crate) struct ClockState {
 }
 
 impl Clock {
-    pub(crate) fn new(params: &Params) -> Result<Self> {
-        Ok(Self { step: 1.0 / params.seconds("messages_per_s")?, state: ClockState::default() })
+    /// A clock that has not started; messages without a time come at this rate.
+    pub(crate) fn new(messages_per_s: f64) -> Self {
+        Self { step: 1.0 / messages_per_s, state: ClockState::default() }
     }
 
     #[inline(always)]
@@ -68,6 +69,11 @@ impl Clock {
         time
     }
 
+    /// So many messages go by.
+    pub(crate) fn skip(&mut self, messages: usize, pace: Pace) {
+        self.state.count += messages as u64 * pace.0;
+    }
+
     fn move_to(&mut self, now: Option<f64>) {
         if let Some(now) = now.filter(|&now| !self.started() || now > self.time()) {
             (self.state.base, self.state.count) = (now, 0);
@@ -83,13 +89,23 @@ impl Clock {
     }
 
     pub(crate) fn restore(&mut self, state: ClockState) -> Result<()> {
-        if !state.base.is_finite() || state.start.is_some_and(|start| !start.is_finite()) {
+        checked_count(state.count)?;
+        if !is_time(state.base) || state.start.is_some_and(|start| !is_time(start)) {
             return Err(Error::value("snapshot is damaged: its clock does not stand at a time"));
         }
         self.state = state;
         Ok(())
     }
 }
+
+/// Whether a number of seconds is one that a caller's clock may show: larger ones are in another unit, and adding a
+/// millisecond would be lost.
+pub(crate) fn is_time(seconds: f64) -> bool {
+    (-LATEST..=LATEST).contains(&seconds)
+}
+
+/// The latest time that a caller's clock may show.
+pub(crate) const LATEST: f64 = 1e12;
 
 /// By how many steps a message moves the clock on: none in a batch whose time the caller told.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +117,7 @@ mod tests {
 
     #[test]
     fn messages_without_a_time_move_the_clock_on() {
-        let mut clock = Clock::new(&Params::new(1, 0).with("messages_per_s", 4.0)).unwrap();
+        let mut clock = Clock::new(4.0);
         assert!(!clock.started());
         let pace = clock.expect(None);
         assert_eq!([clock.message(pace), clock.message(pace), clock.message(pace)], [0.0, 0.25, 0.5]);
@@ -116,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_first_time_told_may_be_before_0() {
-        let mut clock = Clock::new(&Params::new(1, 0).with("messages_per_s", 4.0)).unwrap();
+        let mut clock = Clock::new(4.0);
         clock.tell(Some(-7.0));
         assert_eq!((clock.start(), clock.time()), (-7.0, -7.0));
         clock.tell(Some(-8.0));

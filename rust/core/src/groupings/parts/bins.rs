@@ -7,27 +7,27 @@ use super::probing::Prober;
 use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::load::{Loads, SavedLoads};
-use crate::params::Params;
+use crate::state::loads::{Loads, SavedLoads};
+use crate::types::{Amount, KeyHash, Worker};
 
 #[derive(Clone)]
-pub(super) struct Bins {
+pub(in crate::groupings) struct Bins {
     capacity: Capacity,
     prober: Prober,
     loads: Loads,
 }
 
 /// What [`Bins::restore`] needs: the sum of all messages, and of each bin.
-pub(super) type SavedBins = (f64, SavedLoads);
+pub(in crate::groupings) type SavedBins = (f64, SavedLoads);
 
 impl Bins {
     /// Empty bins of the capacity that `epsilon` says.
-    pub(super) fn new(params: &Params, bins: u32) -> Result<Self> {
-        Ok(Self { capacity: Capacity::new(params, bins)?, prober: Prober::new(bins), loads: Loads::new(bins) })
+    pub(in crate::groupings) fn new(epsilon: f64, bins: u32) -> Self {
+        Self { capacity: Capacity::new(epsilon, bins), prober: Prober::new(bins), loads: Loads::new(bins) }
     }
 
     /// Prepares for a batch, whose weights are amounts of the scale that it returns.
-    pub(super) fn expect(&mut self, batch: &Batch) -> Scale {
+    pub(in crate::groupings) fn expect(&mut self, batch: &Batch) -> Scale {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
         self.capacity.expect(scale);
         scale
@@ -35,7 +35,7 @@ impl Bins {
 
     /// Puts a message into a bin, and returns which.
     #[inline(always)]
-    pub(super) fn throw(&mut self, scale: Scale, hash: u64, weight: u64) -> u32 {
+    pub(in crate::groupings) fn throw(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
         let capacity = self.capacity.next(scale, weight);
         let bin = self.prober.find(hash, capacity, &mut self.loads);
         self.loads.add(scale, bin, weight);
@@ -43,16 +43,16 @@ impl Bins {
     }
 
     /// What is in each bin.
-    pub(super) fn numbers(&self) -> Vec<f64> {
+    pub(in crate::groupings) fn numbers(&self) -> Vec<f64> {
         self.loads.numbers()
     }
 
-    pub(super) fn save(&self) -> SavedBins {
+    pub(in crate::groupings) fn save(&self) -> SavedBins {
         (self.capacity.save(), self.loads.save())
     }
 
     /// Continues from what [`Bins::save`] gave.
-    pub(super) fn restore(&mut self, (sent, loads): SavedBins) -> Result<()> {
+    pub(in crate::groupings) fn restore(&mut self, (sent, loads): SavedBins) -> Result<()> {
         self.capacity.restore(sent)?;
         self.prober.forget();
         self.loads.restore(loads)

@@ -10,17 +10,27 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Points;
-use crate::members::Members;
-use crate::params::{MAX_WORKERS, Params};
+use crate::params::MAX_WORKERS;
+use crate::state::members::Members;
+use crate::types::{KeyHash, Worker};
 
 /// The most points of all workers together.
-const MOST_POINTS: u64 = 1 << 26;
+pub(crate) const MOST_POINTS: u64 = 1 << 26;
 
 /// The most bits that the table of a circle is looked up by.
 const MOST_BITS: u32 = 22;
 
 /// So many workers are searched faster than a table of all workers is made.
 const FEW: usize = 64;
+
+/// Checks that all points find a place.
+pub(crate) fn check_points(workers: u32, virtual_nodes: u64) -> Result<()> {
+    let most = MOST_POINTS / u64::from(workers);
+    if virtual_nodes <= most {
+        return Ok(());
+    }
+    Err(Error::Value(format!("virtual_nodes must be in 1..={most}, got {virtual_nodes}")))
+}
 
 /// The present workers and their points, which are placed when they are first needed.
 #[derive(Debug, Clone)]
@@ -32,14 +42,14 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    pub(crate) fn new(params: &Params) -> Result<Self> {
-        let workers = params.workers()?;
-        Ok(Self {
-            points: Points::new(params.seed()?),
-            virtual_nodes: params.integer("virtual_nodes", 1..=MOST_POINTS / u64::from(workers))? as u32,
+    /// A ring of workers, each of so many points; [`check_points`] has accepted their number.
+    pub(crate) fn new(workers: u32, seed: u64, virtual_nodes: u64) -> Self {
+        Self {
+            points: Points::new(seed),
+            virtual_nodes: virtual_nodes as u32,
             members: Members::new(workers),
             circle: OnceCell::new(),
-        })
+        }
     }
 
     pub(crate) fn members(&self) -> &Members {
@@ -52,13 +62,13 @@ impl Ring {
     }
 
     /// A worker comes, with the lowest free number.
-    pub(crate) fn add(&mut self, worker: u32) {
+    pub(crate) fn add(&mut self, worker: Worker) {
         self.members.join(worker);
         self.circle.take();
     }
 
     /// A present worker goes.
-    pub(crate) fn remove(&mut self, worker: u32) {
+    pub(crate) fn remove(&mut self, worker: Worker) {
         self.members.leave(worker);
         self.circle.take();
     }
@@ -80,8 +90,8 @@ impl Ring {
     #[inline(always)]
     pub(crate) fn circle(&self) -> &Circle {
         self.circle.get_or_init(|| {
-            let points = |worker: u32| {
-                let first = u64::from(worker) * u64::from(self.virtual_nodes);
+            let points = |worker: Worker| {
+                let first = u64::from(worker.0) * u64::from(self.virtual_nodes);
                 (first..first + u64::from(self.virtual_nodes)).map(|number| self.points.point(number))
             };
             let count = self.members.count() as usize * self.virtual_nodes as usize;
@@ -115,7 +125,7 @@ struct Sector {
 
 impl Circle {
     /// A circle of `count` points, at least one, that `list` names with their workers, the same each time.
-    fn new<I: Iterator<Item = (u64, u32)>>(count: usize, list: impl Fn() -> I) -> Self {
+    fn new<I: Iterator<Item = (u64, Worker)>>(count: usize, list: impl Fn() -> I) -> Self {
         let bits = (2 * count).next_power_of_two().ilog2().min(MOST_BITS);
         let sector = |place: u64| (place >> (u64::BITS - bits)) as usize;
         let mut sectors = vec![Sector::default(); 1 << bits];
@@ -133,7 +143,7 @@ impl Circle {
             let start = &mut sectors[sector(point)].start;
             *start -= 1;
             points[*start as usize] = point;
-            owners[*start as usize] = worker as u16; // workers are below 65,536
+            owners[*start as usize] = worker.0 as u16; // workers are below 65,536
         }
         // Only points of one sector, which are few, may stand in the wrong order.
         for end in 1..count {
@@ -164,7 +174,7 @@ impl Circle {
 
     /// Where the walk of a key begins; [`Circle::len`], which stands for 0, past the last point.
     #[inline(always)]
-    pub(crate) fn position(&self, hash: u64) -> usize {
+    pub(crate) fn position(&self, KeyHash(hash): KeyHash) -> usize {
         let sector = self.sectors[(hash >> (u64::BITS - self.bits)) as usize];
         let (rest, split) = (rest(hash, self.bits), sector.split >> 1);
         if (sector.split & 1 == 1) | (rest == split) {
@@ -183,33 +193,33 @@ impl Circle {
 
     /// The worker of a position, up to [`Circle::len`].
     #[inline(always)]
-    pub(crate) fn at(&self, position: usize) -> u32 {
-        self.owners[position].into()
+    pub(crate) fn at(&self, position: usize) -> Worker {
+        Worker(self.owners[position].into())
     }
 
     /// The worker of the first point of a key's walk.
     #[inline(always)]
-    pub(crate) fn owner(&self, hash: u64) -> u32 {
+    pub(crate) fn owner(&self, hash: KeyHash) -> Worker {
         self.at(self.position(hash))
     }
 
     /// The workers of all points clockwise from a position, once around, repetitions included.
-    pub(crate) fn walk(&self, position: usize) -> impl Iterator<Item = u32> {
+    pub(crate) fn walk(&self, position: usize) -> impl Iterator<Item = Worker> {
         let owners = &self.owners[..self.len()];
-        owners[position..].iter().chain(&owners[..position]).map(|&worker| worker.into())
+        owners[position..].iter().chain(&owners[..position]).map(|&worker| Worker(worker.into()))
     }
 
     /// The first two different workers of a walk from a position; the same worker twice where there is only one.
     #[inline(always)]
-    pub(crate) fn pair(&self, position: usize) -> (u32, u32) {
+    pub(crate) fn pair(&self, position: usize) -> (Worker, Worker) {
         let first = self.at(position);
         (first, self.walk(position).find(|&worker| worker != first).unwrap_or(first))
     }
 
     /// The first `count` different workers of a key's walk, all if there are fewer.
-    pub(crate) fn different(&self, hash: u64, count: usize) -> Vec<u32> {
+    pub(crate) fn different(&self, hash: KeyHash, count: usize) -> Vec<u32> {
         let mut list = Vec::new();
-        let walk = self.walk(self.position(hash));
+        let walk = self.walk(self.position(hash)).map(|worker| worker.0);
         if count <= FEW {
             for worker in walk {
                 if list.len() == count {
@@ -250,7 +260,7 @@ impl<'a> Positions<'a> {
         if self.at == AHEAD {
             let (block, rest) = self.hashes.split_at(self.hashes.len().min(AHEAD));
             for (found, &hash) in self.found.iter_mut().zip(block) {
-                *found = self.circle.position(hash) as u32;
+                *found = self.circle.position(KeyHash(hash)) as u32;
             }
             (self.hashes, self.at) = (rest, 0);
         }
@@ -271,8 +281,8 @@ mod tests {
     use super::*;
     use crate::hash::KeyHasher;
 
-    fn ring(workers: u64, virtual_nodes: u64) -> Ring {
-        Ring::new(&Params::new(workers, 7).with("virtual_nodes", virtual_nodes)).unwrap()
+    fn ring(workers: u32, virtual_nodes: u64) -> Ring {
+        Ring::new(workers, 7, virtual_nodes)
     }
 
     /// Hashes all over the circle, its ends and the places around points among them.
@@ -283,12 +293,12 @@ mod tests {
     }
 
     /// The walk of a hash as `docs/routing.md` says it.
-    fn naive_walk(ring: &Ring, hash: u64) -> Vec<u32> {
+    fn naive_walk(ring: &Ring, hash: u64) -> Vec<Worker> {
         let nodes = u64::from(ring.virtual_nodes);
-        let mut points: Vec<(u64, u32)> = ring
+        let mut points: Vec<(u64, Worker)> = ring
             .members()
             .iter()
-            .flat_map(|worker| (0..nodes).map(move |node| (u64::from(worker) * nodes + node, worker)))
+            .flat_map(|worker| (0..nodes).map(move |node| (u64::from(worker.0) * nodes + node, worker)))
             .map(|(number, worker)| (ring.points.point(number), worker))
             .collect();
         points.sort_unstable_by_key(|&(point, _)| (point < hash, point));
@@ -300,6 +310,7 @@ mod tests {
         assert_eq!(circle.len(), ring.members().count() as usize * ring.virtual_nodes as usize);
         for hash in hashes(circle) {
             let walk = naive_walk(ring, hash);
+            let hash = KeyHash(hash);
             assert_eq!(circle.owner(hash), walk[0]);
             assert_eq!(circle.walk(circle.position(hash)).collect::<Vec<_>>(), walk);
             let mut different = Vec::new();
@@ -309,7 +320,10 @@ mod tests {
                 }
             });
             for count in [1, 2, 3, 64, 65, 1000] {
-                assert_eq!(circle.different(hash, count), different[..count.min(different.len())]);
+                assert_eq!(
+                    circle.different(hash, count),
+                    different[..count.min(different.len())].iter().map(|worker| worker.0).collect::<Vec<_>>()
+                );
             }
             assert_eq!(circle.pair(circle.position(hash)), (different[0], *different.get(1).unwrap_or(&different[0])));
         }
@@ -326,12 +340,12 @@ mod tests {
     fn points_follow_the_members() {
         let mut ring = ring(5, 4);
         check(&ring);
-        ring.remove(2);
+        ring.remove(Worker(2));
         check(&ring);
-        ring.remove(0);
-        ring.add(0);
-        ring.add(2);
-        ring.add(5);
+        ring.remove(Worker(0));
+        ring.add(Worker(0));
+        ring.add(Worker(2));
+        ring.add(Worker(5));
         check(&ring);
     }
 

@@ -5,40 +5,38 @@
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
-use crate::params::Params;
+use crate::types::Amount;
 
 /// The capacity of each bin, which grows with what is sent.
 #[derive(Debug, Clone)]
-pub(super) struct Capacity {
+pub(in crate::groupings) struct Capacity {
     /// 1 + epsilon.
     slack: f64,
     bins: f64,
     /// The sum of the weights of all messages.
     sent: f64,
     /// The capacity for every sum up to `until`, as an amount of the scale.
-    level: u64,
+    level: Amount,
     until: f64,
     scale: Scale,
 }
 
 impl Capacity {
-    pub(super) fn new(params: &Params, bins: u32) -> Result<Self> {
-        let accepts = |epsilon| epsilon > 0.0 && epsilon <= 1000.0;
-        let slack = 1.0 + params.number("epsilon", "above 0 and at most 1000", accepts)?;
-        Ok(Self::of(slack, bins))
+    pub(in crate::groupings) fn new(epsilon: f64, bins: u32) -> Self {
+        Self::of(1.0 + epsilon, bins)
     }
 
     fn of(slack: f64, bins: u32) -> Self {
-        Self { slack, bins: bins.into(), sent: 0.0, level: 0, until: -1.0, scale: Scale::Whole }
+        Self { slack, bins: bins.into(), sent: 0.0, level: Amount(0), until: -1.0, scale: Scale::Whole }
     }
 
     /// Starts afresh with another number of bins.
-    pub(super) fn restart(&mut self, bins: u32) {
+    pub(in crate::groupings) fn restart(&mut self, bins: u32) {
         *self = Self::of(self.slack, bins);
     }
 
     /// Prepares for a batch whose weights are amounts of a scale.
-    pub(super) fn expect(&mut self, scale: Scale) {
+    pub(in crate::groupings) fn expect(&mut self, scale: Scale) {
         if self.scale != scale {
             (self.scale, self.until) = (scale, -1.0);
         }
@@ -46,7 +44,7 @@ impl Capacity {
 
     /// The capacity for the next message, as an amount.
     #[inline(always)]
-    pub(super) fn next(&mut self, scale: Scale, weight: u64) -> u64 {
+    pub(in crate::groupings) fn next(&mut self, scale: Scale, weight: Amount) -> Amount {
         self.sent += scale.number(weight);
         if self.sent > self.until {
             self.change(scale);
@@ -67,11 +65,11 @@ impl Capacity {
         ((self.slack * sum) / self.bins).ceil().max(1.0)
     }
 
-    pub(super) fn save(&self) -> f64 {
+    pub(in crate::groupings) fn save(&self) -> f64 {
         self.sent
     }
 
-    pub(super) fn restore(&mut self, sent: f64) -> Result<()> {
+    pub(in crate::groupings) fn restore(&mut self, sent: f64) -> Result<()> {
         if sent.is_nan() || sent < 0.0 {
             return Err(Error::value("snapshot is damaged: its capacity cannot be computed"));
         }
@@ -117,7 +115,7 @@ mod tests {
             capacity.restore(sent).unwrap();
             for message in 1..2000 {
                 let expected = ((1.01 * (sent + f64::from(message))) / f64::from(bins)).ceil();
-                assert_eq!(capacity.next(Scale::Whole, 1), expected as u64);
+                assert_eq!(capacity.next(Scale::Whole, Amount(1)), Amount(expected as u64));
             }
         }
     }

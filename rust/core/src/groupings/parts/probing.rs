@@ -5,31 +5,32 @@
 
 use super::memo::Memo;
 use crate::hash::candidate_pair;
-use crate::load::Loads;
+use crate::state::loads::Loads;
+use crate::types::{Amount, KeyHash, Worker};
 
 /// The most probes of a message, a bin.
 const PROBES: u64 = 64;
 
 /// Probes candidates for bins.
 #[derive(Debug, Clone)]
-pub(super) struct Prober {
+pub(in crate::groupings) struct Prober {
     bins: u32,
     memo: Memo,
 }
 
 impl Prober {
-    pub(super) fn new(bins: u32) -> Self {
+    pub(in crate::groupings) fn new(bins: u32) -> Self {
         Self { bins, memo: Memo::new(bins as usize) }
     }
 
     /// Starts afresh: the bins have been replaced by others.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::groupings) fn forget(&mut self) {
         self.memo.forget();
     }
 
     /// The first candidate of a key that is below the capacity; the least loaded bin if none is.
     #[inline(always)]
-    pub(super) fn find(&mut self, hash: u64, capacity: u64, loads: &mut Loads) -> u32 {
+    pub(in crate::groupings) fn find(&mut self, hash: KeyHash, capacity: Amount, loads: &mut Loads) -> Worker {
         let (first, second) = candidate_pair(hash, 0, self.bins);
         if loads.of(first) < capacity {
             first
@@ -41,7 +42,7 @@ impl Prober {
     }
 
     #[inline(always)]
-    fn find_further(&mut self, hash: u64, capacity: u64, loads: &mut Loads) -> u32 {
+    fn find_further(&mut self, hash: KeyHash, capacity: Amount, loads: &mut Loads) -> Worker {
         let known = u64::from(self.memo.probes(hash, capacity)).max(2);
         let most = PROBES * u64::from(self.bins);
         for pair in known / 2..most / 2 {
@@ -72,11 +73,12 @@ mod tests {
             let draw = draws.whole(message as i64);
             let hash = if draw.is_multiple_of(2) { draws.whole((draw >> 8) as i64 % 3) } else { draw };
             let capacity = capacity(slack + message / u64::from(bins), draw);
+            let (hash, capacity) = (KeyHash(hash), Amount(capacity));
             let naive = candidates(hash, bins).take(64 * bins as usize).find(|&bin| loads.of(bin) < capacity);
-            let least = (0..bins).min_by_key(|&bin| loads.of(bin)).unwrap();
+            let least = (0..bins).map(Worker).min_by_key(|&bin| loads.of(bin)).unwrap();
             let bin = prober.find(hash, capacity, &mut loads);
             assert_eq!(bin, naive.unwrap_or(least), "message {message} of {bins} bins");
-            loads.add(Scale::Whole, bin, 1);
+            loads.add(Scale::Whole, bin, Amount(1));
         }
     }
 

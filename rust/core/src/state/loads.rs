@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::{Scale, batch_sum};
 use crate::error::{Error, Result};
-use crate::minimum::Minimum;
+use crate::state::minimum::Minimum;
+use crate::types::{Amount, Worker};
 
 /// The local load vector of a source.
 #[derive(Debug, Clone)]
 pub(crate) struct Loads {
     scale: Scale,
-    total: u64,
+    total: Amount,
     amounts: Vec<u64>,
     least: Minimum,
 }
@@ -21,11 +22,11 @@ pub(crate) struct SavedLoads(Scale, u64, Vec<u64>);
 
 impl Loads {
     pub(crate) fn new(workers: u32) -> Self {
-        Self { scale: Scale::Whole, total: 0, amounts: vec![0; workers as usize], least: Minimum::default() }
+        Self { scale: Scale::Whole, total: Amount(0), amounts: vec![0; workers as usize], least: Minimum::default() }
     }
 
     pub(crate) fn save(&self) -> SavedLoads {
-        SavedLoads(self.scale, self.total, self.amounts.clone())
+        SavedLoads(self.scale, self.total.0, self.amounts.clone())
     }
 
     /// Continues from saved loads of as many workers.
@@ -33,7 +34,7 @@ impl Loads {
         if amounts.len() != self.amounts.len() || !scale.holds(&amounts) || !scale.holds(&[total]) {
             return Err(Error::value("snapshot is damaged: its loads do not fit its workers"));
         }
-        *self = Self { scale, total, amounts, least: Minimum::default() };
+        *self = Self { scale, total: Amount(total), amounts, least: Minimum::default() };
         Ok(())
     }
 
@@ -55,7 +56,7 @@ impl Loads {
         }
         if self.scale == Scale::Whole && self.scale.with_batch(self.total, messages, weights) == Scale::Fractional {
             self.scale.into_fractional(&mut self.amounts);
-            self.scale.into_fractional(std::slice::from_mut(&mut self.total));
+            self.total = Scale::Fractional.amount(self.scale.number(self.total));
             self.scale = Scale::Fractional;
             self.least.forget();
         }
@@ -64,15 +65,15 @@ impl Loads {
     }
 
     #[inline(always)]
-    pub(crate) fn of(&self, worker: u32) -> u64 {
-        self.amounts[worker as usize]
+    pub(crate) fn of(&self, worker: Worker) -> Amount {
+        Amount(self.amounts[worker.index()])
     }
 
     /// Sends a message to the less loaded of two workers, the first if they are level.
     #[inline(always)]
-    pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: u32, second: u32, weight: u64) -> u32 {
+    pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: Worker, second: Worker, weight: Amount) -> Worker {
         let worker = Pairs(&mut self.amounts).add_to_lesser(scale, first, second, weight);
-        self.least.grown(&self.amounts, worker as usize);
+        self.least.grown(&self.amounts, worker.index());
         worker
     }
 
@@ -82,16 +83,16 @@ impl Loads {
     }
 
     #[inline(always)]
-    pub(crate) fn add(&mut self, scale: Scale, worker: u32, weight: u64) {
-        let load = &mut self.amounts[worker as usize];
-        *load = scale.sum(*load, weight);
-        self.least.grown(&self.amounts, worker as usize);
+    pub(crate) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
+        let load = &mut self.amounts[worker.index()];
+        *load = scale.sum(Amount(*load), weight).0;
+        self.least.grown(&self.amounts, worker.index());
     }
 
     /// Least loaded of the candidates, the first among equals.
     #[inline(always)]
-    pub(crate) fn least_of(&self, candidates: impl IntoIterator<Item = u32>) -> u32 {
-        let (mut best, mut least) = (0, u64::MAX);
+    pub(crate) fn least_of(&self, candidates: impl IntoIterator<Item = Worker>) -> Worker {
+        let (mut best, mut least) = (Worker(0), Amount(u64::MAX));
         for worker in candidates {
             let load = self.of(worker);
             if load < least {
@@ -103,8 +104,8 @@ impl Loads {
 
     /// Least loaded of all workers, the lowest-numbered among equals.
     #[inline(always)]
-    pub(crate) fn least_of_all(&mut self) -> u32 {
-        self.least.first_smallest(&self.amounts) as u32
+    pub(crate) fn least_of_all(&mut self) -> Worker {
+        Worker(self.least.first_smallest(&self.amounts) as u32)
     }
 }
 
@@ -118,11 +119,11 @@ impl Pairs<'_> {
     /// takes the longest chain out of Greedy-2. The choice is made by masks, because a branch would be guessed wrongly
     /// every other time.
     #[inline(always)]
-    pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: u32, second: u32, weight: u64) -> u32 {
-        let (one, two) = (self.0[first as usize], self.0[second as usize]);
+    pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: Worker, second: Worker, weight: Amount) -> Worker {
+        let (one, two) = (self.0[first.index()], self.0[second.index()]);
         let second_is_less = 0u64.wrapping_sub(u64::from(two < one));
-        self.0[second as usize] = scale.sum(two, weight & second_is_less);
-        self.0[first as usize] = scale.sum(one, weight & !second_is_less);
-        first ^ ((first ^ second) & second_is_less as u32)
+        self.0[second.index()] = scale.sum(Amount(two), Amount(weight.0 & second_is_less)).0;
+        self.0[first.index()] = scale.sum(Amount(one), Amount(weight.0 & !second_is_less)).0;
+        Worker(first.0 ^ ((first.0 ^ second.0) & second_is_less as u32))
     }
 }

@@ -1,0 +1,32 @@
+//! Workers in turn.
+
+use crate::hash::Draws;
+use crate::types::{Source, Worker};
+
+/// Workers one after the other. The first turn depends on seed and source, so that sources do not march in step.
+pub(in crate::groupings) struct Turn {
+    workers: u32,
+    next: Worker,
+}
+
+impl Turn {
+    pub(in crate::groupings) fn new(workers: u32, seed: u64, source: Source) -> Self {
+        Self { workers, next: Draws::new(seed, source).first_turn(workers) }
+    }
+
+    pub(in crate::groupings) fn next(&self) -> Worker {
+        self.next
+    }
+
+    /// Continues from a saved turn; a damaged one still names a worker.
+    pub(in crate::groupings) fn restore(&mut self, next: Worker) {
+        self.next = Worker(next.0 % self.workers);
+    }
+
+    #[inline(always)]
+    pub(in crate::groupings) fn take(&mut self) -> Worker {
+        let worker = self.next;
+        self.next = Worker(if worker.0 + 1 == self.workers { 0 } else { worker.0 + 1 });
+        worker
+    }
+}

@@ -1,0 +1,194 @@
+//! W-Choices and Round-Robin: frequent keys over all workers, the others by two choices.
+//!
+//! ICDE 2016 paper, Algorithm 1 and section III-B. The two differ in a rule. W-Choices sends a message of a frequent key
+//! to the least loaded of all workers: the least imbalance of the family. Round-Robin, its baseline, takes the workers
+//! in turn: as much memory, but blind to the load that the tail makes. A frequent key's state may lie on every worker.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::parts::choices::Choices;
+use super::parts::head::Head;
+use super::parts::turn::Turn;
+use super::{Grouping, Parameters};
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::params;
+use crate::sketch::SpaceSaving;
+use crate::snapshot::{decode, encode};
+use crate::state::loads::Loads;
+use crate::types::{KeyHash, Source, Worker};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Params {
+    #[serde(deserialize_with = "params::workers")]
+    workers: u32,
+    #[serde(deserialize_with = "params::seed")]
+    seed: u64,
+    /// theta; 1/(5n) if not given.
+    #[serde(deserialize_with = "params::threshold")]
+    threshold: Option<f64>,
+    /// As many counters as the threshold needs if not given.
+    #[serde(deserialize_with = "params::optional_whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
+    sketch_capacity: Option<u64>,
+    /// Whether a key's candidates must differ.
+    #[serde(deserialize_with = "params::boolean")]
+    distinct: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { workers: 1, seed: 0, threshold: None, sketch_capacity: None, distinct: false }
+    }
+}
+
+impl Params {
+    fn head(&self) -> Result<Head> {
+        Head::new(self.workers, self.threshold, self.sketch_capacity)
+    }
+
+    fn build<R: Rule + 'static>(&self, rule: R) -> Result<Box<dyn Grouping>> {
+        let choices = Choices::new(self.workers, self.distinct);
+        Ok(Box::new(SpreadHead { choices, head: self.head()?, rule, loads: Loads::new(self.workers) }))
+    }
+}
+
+/// W-Choices.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct WChoices(Params);
+
+impl Parameters for WChoices {
+    fn check(&self) -> Result<()> {
+        self.0.head().map(drop)
+    }
+
+    fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
+        self.0.build(LeastLoaded)
+    }
+}
+
+/// Round-Robin head.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct RoundRobin(Params);
+
+impl Parameters for RoundRobin {
+    fn check(&self) -> Result<()> {
+        self.0.head().map(drop)
+    }
+
+    fn build(&self, source: Source) -> Result<Box<dyn Grouping>> {
+        self.0.build(Turn::new(self.0.workers, self.0.seed, source))
+    }
+}
+
+/// Which worker takes a message of a frequent key.
+trait Rule: Send {
+    /// What a snapshot keeps of it.
+    type Saved: Serialize + DeserializeOwned;
+
+    fn choose(&mut self, loads: &mut Loads) -> Worker;
+
+    /// The workers that may be next, of so many.
+    fn candidates(&self, workers: u32) -> Vec<u32>;
+
+    fn save(&self) -> Self::Saved;
+
+    fn restore(&mut self, saved: Self::Saved);
+}
+
+/// The least loaded of all.
+struct LeastLoaded;
+
+impl Rule for LeastLoaded {
+    type Saved = ();
+
+    #[inline(always)]
+    fn choose(&mut self, loads: &mut Loads) -> Worker {
+        loads.least_of_all()
+    }
+
+    fn candidates(&self, workers: u32) -> Vec<u32> {
+        (0..workers).collect()
+    }
+
+    fn save(&self) {}
+
+    fn restore(&mut self, (): ()) {}
+}
+
+/// One after the other.
+impl Rule for Turn {
+    type Saved = u32;
+
+    #[inline(always)]
+    fn choose(&mut self, _loads: &mut Loads) -> Worker {
+        self.take()
+    }
+
+    fn candidates(&self, _workers: u32) -> Vec<u32> {
+        vec![self.next().0]
+    }
+
+    fn save(&self) -> u32 {
+        self.next().0
+    }
+
+    fn restore(&mut self, next: u32) {
+        Turn::restore(self, Worker(next));
+    }
+}
+
+struct SpreadHead<R> {
+    choices: Choices,
+    head: Head,
+    rule: R,
+    loads: Loads,
+}
+
+impl<R: Rule> Grouping for SpreadHead<R> {
+    fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
+        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        self.head.sketch.expect(batch.hashes.len(), batch.weights);
+        batch.each(
+            scale,
+            workers,
+            #[inline(always)]
+            |scale, hash, weight| {
+                if let (_, true) = self.head.count(scale, hash, weight) {
+                    let worker = self.rule.choose(&mut self.loads);
+                    self.loads.add(scale, worker, weight);
+                    worker
+                } else {
+                    let (first, second) = self.choices.pair(hash);
+                    self.loads.add_to_lesser(scale, first, second, weight)
+                }
+            },
+        );
+    }
+
+    fn candidates(&self, hash: KeyHash) -> Vec<u32> {
+        if let (_, true) = self.head.after(hash) {
+            self.rule.candidates(self.choices.workers)
+        } else {
+            self.choices.list(hash, 2)
+        }
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.loads.numbers()
+    }
+
+    fn save(&self) -> Vec<u8> {
+        encode(&(self.rule.save(), self.loads.save(), self.head.sketch.save()))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (rule, loads, sketch) = decode(state)?;
+        self.rule.restore(rule);
+        self.head.sketch.restore(sketch)?;
+        self.loads.restore(loads)
+    }
+}

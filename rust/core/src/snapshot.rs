@@ -1,0 +1,106 @@
+//! The frame of everything that is stored.
+//!
+//! A line of text with the family and its version, the payload, and a CRC-32 of all of it:
+//!
+//! ```text
+//! keysplit router d_choices 2\n  payload  4 bytes
+//! ```
+//!
+//! Each family (a grouping's routers, the sketches) counts its versions by itself. What reads a family knows all its
+//! versions so far; a newer one is refused by [`Frame::check_version`], in one line.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Whose it is: words with a space between them.
+    pub family: &'a str,
+    /// The version of this family.
+    pub version: u32,
+    /// The rest, whose checksum is right.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a frame; none if it is damaged or was never one.
+    pub fn open(bytes: &'a [u8]) -> Option<Self> {
+        let (body, _) = bytes.split_last_chunk::<4>().filter(|(body, sum)| checksum(body) == **sum)?;
+        let end = body.iter().position(|&byte| byte == b'\n')?;
+        let line = std::str::from_utf8(&body[..end]).ok()?.strip_prefix("keysplit ")?;
+        let (family, version) = line.rsplit_once(' ')?;
+        Some(Self { family, version: version.parse().ok()?, payload: &body[end + 1..] })
+    }
+
+    /// The bytes to store.
+    pub fn seal(&self) -> Vec<u8> {
+        let mut bytes = format!("keysplit {} {}\n", self.family, self.version).into_bytes();
+        bytes.extend(self.payload);
+        bytes.extend(checksum(&bytes));
+        bytes
+    }
+
+    /// Refuses versions after the newest one that is known; `name` is that of the argument.
+    pub fn check_version(&self, name: &str, newest: u32) -> Result<()> {
+        if self.version <= newest {
+            return Ok(());
+        }
+        let Self { family, version, .. } = self;
+        let text = format!("{name} must be of a {family} of version {newest} at most, got {version}: update keysplit");
+        Err(Error::Value(text))
+    }
+}
+
+fn checksum(body: &[u8]) -> [u8; 4] {
+    crc32fast::hash(body).to_le_bytes()
+}
+
+/// Plain data as bytes.
+pub(crate) fn encode(state: &impl Serialize) -> Vec<u8> {
+    // Writing plain data to memory has nothing that can fail.
+    postcard::to_stdvec(state).unwrap_or_default()
+}
+
+/// What [`encode`] wrote.
+pub(crate) fn decode<T: DeserializeOwned>(state: &[u8]) -> Result<T> {
+    match postcard::take_from_bytes(state) {
+        Ok((state, [])) => Ok(state),
+        _ => Err(Error::value("snapshot is damaged: its state cannot be read")),
+    }
+}
+
+/// A number of messages or segments that was read from a snapshot, and that nothing counts beyond.
+pub(crate) fn checked_count(count: u64) -> Result<u64> {
+    const MOST: u64 = 1 << 62;
+    if count <= MOST { Ok(count) } else { Err(Error::value("snapshot is damaged: it has too many messages")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_holds_what_was_sealed() {
+        let frame = Frame { family: "router key", version: 12, payload: b"\nall \xff" };
+        let bytes = frame.seal();
+        assert!(bytes.starts_with(b"keysplit router key 12\n\nall \xff"));
+        assert_eq!(Frame::open(&bytes), Some(frame));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(Frame::open(&damaged), None);
+            assert_eq!(Frame::open(&bytes[..at]), None);
+        }
+    }
+
+    #[test]
+    fn newer_versions_are_refused_in_one_line() {
+        let frame = Frame { family: "router key", version: 3, payload: b"" };
+        frame.check_version("snapshot", 3).unwrap();
+        let error = frame.check_version("snapshot", 2).unwrap_err().to_string();
+        assert_eq!(error, "snapshot must be of a router key of version 2 at most, got 3: update keysplit");
+    }
+}

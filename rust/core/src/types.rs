@@ -1,0 +1,32 @@
+//! Single values that are numbers to the processor and must not be mistaken for each other.
+//!
+//! Columns stay plain slices of numbers: a batch's hashes, the workers that are answered, the loads of all workers. What
+//! a loop takes out of one gets its type there. None of this costs anything.
+
+/// The hash of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct KeyHash(pub u64);
+
+/// The number of a worker, or of a bin that stands for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Worker(pub u32);
+
+impl Worker {
+    /// Its place in a column of all workers.
+    #[inline(always)]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The number of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Source(pub u32);
+
+/// A sum of weights as the bits of a [`Scale`](crate::amount::Scale). Amounts of one scale are in the order of the sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(crate) struct Amount(pub(crate) u64);
