@@ -153,7 +153,7 @@ def test_a_key_stays_on_as_many_workers_as_its_grouping_says(name: str, data: st
 
 @given(WORKERS | st.integers(1, 65_536), st.integers(1, 6), st.integers(1, 9))
 def test_the_most_workers_of_a_key(workers: int, choices: int, max_split: int) -> None:
-    """The core says what the class says in a letter for the table: all workers where nothing less is promised."""
+    """The core says what the class says in a letter for the table."""
     share = 100 / workers
     w = math.floor(100 / (share + math.sqrt(share))) + 1  # test_papers has the numbers of the paper's table
     letters = {"1": 1, "2": 2, "choices": choices, "w": w, "d": workers, "n": workers}
