@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,10 +122,17 @@ class Grouping:
 
 def _unpickle(name: str, version: int, parameters: dict[str, Any]) -> Grouping:
     """What [`Grouping.__reduce__`][keysplit.groupings.Grouping] stored. Pickles name it: it stays here."""
-    from keysplit.groupings import GROUPINGS  # it imports this module
-
     if version > PICKLE_VERSION:
         raise ValueError(
             f"a pickle of {name} must be of version {PICKLE_VERSION} at most, got {version}: update keysplit"
         )
-    return GROUPINGS[name](**parameters)
+    return find(name)(**parameters)
+
+
+def find(name: str) -> type[Grouping]:
+    """Return the class of a grouping of the core: that of its name, in the file of its name."""
+    if name not in _core.groupings():
+        raise ValueError(f"grouping must be one of {', '.join(_core.groupings())}, got {name!r}")
+    module = import_module(f"keysplit.groupings.{name}")
+    (kind,) = (each for each in vars(module).values() if getattr(each, "name", None) == name)
+    return kind  # type: ignore[no-any-return]

@@ -9,13 +9,14 @@ from itertools import count
 from operator import index
 from typing import Any, SupportsIndex
 
+from keysplit import runs
 from keysplit._core import SpaceSaving
 from keysplit.comparison import compare
 from keysplit.groupings import grouping
 from keysplit.profiling.advice import LEAST_DRIFT, advise_simulated, describe_drift, recommend_simulated
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
 from keysplit.profiling.windows import Window, Windows, overlaps, steady_overlap
-from keysplit.runs import MEMORY, is_chunked
+from keysplit.runs import MEMORY, Footprint, is_chunked
 from keysplit.simulation import SimulationResult
 
 __all__ = ["SHORT_LIST", "profile"]
@@ -28,7 +29,7 @@ _MOST_HOT_KEYS = 5000  # in a window; 1/(5n) for up to 1000 workers
 _COUNTERS_PER_HOT_KEY = 10  # of a sketch: its error is at most a tenth of the threshold
 _LEAST_COUNTERS = 1000
 _MESSAGES = 1 << 20  # of a column are looked at in one go
-_STANDARD_ERROR = 5e-4  # of an estimated number of keys, at most: see docs/simulation.md
+_STANDARD_ERROR = 5e-4  # of a number of keys that is estimated from 1e7, at most: see docs/simulation.md
 
 
 def profile(
@@ -114,7 +115,16 @@ def profile(
     )
     if not collected.all:
         raise ValueError("keys must hold at least one message, got none")
-    return _profile(numbers, sources, top, 1 / hot_keys, collected, results)
+    kept = Footprint.within(memory, workers=numbers[0], sources=sources, messages=messages).most_keys
+    return _profile(
+        numbers,
+        sources,
+        top,
+        1 / hot_keys,
+        collected,
+        results,
+        _STANDARD_ERROR * math.sqrt(runs.MOST_KEYS / kept),
+    )
 
 
 def _workers(workers: int | Sequence[int]) -> list[int]:
@@ -168,6 +178,7 @@ def _profile(
     threshold: float,
     collected: Windows,
     results: Sequence[SimulationResult],
+    standard_error: float,
 ) -> Profile:
     windows, whole = collected.all, collected.whole()
     steady = steady_overlap(windows, whole, top)
@@ -189,7 +200,7 @@ def _profile(
         advice=tuple(_advise(number, results, first, drifts) for number in numbers),
         sources=sources,
         distinct_keys=hashed.distinct_keys,
-        distinct_keys_error=0.0 if hashed.exact_keys else _STANDARD_ERROR * hashed.distinct_keys,
+        distinct_keys_error=0.0 if hashed.exact_keys else standard_error * hashed.distinct_keys,
         threshold=threshold,
         windows=(*(window.start for window in windows), windows[-1].stop),
         hot=ever_hot,
