@@ -1,4 +1,4 @@
-"""Which simulations run together, so that what they keep in memory stays below a bound."""
+"""Which simulations run together, so that their memory stays below a bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Protocol, TypeVar
 
 MEMORY = 5 * 10**9
-"""Bytes that simulations which run together may take, unless the caller says otherwise."""
+"""Default memory, in bytes, for simulations that run together."""
 
 LEAST_MEMORY = 10**8
 """The smallest bound that `compare` takes."""
@@ -227,7 +227,7 @@ def _gathered(running: Sequence[Future[Any]]) -> list[Any]:
 
 
 def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
-    """Return a function that gives the chunks anew at every call."""
+    """Return a function that returns the chunks again at every call."""
     if callable(keys):
         return keys  # type: ignore[no-any-return]
     if not repeats:

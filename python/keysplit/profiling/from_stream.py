@@ -42,29 +42,30 @@ def profile(
     messages: int | None = None,
     memory: int = MEMORY,
 ) -> Profile:
-    """Say in one pass how skewed the keys of a stream are, how they change, and which grouping would help.
+    """Report how skewed the keys of a stream are, how they change, and which grouping would help.
 
-    Memory does not grow with the stream, but for the pairs of key and worker (see `simulate`). A count is
-    never too small, and too large by at most a tenth of the threshold. A key is *hot* in a window if its
+    It takes one pass over the stream, unless the simulations do not fit into `memory` together. Memory does
+    not grow with the stream, except for the pairs of key and worker (see `simulate`). A count is never
+    underestimated, and overestimated by at most a tenth of the threshold. A key is *hot* in a window if its
     count there is at least the threshold's part of the messages: 1/(5n), n being the largest number of
-    workers, but never below 1/5000. No key that has that much is missed; one that has a tenth less may count
-    as hot. Windows have at least ten messages for each hot key, so that no key is hot by chance.
+    workers, but never below 1/5000. No such key is missed; a key with up to a tenth less may also count as
+    hot. Windows have at least ten messages for each hot key, so that no key is hot by chance.
 
-    The advice: the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish`
-    where the frequent keys change) are simulated in the same pass. Loads are *balanced* if the busiest worker
-    has at most 1.1 times the mean. If hash grouping is balanced, no action is needed. Else the grouping with
-    the fewest partial results among the balanced ones is recommended, or the most balanced one if none is,
-    provided that hash grouping's busiest worker has more than 1.1 times what its busiest worker has. Where it
-    cannot be planned on Spark, the verdict names the best one that can.
+    The advice: the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if
+    the frequent keys change) are simulated in the same pass. Loads are *balanced* if the busiest worker has
+    at most 1.1 times the mean. If hash grouping is balanced, no action is needed. Otherwise the balanced
+    grouping with the fewest partial results is recommended, or the most balanced one if none is balanced. A
+    recommendation also requires that hash grouping's busiest worker has more than 1.1 times the load of the
+    recommended grouping's busiest worker. If the grouping cannot be planned on Spark, the verdict names the
+    best one that can.
 
     Args:
         keys: a column of keys, as `Router.route` takes it, an iterator over such columns, or a function that
             makes one.
         workers: the number of workers, 1 to 65,536, or several.
         sources: tasks that route, each by what it has sent itself; 5 as in the papers.
-        top: how many of the most frequent keys to return, at least 1; so many are also compared from window
-            to window.
-        windows: how many windows at most, at least 1; up to twice as many where the length is not known.
+        top: number of most frequent keys to return, and to compare between windows; at least 1.
+        windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
         memory: bytes that the simulations may take together, as `compare`.
 
