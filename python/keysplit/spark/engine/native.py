@@ -11,11 +11,12 @@ from pyspark.sql.types import IntegerType
 
 from keysplit import _core
 from keysplit.spark.plans import Plan, Tables
+from keysplit.spark.session import versions
 
 
 def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, worker_column: str) -> DataFrame:
     """Add the worker of each row; arguments and result are those of `columns.with_worker`."""
-    worker = _arrow_worker if hasattr(F, "arrow_udf") else _pandas_worker
+    worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
     return df.withColumn(worker_column, worker(plan.tables, [key] if row is None else [key, row]))
 
 
