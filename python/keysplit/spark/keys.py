@@ -51,18 +51,12 @@ def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
         types: their Spark types.
 
     Raises:
-        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them;
-            or intervals of years and months, which do not get to Python.
+        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them.
     """
     for name, type_ in zip(names, types, strict=True):
         for inner in _inner_types(type_):
             if isinstance(inner, MapType):
                 raise TypeError(f"key must not hold maps, got {name!r} of type {type_.simpleString()}")
-            if type(inner).__name__ == "YearMonthIntervalType":
-                raise TypeError(
-                    f"key must not hold intervals of years and months, got {name!r} of type "
-                    f"{type_.simpleString()}: cast it to a whole number"
-                )
             if _is_collated(inner) and inner is not type_:
                 raise TypeError(
                     f"key must not hold collated strings inside, got {name!r} of type {type_.simpleString()}"
