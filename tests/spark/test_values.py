@@ -1,15 +1,20 @@
 """Keys of which Python has no object, or another one, are keys like any other."""
 
 import datetime as dt
+import sys
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from frames import same_rows
+from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
+
+# The workers cannot import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 ENGINES = pytest.mark.parametrize("engine", ["columns", "rust"])
 
@@ -81,7 +86,9 @@ def test_ordinary_keys_have_the_text_that_they_always_had(spark, engine):
 @ENGINES
 def test_an_instant_is_that_of_collect(spark, engine):
     # the two hours half past two of this night in Berlin
-    df = spark.sql("select timestamp'2024-10-27 00:30:00.5 UTC' + id % 2 * interval 1 hour key from range(100)")
+    df = spark.sql(
+        "select timestamp'2024-10-27 00:30:00.5 UTC' + id % 2 * interval 1 hour key from range(100)"
+    )
     found = {each.key for each in kss.profile(df, "key", 4, engine=engine).top}
     assert found == {row.key for row in df.distinct().collect()}
     assert len(found) == 2
