@@ -270,7 +270,5 @@ def test_a_url_that_pyarrow_does_not_know_is_named(plan, url):
 
 def test_a_file_that_is_no_text_is_no_plan(tmp_path):
     (tmp_path / "plan.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="^text must be a plan as JSON"):
+    with pytest.raises(ValueError, match=r"^text must be a plan as JSON"):
         Plan.load(tmp_path / "plan.json")
-
-

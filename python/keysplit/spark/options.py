@@ -13,8 +13,9 @@ import keysplit as ks
 from keysplit.planning import PLANS, speeds_of
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
-from keysplit.spark.rows import identity_columns, row_bytes
+from keysplit.spark.rows import identity_columns
 from keysplit.spark.session import is_connect, session_of, versions
+from keysplit.spark.weights import row_bytes
 
 
 class Options(TypedDict, total=False):

@@ -72,12 +72,13 @@ def _open(url: str) -> tuple["FileSystem", str]:
     from pyarrow.fs import FileSystem  # which starts the clients of its stores
 
     try:
-        return FileSystem.from_uri(url)
+        files, name = FileSystem.from_uri(url)
     except (NotImplementedError, ValueError) as error:  # of a connection that fails it makes an OSError
         reason = str(error).splitlines()[0]
         raise ValueError(
             f"path must be a file or a URL of a file system that pyarrow knows, got {url!r}: {reason}"
         ) from error
+    return files, name
 
 
 def _write_local(path: Path, data: bytes) -> None:

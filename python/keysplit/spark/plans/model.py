@@ -6,19 +6,16 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from pyspark.sql import DataFrame
 
 from keysplit.metrics import relative_imbalance
 from keysplit.planning import Placement, Summary, alias_cells, expected_loads
 from keysplit.spark.plans import files, stored, text
+from keysplit.spark.plans.drift import Drift
 from keysplit.spark.plans.frequent import FrequentKey
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from keysplit.spark.drift import Drift
 
 
 @dataclass(frozen=True)
@@ -226,7 +223,7 @@ class Plan:
         Example:
             >>> verdict = plan.drift(df).verdict  # doctest: +SKIP
         """
-        from keysplit.spark.drift import measure
+        from keysplit.spark.drift import measure  # which makes a plan of today to compare with
 
         return measure(self, df, list(self.key) if key is None else key, weight, engine)
 
