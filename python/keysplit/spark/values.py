@@ -73,18 +73,18 @@ def send(column: Column, type_: DataType) -> Column:
     return column if _is_in_arrow(type_) else _text(column, type_)
 
 
-def sent(type_: DataType) -> DataType:
+def sent_type(type_: DataType) -> DataType:
     """Return the type of what `send` makes of values of a type."""
     return type_ if _is_in_arrow(type_) else BinaryType()
 
 
-def text(column: Column, type_: DataType) -> Column:
+def write(column: Column, type_: DataType) -> Column:
     """Return what `send` made of values of a type as text that `read` reads: UTF-8, BINARY; null if null."""
     return _text(column, type_) if _is_in_arrow(type_) else column
 
 
 def read(text: bytes | None, type_: DataType) -> Any:
-    """Return Python's object for what `text` wrote, or Spark's own text where Python has none.
+    """Return Python's object for what `write` wrote, or Spark's own text where Python has none.
 
     Args:
         text: the UTF-8 of the text.

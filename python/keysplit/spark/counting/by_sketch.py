@@ -51,7 +51,7 @@ def count(
     Raises:
         ValueError: if a weight is null, negative or not finite.
     """
-    key = StructType([StructField(f"k{at}", values.sent(type_)) for at, type_ in enumerate(types)])
+    key = StructType([StructField(f"k{at}", values.sent_type(type_)) for at, type_ in enumerate(types)])
     schema = StructType(
         [
             StructField("partition", IntegerType()),

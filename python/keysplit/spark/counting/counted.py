@@ -46,4 +46,4 @@ def sum_of(buckets: np.ndarray) -> float:
 
 def write_texts(key: Column, types: list[DataType]) -> Column:
     """Return the values k0, k1, ... of a key, which `values.send` sent, as texts that `values.read` reads."""
-    return F.array(*(values.text(key.getField(f"k{at}"), type_) for at, type_ in enumerate(types)))
+    return F.array(*(values.write(key.getField(f"k{at}"), type_) for at, type_ in enumerate(types)))
