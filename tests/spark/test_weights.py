@@ -41,8 +41,7 @@ def wide(spark):
     return spark.range(20).selectExpr("id % 3 as key", *columns)
 
 
-@pytest.mark.parametrize("engine", ["columns", "rust"])
-def test_two_thousand_columns_are_weighed(wide, engine):
+def test_two_thousand_columns_are_weighed(wide):
     rows = wide.collect()
     sizes = {"bigint": 8, "int": 4}
     total = sum(
@@ -51,7 +50,7 @@ def test_two_thousand_columns_are_weighed(wide, engine):
         for value, (_, kind) in zip(row, wide.dtypes, strict=True)
         if value is not None
     )
-    assert kss.plan(wide, "key", 2, "cut_to_fit", weight="bytes", engine=engine).total == total
+    assert kss.plan(wide, "key", 2, "cut_to_fit", weight="bytes").total == total
 
 
 def test_the_sum_is_no_deeper_than_its_logarithm():
