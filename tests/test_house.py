@@ -246,3 +246,18 @@ def test_locks_name_packages_only() -> None:
         wrong = [line for line in lines if not re.fullmatch(r"#.*|[a-z0-9-]+==[^ ]+( ; .+)?", line)]
         assert wrong == [], f"{lock.name}: an index, a link or a package that is not pinned"
         assert not re.search(r"https?://", "".join(lines))
+
+
+PRIVATE = re.compile(
+    r"\b_j[a-z]\w*|\b_sc\b|py4j|\b_expr\b|\b_explain_string\b|\b_to_proto\b|pyspark\.sql\.connect"
+)
+
+
+def test_only_one_folder_names_what_spark_keeps_private() -> None:
+    spark = ROOT / "python/keysplit/spark"
+    naming = {
+        path.relative_to(spark).parts[0]
+        for path in spark.rglob("*.py")
+        if PRIVATE.search(path.read_text(encoding="utf-8"))
+    }
+    assert naming == {"session"}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NumericType
@@ -13,7 +13,9 @@ import keysplit as ks
 from keysplit.planning import PLANS, speeds_of
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
-from keysplit.spark.rows import identity_columns, row_bytes
+from keysplit.spark.rows import identity_columns
+from keysplit.spark.session import is_connect, session_of, versions
+from keysplit.spark.weights import row_bytes
 
 
 class Options(TypedDict, total=False):
@@ -136,25 +138,13 @@ def check(df: DataFrame, key: str | Sequence[str], options: Mapping[str, Any]) -
 
 def is_data_frame(value: Any) -> bool:
     """Say whether it is a DataFrame, classic or of Spark Connect."""
-    # before Spark 4 the one of Connect is a class of its own
-    return isinstance(value, DataFrame) or (is_connect(value) and hasattr(value, "sparkSession"))
+    return isinstance(value, DataFrame) or versions.is_data_frame_of_connect(value)
 
 
 def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
     """Raise ValueError if it is a streaming DataFrame."""
     if is_data_frame(df) and df.isStreaming:
         raise ValueError(f"{argument} must be a batch DataFrame, got a streaming one{remedy}")
-
-
-def is_column(value: Any) -> bool:
-    """Say whether it is a Column, classic or of Spark Connect."""
-    # before Spark 4 the one of Connect is a class of its own
-    return type(value).__name__ == "Column"
-
-
-def is_connect(df: Any) -> bool:
-    """Say whether a DataFrame belongs to Spark Connect, where there is no JVM to look into."""
-    return type(df).__module__.startswith("pyspark.sql.connect")
 
 
 def quoted(name: str) -> str:
@@ -251,7 +241,7 @@ def _weight(df: DataFrame, weight: Any) -> Column | None:
         return None
     if isinstance(weight, str) and weight == "bytes" and fold(df)(weight) not in _taken(df):
         return row_bytes(df)
-    if is_column(weight):
+    if versions.is_column(weight):
         described, columns = "an expression", df.select(weight).schema.fields
         weight_type, column = columns[0].dataType, weight
     else:
@@ -288,8 +278,6 @@ def _taken(df: DataFrame) -> set[str]:
 
 def fold(df: DataFrame) -> Any:
     """Return the function that makes column names equal which the session takes for one."""
-    try:
-        sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive").lower() == "true"
-    except PySparkException:
-        sensitive = False  # Spark's default: a serverless service may let nobody read its settings
+    # without an answer it is Spark's default: a serverless service may let nobody read its settings
+    sensitive = (session_of(df).setting("spark.sql.caseSensitive") or "").lower() == "true"
     return str if sensitive else str.lower

@@ -1,45 +1,11 @@
-"""What a plan sees of a row beside its key: its identity, which spreads a hot key, and its size."""
+"""What a plan sees of a row beside its key: its identity, which spreads a hot key."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
-
-# Bytes of a value in Spark's rows, without its null bit.
-_FIXED = {
-    BooleanType: 1,
-    ByteType: 1,
-    ShortType: 2,
-    IntegerType: 4,
-    FloatType: 4,
-    DateType: 4,
-    LongType: 8,
-    DoubleType: 8,
-    TimestampType: 8,
-    TimestampNTZType: 8,
-}
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType
 
 
 def identity_columns(
@@ -86,23 +52,6 @@ def identifying(df: DataFrame, *, steady: bool, fold: Callable[[str], str]) -> l
     ]
 
 
-def row_bytes(df: DataFrame) -> Column:
-    """Return how many bytes the values of a row take, as a DOUBLE: a weight that balances bytes.
-
-    Args:
-        df: the DataFrame whose rows are weighed.
-
-    Returns:
-        The sum over all columns: 1 to 16 bytes for numbers, booleans, dates and timestamps, the length of
-        strings and binaries, and the length as JSON of arrays, maps, structs and all others. Null is 0 bytes.
-
-    Example:
-        >>> plan = kss.plan(df, "word", workers=8, weight=kss.row_bytes(df))  # doctest: +SKIP
-    """
-    sizes = [_bytes(F.col("`" + field.name.replace("`", "``") + "`"), field.dataType) for field in df.schema]
-    return reduce(lambda total, size: total + size, sizes, F.lit(0.0))
-
-
 _UNSTEADY = (FloatType, DoubleType, ArrayType)
 
 
@@ -114,18 +63,3 @@ def _holds(type_: DataType, kinds: tuple[type, ...]) -> bool:
     inner = [field.dataType for field in getattr(type_, "fields", [])]
     inner += [type_.elementType] if isinstance(type_, ArrayType) else []
     return isinstance(type_, kinds) or any(_holds(each, kinds) for each in inner)
-
-
-def _bytes(column: Column, type_: DataType) -> Column:
-    fixed = _FIXED.get(type(type_))
-    if isinstance(type_, DecimalType):
-        fixed = 8 if type_.precision <= 18 else 16
-    if fixed is not None:
-        return F.when(column.isNull(), 0.0).otherwise(float(fixed))
-    if not isinstance(type_, StringType | BinaryType):
-        column = (
-            F.to_json(column)
-            if isinstance(type_, StructType | ArrayType | MapType)
-            else column.cast("string")
-        )
-    return F.coalesce(F.octet_length(column).cast("double"), F.lit(0.0))

@@ -1,17 +1,16 @@
 """`aggregate`: groupBy(key).agg(...) by way of the workers."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas.functions import PythonEvalType
 
 from keysplit.spark import query
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.operations.route import routed
-from keysplit.spark.options import Options, check, is_column, is_connect
+from keysplit.spark.options import Options, check
+from keysplit.spark.session import session_of, versions
 
 # Spark's class for each aggregate that may be merged -> its name in SQL. Spark itself computes them in parts
 # and merges these, in whatever order they arrive; each table says what this leaves open.
@@ -111,9 +110,6 @@ REFUSED = {
     "last_value": _BY_ORDER,
     "histogram_numeric": _UNBOUNDED,
 }
-_PYTHON_AGGREGATES = [
-    value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
-]
 
 
 def aggregate(
@@ -159,61 +155,17 @@ def aggregate(
     if not columns:
         raise ValueError("columns must hold at least one aggregate, got none")
     for column in columns:
-        # before Spark 4 the one of Connect is a class of its own
-        if not is_column(column):
+        if not versions.is_column(column):
             raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type(column).__name__}")
     plain = df.groupBy(*request.keys).agg(*columns)
-    if is_connect(df):
-        for column in columns:
-            _refuse_by_name(column)
-        plain.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
-    else:
-        _refuse_by_class(plain)
+    for each in session_of(df).aggregates(plain, columns):
+        known = each.kind in MERGED if each.kind else each.name is not None and each.name not in REFUSED
+        if not known:
+            text = " ".join(each.text().split())
+            raise ValueError(REFUSED.get(str(each.kind or each.name), _FOREIGN).format(text))
     if request.mode == "online" and query.rolls_back(df):
         request = replace(request, allow_inexact=True)
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
     rows = placed(routed(request), request.worker_column, request.workers)
     return rows.drop(request.worker_column).groupBy(*request.keys).agg(*columns)
-
-
-def _refuse_by_class(result: DataFrame) -> None:
-    plan = result._jdf.queryExecution().analyzed()
-    while plan.getClass().getSimpleName() != "Aggregate":
-        plan = plan.children().apply(0)
-    expressions = plan.aggregateExpressions()
-    nodes = [expressions.apply(i) for i in range(expressions.size())]
-    while nodes:
-        node = nodes.pop()
-        if node.getClass().getSimpleName() == "AggregateExpression":
-            kind = node.aggregateFunction().getClass().getSimpleName()
-            if kind not in MERGED:
-                _refuse(kind, node.sql())
-        else:
-            children = node.children()
-            nodes.extend(children.apply(i) for i in range(children.size()))
-
-
-def _refuse_by_name(column: Column) -> None:
-    for node in _nodes(column._expr):
-        text = getattr(node, "_expr", None)
-        names = re.findall(r"(\w+)\s*\(", text) if isinstance(text, str) else [getattr(node, "_name", None)]
-        for name in names:
-            if str(name).lower() in REFUSED:
-                _refuse(str(name).lower(), text if isinstance(text, str) else str(node))
-        udf = getattr(node, "_function", None)
-        if getattr(udf, "_eval_type", None) in _PYTHON_AGGREGATES:
-            _refuse("", str(node))
-
-
-def _nodes(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _nodes(each)
-    elif type(value).__module__ == "pyspark.sql.connect.expressions":
-        yield value
-        yield from _nodes(list(vars(value).values()))
-
-
-def _refuse(kind: str, sql: str) -> None:
-    raise ValueError(REFUSED.get(kind, _FOREIGN).format(" ".join(sql.split())))

@@ -15,6 +15,7 @@ from keysplit.spark import carry
 from keysplit.spark.engine.placement import placed_for_groups
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import Options, check, free_name, quoted, refuse_stream
+from keysplit.spark.session import versions
 
 Function = Callable[..., Any]
 
@@ -79,7 +80,7 @@ def apply(
     if format not in ("pandas", "arrow"):
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
     method = {"pandas": "applyInPandas", "arrow": "applyInArrow"}[format]
-    if not hasattr(df.groupBy(), method):
+    if format == "arrow" and not versions.has_apply_in_arrow(df):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
     refuse_stream(df)
     result_type = _struct(df, "schema", schema)

@@ -25,6 +25,7 @@ from keysplit.spark.options import (
     quoted,
     refuse_stream,
 )
+from keysplit.spark.session import versions
 
 # Spark's spellings, without underscores and in lower case, as Spark reads them.
 _KINDS = {
@@ -148,7 +149,7 @@ def _split_keys(request: Request) -> DataFrame:
 
 def _placed(df: DataFrame, request: Request) -> DataFrame:
     # Before 4.1 Spark cannot see how rows lie: placed or not, the join would shuffle them by key and worker.
-    if not hasattr(df, "repartitionById"):
+    if not versions.has_repartition_by_id(df):
         return df
     return placed(df, request.worker_column, request.workers)
 
