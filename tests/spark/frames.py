@@ -2,8 +2,10 @@
 
 import datetime as dt
 from decimal import Decimal
+from functools import reduce
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 UTC = dt.UTC
@@ -85,7 +87,9 @@ def frame(spark, type_, keys, partitions=3):
         )
         for i, key in enumerate(keys)
     ]
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, partitions), schema)
+    size = -(-len(rows) // partitions) or 1
+    parts = [rows[at * size : (at + 1) * size] for at in range(partitions)]
+    return reduce(DataFrame.union, (spark.createDataFrame(part, schema).coalesce(1) for part in parts))
 
 
 def same_rows(left, right):

@@ -6,7 +6,6 @@ from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark import query
 from keysplit.spark.aggregates import refusal_of
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.operations.route import routed
@@ -64,7 +63,7 @@ def aggregate(
         refusal = refusal_of(each.kind, each.name)
         if refusal is not None:
             raise ValueError(refusal.format(" ".join(each.text().split())))
-    if request.mode == "online" and query.rolls_back(df):
+    if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
