@@ -4,6 +4,7 @@ A column is steady if it is made by sources, operators and expressions that are 
 else: what is not in a list here counts against it. Reasons are noun phrases, for error messages.
 """
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -418,7 +419,7 @@ class _Scope:
             why = f"the aggregate {name}, which keysplit does not know"
         elif name not in AGGREGATES or not AGGREGATES[name].is_steady:
             why = f"the aggregate {name}, which may depend on the order of rows"
-        elif name not in of.OF_ALL_TYPES and not all(map(_has_exact_type, function.children)):
+        elif name not in of.OF_ALL_TYPES and not all(map(_has_exact_type, _summed(function))):
             why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
         else:
             why = None
@@ -434,6 +435,11 @@ class _Scope:
         else:
             why = f"the window function {function.name}, which may depend on the order of rows"
         return why or self.rows or self.all(spec.children[:-1])
+
+
+def _summed(function: Node) -> tuple[Node, ...]:
+    """Return what an aggregate looks at in each row: for percentiles all but which and how often."""
+    return function.children[:1] if function.name.startswith("Percentile") else function.children
 
 
 def _covers_equal_rows(frame: Node) -> bool:
@@ -523,6 +529,9 @@ def _types_in(value: Any) -> Iterator[tuple[int, Any]]:
         each = waiting.pop()
         if isinstance(each, list):
             waiting.extend(each)
+            for new, old in itertools.pairwise(each):
+                if isinstance(new, dict) and new.get("class") == of.PACKAGE + "Alias" and "dataType" in old:
+                    yield new["exprId"]["id"], old["dataType"]
         elif isinstance(each, dict):
             if each.get("class") == of.PACKAGE + "AttributeReference":
                 yield each["exprId"]["id"], each["dataType"]
