@@ -154,7 +154,9 @@ def test_an_operator_that_is_not_known_counts_as_one_that_changes_the_order(df, 
 
 
 def test_the_text_of_a_plan_is_read_the_same_way():
-    known = "== Physical Plan ==\n* Project (2)\n+- * Range (1)\n\n(1) Range [codegen id : 1]\n\n(2) Project\n"
+    known = (
+        "== Physical Plan ==\n* Project (2)\n+- * Range (1)\n\n(1) Range [codegen id : 1]\n\n(2) Project\n"
+    )
     assert physical.disorder_in(known) is None
     for operator in ("Exchange", "TakeOrderedAndProject", "VendorTopN", "HashAggregate"):
         assert physical.disorder_in(f"{known}\n(3) {operator}\n") == f"the operator {operator}"

@@ -102,6 +102,9 @@ OF_ALL_TYPES = _names(
 )
 """Steady aggregates that are so for floats and collated strings, too: they add none and return none."""
 
+ADDING_DOUBLES = _names("Average RegrAvgX RegrAvgY")
+"""Aggregates that add whole numbers as doubles: decimals alone are added exactly."""
+
 BY_RANK = _names("CumeDist DenseRank PercentRank Rank")
 """Window functions that give equal rows equal answers."""
 

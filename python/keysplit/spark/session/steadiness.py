@@ -421,6 +421,8 @@ class _Scope:
             why = f"the aggregate {name}, which may depend on the order of rows"
         elif name not in of.OF_ALL_TYPES and not all(map(_has_exact_type, _summed(function))):
             why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
+        elif name in of.ADDING_DOUBLES and not all(map(_is_decimal, function.children)):
+            why = f"the aggregate {name}, which adds doubles"
         else:
             why = None
         return why or self.rows or replace(self, collated=()).all(inputs)
@@ -510,6 +512,11 @@ def _has_exact_type(node: Node) -> bool:
         elif each.name not in of.ALWAYS_EXACT:
             return False
     return True
+
+
+def _is_decimal(node: Node) -> bool:
+    type_ = node.fields.get("dataType")
+    return isinstance(type_, str) and type_.startswith("decimal")
 
 
 def _is_exact(type_: Any) -> bool:
