@@ -7,8 +7,8 @@ them by a plan without a `row_id`. Spark's checksums of shuffles are off, as the
 keysplit's proof stands between a retried task and lost rows. Where `route` refuses a case, the remedy that it
 names is taken. With `--bypass` the guard is told to trust what it should not.
 
-A line of JSON a case says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact means
-that the steady columns of the rows are those of plain Spark without a kill.
+A line of JSON a case says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact
+means that the steady columns of the rows are those of plain Spark without a kill.
 """
 
 import argparse
