@@ -249,7 +249,8 @@ def test_locks_name_packages_only() -> None:
 
 
 PRIVATE = re.compile(
-    r"\b_j[a-z]\w*|\b_sc\b|py4j|\b_expr\b|\b_explain_string\b|\b_to_proto\b|pyspark\.sql\.connect"
+    r"\b_j(c|df|map|rdd|reader|sc|sparkSession|vm|write)\b|py4j|pyspark\.sql\.connect"
+    r"|\b_(sc|expr|explain_string|to_proto)\b"
 )
 
 

@@ -13,6 +13,7 @@ import keysplit as ks
 from keysplit.planning import PLANS, speeds_of
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
+from keysplit.spark.query import Query, trusted_names
 from keysplit.spark.rows import identity_columns
 from keysplit.spark.session import is_connect, session_of, versions
 from keysplit.spark.weights import row_bytes
@@ -32,6 +33,7 @@ class Options(TypedDict, total=False):
     capacities: Sequence[float] | None
     engine: str | None
     allow_inexact: bool
+    trust: Sequence[Any]
 
 
 _DEFAULTS = Options(
@@ -46,6 +48,7 @@ _DEFAULTS = Options(
     capacities=None,
     engine=None,
     allow_inexact=False,
+    trust=(),
 )
 
 
@@ -65,6 +68,7 @@ class Request:
     capacities: tuple[float, ...] | None
     engine: str | None
     allow_inexact: bool
+    query: Query
 
     @property
     def workers(self) -> int:
@@ -133,6 +137,7 @@ def check(df: DataFrame, key: str | Sequence[str], options: Mapping[str, Any]) -
         capacities=_capacities(plan, given["capacities"], params.workers),
         engine=engine,
         allow_inexact=bool(given["allow_inexact"]),
+        query=Query(df, trusted_names(given["trust"])),
     )
 
 

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.planning import place
-from keysplit.spark import query
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.options import Request, check, refuse_stream
@@ -74,7 +73,7 @@ def plan(
 def make(request: Request) -> Plan:
     """Count the keys of a request, decide where they go, and warn where rows could not be told apart."""
     plan = plan_of(request, summarise(request))
-    if plan.splits and not query.shuffles(request.df):
+    if plan.splits and not request.query.is_shuffled:
         _warn_of_like_rows(request, plan)
     return plan
 

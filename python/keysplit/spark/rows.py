@@ -5,7 +5,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 
 def identity_columns(
@@ -28,38 +46,72 @@ def identity_columns(
     return list(names)
 
 
-def identifying(df: DataFrame, *, steady: bool, fold: Callable[[str], str]) -> list[str]:
-    """Return the columns that tell the rows of a DataFrame apart, the same when a task runs again.
+def identifying(
+    fields: Sequence[StructField],
+    steady: Sequence[bool],
+    *,
+    shuffled: Callable[[], bool],
+    fold: Callable[[str], str],
+) -> list[str]:
+    """Return the columns that tell the rows of a DataFrame apart, the same when a task is retried.
 
     Args:
-        df: any DataFrame.
-        steady: whether its values come again to the bit. Above a shuffle they do not: sums of floats depend
-            on the order of their terms, and so do collected lists. Floats and arrays then stay out.
+        fields: the columns of the DataFrame.
+        steady: for each whether it has the same values when a task is retried.
+        shuffled: says whether the rows come out of a shuffle: floats and arrays stay out then, unless there
+            is nothing else. It is called only if there are some.
         fold: makes names equal that the session takes for one.
 
     Returns:
-        Names of columns, in the order of the DataFrame; maps stay out, as Spark hashes none, and so do
-        columns that share a name.
+        Names of columns, in the order of the DataFrame, `MOST_COLUMNS` at most: those whose types have the
+        most values are taken first. Maps and variants stay out, as Spark hashes none, and so do columns that
+        share a name.
     """
-    fields = df.schema.fields
     names = Counter(fold(field.name) for field in fields)
-    return [
-        field.name
-        for field in fields
-        if _is_hashable(field.dataType)
-        and (steady or not _holds(field.dataType, _UNSTEADY))
-        and names[fold(field.name)] == 1
+    found = [
+        field
+        for field, is_steady in zip(fields, steady, strict=True)
+        if is_steady and _is_hashable(field.dataType) and names[fold(field.name)] == 1
     ]
+    loose = [field for field in found if _holds(field.dataType, _LOOSE)]
+    if loose and len(loose) < len(found) and shuffled():
+        found = [field for field in found if field not in loose]
+    if len(found) > MOST_COLUMNS:
+        chosen = sorted(range(len(found)), key=lambda at: _rank(found[at].dataType))[:MOST_COLUMNS]
+        found = [found[at] for at in sorted(chosen)]
+    return [field.name for field in found]
 
 
-_UNSTEADY = (FloatType, DoubleType, ArrayType)
+MOST_COLUMNS = 32
+"""Columns in the default identity of a row; more cost more than they tell apart."""
+
+_LOOSE = (FloatType, DoubleType, ArrayType)
+# Types by how many values they have in practice; all others come after them.
+_BY_VALUES = (
+    (LongType, StringType, TimestampType, TimestampNTZType, BinaryType, DecimalType),
+    (IntegerType, DateType),
+    (DoubleType, FloatType, StructType, ArrayType),
+    (ShortType, ByteType),
+)
+
+
+def _rank(type_: DataType) -> int:
+    return next((at for at, kinds in enumerate(_BY_VALUES) if isinstance(type_, kinds)), len(_BY_VALUES))
 
 
 def _is_hashable(type_: DataType) -> bool:
-    return not _holds(type_, (MapType,)) and type(type_).__name__ not in ("VariantType", "NullType")
+    return not _holds(type_, (MapType,)) and not _has_kind(type_, ("VariantType", "NullType"))
 
 
 def _holds(type_: DataType, kinds: tuple[type, ...]) -> bool:
+    return isinstance(type_, kinds) or any(_holds(each, kinds) for each in _inner(type_))
+
+
+def _has_kind(type_: DataType, names: tuple[str, ...]) -> bool:
+    """Do as `_holds`, for types that some versions of Spark do not have."""
+    return type(type_).__name__ in names or any(_has_kind(each, names) for each in _inner(type_))
+
+
+def _inner(type_: DataType) -> list[DataType]:
     inner = [field.dataType for field in getattr(type_, "fields", [])]
-    inner += [type_.elementType] if isinstance(type_, ArrayType) else []
-    return isinstance(type_, kinds) or any(_holds(each, kinds) for each in inner)
+    return [*inner, type_.elementType] if isinstance(type_, ArrayType) else inner

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
 
+from keysplit.spark.aggregates import AGGREGATES, BY_NAME
 from keysplit.spark.operations.repartition import repartition
 from keysplit.spark.operations.route import route, routed
 from keysplit.spark.options import check, free_name, quoted
@@ -20,23 +21,7 @@ from keysplit.spark.session import Call, session_of, versions
 
 __all__ = ["aggregate", "repartition", "route"]
 
-# Spark's class for each aggregate that can be computed in two steps, and the function's name.
-_SUPPORTED = {
-    "Average": "avg",
-    "BitAndAgg": "bit_and",
-    "BitOrAgg": "bit_or",
-    "BitXorAgg": "bit_xor",
-    "BoolAnd": "bool_and",
-    "BoolOr": "bool_or",
-    "CollectList": "collect_list",
-    "CollectSet": "collect_set",
-    "Count": "count",
-    "CountIf": "count_if",
-    "Max": "max",
-    "Min": "min",
-    "Sum": "sum",
-}
-_SYNONYMS = {"any": "bool_or", "every": "bool_and", "mean": "avg", "some": "bool_or"}
+_STREAMED = tuple(sorted({each.stream for each in AGGREGATES.values() if each.stream}))
 
 _MASK = (1 << 32) - 1
 
@@ -163,16 +148,17 @@ def _refuse_window(df: DataFrame, window: StructField) -> None:
 
 
 def _call(call: Call, field: StructField) -> Call:
-    """Return an aggregate with the name of its function as `_SUPPORTED` has it, or refuse it."""
+    """Return an aggregate with the name of the function that computes it in two steps, or refuse it."""
     if call.opaque:
         raise ValueError(
             f"columns must be made by functions such as F.sum('x') on Spark Connect, got {call.text}"
         )
     if call.name is None:
         raise ValueError(_inside(call.text))
-    name = _SUPPORTED.get(call.kind) if call.kind else _SYNONYMS.get(call.name, call.name)
+    known = AGGREGATES.get(call.kind) if call.kind else BY_NAME.get(call.name)
+    name = None if known is None else known.stream
     # try_sum and try_avg are of the classes of sum and avg.
-    if name not in _SUPPORTED.values() or call.distinct or call.name.startswith("try_"):
+    if name is None or call.distinct or call.name.startswith("try_"):
         raise ValueError(_inside(call.text) if call.nested else _unsupported(call.text))
     if name == "avg" and isinstance(field.dataType, DecimalType) and call.divide is None:
         raise ValueError(
@@ -187,9 +173,7 @@ def _inside(text: str) -> str:
 
 
 def _unsupported(text: str) -> str:
-    return (
-        f"columns must use these aggregates, without DISTINCT: {', '.join(_SUPPORTED.values())}; got {text}"
-    )
+    return f"columns must use these aggregates, without DISTINCT: {', '.join(_STREAMED)}; got {text}"
 
 
 def _parts(call: Call, name: str, field: StructField) -> list[Column]:

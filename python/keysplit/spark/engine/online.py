@@ -23,7 +23,7 @@ def with_worker(request: Request) -> DataFrame:
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
     df = request.df.withColumn(request.worker_column, worker(request.params, key, type_, weights))
     if not request.allow_inexact:
-        query.refuse_shuffle(df)
+        query.refuse_disorder(df)
     return df
 
 

@@ -6,110 +6,11 @@ from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark import query
+from keysplit.spark.aggregates import refusal_of
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import Options, check
 from keysplit.spark.session import session_of, versions
-
-# Spark's class for each aggregate that may be merged -> its name in SQL. Spark itself computes them in parts
-# and merges these, in whatever order they arrive; each table says what this leaves open.
-# Nothing: which rows a group has decides the answer. Sums of floats are the exception.
-_EXACT = {
-    "Average": "avg, mean, try_avg",
-    "BitAndAgg": "bit_and",
-    "BitOrAgg": "bit_or",
-    "BitXorAgg": "bit_xor",
-    "BitmapAndAgg": "bitmap_and_agg",
-    "BitmapConstructAgg": "bitmap_construct_agg",
-    "BitmapOrAgg": "bitmap_or_agg",
-    "BoolAnd": "bool_and, every",
-    "BoolOr": "bool_or, some, any",
-    "Count": "count",
-    "CountIf": "count_if",
-    "CountMinSketchAgg": "count_min_sketch",
-    "HyperLogLogPlusPlus": "approx_count_distinct",
-    "Max": "max",
-    "Median": "median",
-    "Min": "min",
-    "Percentile": "percentile",
-    "PercentileCont": "percentile_cont",
-    "PercentileDisc": "percentile_disc",
-    "RegrAvgX": "regr_avgx",
-    "RegrAvgY": "regr_avgy",
-    "RegrCount": "regr_count",
-    "Sum": "sum, try_sum",
-}
-# The last digits: they compute with doubles, in another order.
-_FLOATS = {
-    "Corr": "corr",
-    "CovPopulation": "covar_pop",
-    "CovSample": "covar_samp",
-    "Kurtosis": "kurtosis",
-    "Product": "product",
-    "RegrIntercept": "regr_intercept",
-    "RegrR2": "regr_r2",
-    "RegrSXX": "regr_sxx",
-    "RegrSXY": "regr_sxy",
-    "RegrSYY": "regr_syy",
-    "RegrSlope": "regr_slope",
-    "Skewness": "skewness",
-    "StddevPop": "stddev_pop",
-    "StddevSamp": "stddev, std, stddev_samp",
-    "VariancePop": "var_pop",
-    "VarianceSamp": "variance, var_samp",
-}
-# The order of their elements.
-_LISTS = {
-    "CollectList": "collect_list, array_agg",
-    "CollectSet": "collect_set",
-    "CollectUnion": "collect_union",
-    "ListAgg": "listagg, string_agg",
-}
-# Which of several rows or values that tie.
-_TIES = {"MaxBy": "max_by", "MaxMinByK": "max_by, min_by", "MinBy": "min_by", "Mode": "mode"}
-# Which of the answers within their accuracy, and the bytes of a sketch.
-_SKETCHES = {
-    "ApproxTopK": "approx_top_k",
-    "ApproxTopKAccumulate": "approx_top_k_accumulate",
-    "ApproxTopKCombine": "approx_top_k_combine",
-    "ApproximatePercentile": "percentile_approx, approx_percentile",
-    "HllSketchAgg": "hll_sketch_agg",
-    "HllUnionAgg": "hll_union_agg",
-    "KllMergeAggBigint": "kll_merge_agg_bigint",
-    "KllMergeAggDouble": "kll_merge_agg_double",
-    "KllMergeAggFloat": "kll_merge_agg_float",
-    "KllSketchAggBigint": "kll_sketch_agg_bigint",
-    "KllSketchAggDouble": "kll_sketch_agg_double",
-    "KllSketchAggFloat": "kll_sketch_agg_float",
-    "ThetaIntersectionAgg": "theta_intersection_agg",
-    "ThetaSketchAgg": "theta_sketch_agg",
-    "ThetaUnionAgg": "theta_union_agg",
-    "TupleIntersectionAggDouble": "tuple_intersection_agg_double",
-    "TupleIntersectionAggInteger": "tuple_intersection_agg_integer",
-    "TupleSketchAggDouble": "tuple_sketch_agg_double",
-    "TupleSketchAggInteger": "tuple_sketch_agg_integer",
-    "TupleUnionAggDouble": "tuple_union_agg_double",
-    "TupleUnionAggInteger": "tuple_union_agg_integer",
-}
-MERGED = {**_EXACT, **_FLOATS, **_LISTS, **_TIES, **_SKETCHES}
-
-_BY_ORDER = "columns must not depend on the order of rows, got {}: use min, max, min_by or max_by"
-_UNBOUNDED = "columns must have a bounded error, got {}, of which Spark promises none: use percentile_approx"
-_FOREIGN = "columns must be Spark's own aggregates that can be merged, got {}: kss.apply takes your functions"
-# What is refused, by its class and by its names in SQL.
-REFUSED = {
-    "AnyValue": _BY_ORDER,
-    "First": _BY_ORDER,
-    "Last": _BY_ORDER,
-    "HistogramNumeric": _UNBOUNDED,
-    "any_value": _BY_ORDER,
-    "first": _BY_ORDER,
-    "first_value": _BY_ORDER,
-    "last": _BY_ORDER,
-    "last_value": _BY_ORDER,
-    "histogram_numeric": _UNBOUNDED,
-}
 
 
 def aggregate(
@@ -159,11 +60,10 @@ def aggregate(
             raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type(column).__name__}")
     plain = df.groupBy(*request.keys).agg(*columns)
     for each in session_of(df).aggregates(plain, columns):
-        known = each.kind in MERGED if each.kind else each.name is not None and each.name not in REFUSED
-        if not known:
-            text = " ".join(each.text().split())
-            raise ValueError(REFUSED.get(str(each.kind or each.name), _FOREIGN).format(text))
-    if request.mode == "online" and query.rolls_back(df):
+        refusal = refusal_of(each.kind, each.name)
+        if refusal is not None:
+            raise ValueError(refusal.format(" ".join(each.text().split())))
+    if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.

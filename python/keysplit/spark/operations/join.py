@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.spark import query
 from keysplit.spark.engine.columns import is_split, workers_of
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.hashes import plan_hash
@@ -113,7 +112,7 @@ def join(
     rows = routed(request).withColumn(worker, F.coalesce(quoted(worker), F.lit(0)))
     once = kind in (other, "full") and plan.splits
     if once:
-        query.refuse_unrepeatable(request.df, f"as a {kind} join needs its keys first")
+        request.query.refuse_unrepeatable(request.keys, f"as a {kind} join needs its keys first")
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
         # copied; with one, its copies on workers where it has none are dropped after the join.
         copies = copies.join(

@@ -28,6 +28,7 @@ def route(
     capacities: Sequence[float] | None = None,
     engine: str | None = None,
     allow_inexact: bool = False,
+    trust: Sequence[Any] = (),
 ) -> DataFrame:
     """Add a column that says which worker each row goes to.
 
@@ -47,8 +48,9 @@ def route(
         plan: a plan made before; without one, `df` is passed over once to make one, at the call.
         mode: "planned" or "online".
         worker_column: the name of the new column.
-        row_id: the columns that tell rows apart; they spread a hot key over its workers. All columns if left
-            out, but for maps, and above a shuffle but for floats and arrays. Rows that are equal in them go
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. Left out, it is all
+            columns that are known to have the same values when a task is retried, 32 at most; downstream of
+            a shuffle floats and arrays count only if there is nothing else. Rows that are equal in them go
             to one worker.
         weight: the load of a row: the name of a numeric column, an expression, or "bytes" (see `row_bytes`);
             1 a row if left out.
@@ -59,6 +61,9 @@ def route(
             from both. Left out, keys are counted by "rust" and rows routed by "columns".
         allow_inexact: True to route online above a shuffle all the same: rows may be lost or doubled, without
             an error, when Spark runs a task again.
+        trust: names of columns of `df`, and functions of yours in its query or their names, that you know to
+            give the same values for the same rows when a task is retried; docs/exactness.md says what that
+            means. keysplit trusts Spark's own functions only.
 
     Returns:
         The rows of `df` with one more column, INT, from 0 to workers - 1.

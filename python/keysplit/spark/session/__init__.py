@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark.session.interface import Aggregate, Call, Hazards, Node, Session
+from keysplit.spark.session.interface import Aggregate, Call, Node, Session, Steadiness
 
-__all__ = ["Aggregate", "Call", "Hazards", "Node", "Session", "collation_key", "is_connect", "session_of"]
+__all__ = ["Aggregate", "Call", "Node", "Session", "Steadiness", "collation_key", "is_connect", "session_of"]
 
 
 def session_of(df: DataFrame) -> Session:

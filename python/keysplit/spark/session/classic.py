@@ -11,8 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from keysplit.spark.session import physical
-from keysplit.spark.session.interface import Aggregate, Call, Hazards, Node, tree_of
+from keysplit.spark.session import physical, sources
+from keysplit.spark.session.interface import Aggregate, Call, Node, Steadiness, tree_of
+from keysplit.spark.session.steadiness import Proof
 
 _AGGREGATE = "AggregateExpression"
 
@@ -31,9 +32,20 @@ class Classic:
             return None
         return value
 
-    def hazards(self, df: DataFrame) -> Hazards:
-        """Look into the query of a DataFrame, run nothing, and say what may differ when tasks are retried."""
-        return physical.hazards(df)
+    def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> Steadiness:
+        """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
+        plan = df._jdf.queryExecution().analyzed()
+        try:
+            text = plan.toJSON()
+        except Py4JError:  # a very deep expression overflows Spark's stack
+            why = "a query plan that Spark cannot write down"
+            return Steadiness(why, None, why, why, frozenset())
+        return Proof(sources.Sources(self._spark, plan).of, trusted).of(text)
+
+    def disorder(self, df: DataFrame) -> str | None:
+        """Return why rows may come in another order when a task is retried, None if they do not."""
+        # The plan of a micro-batch is made when the stream runs.
+        return "a stream" if df.isStreaming else physical.disorder(df)
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[Aggregate]:
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""

@@ -8,8 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import PythonEvalType
 
-from keysplit.spark.session import physical
-from keysplit.spark.session.interface import Aggregate, Call, Hazards
+from keysplit.spark.session import physical, relations
+from keysplit.spark.session.interface import Aggregate, Call, Steadiness
 
 _PYTHON_AGGREGATES = [
     value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
@@ -30,10 +30,14 @@ class Connect:
             return None
         return value
 
-    def hazards(self, df: DataFrame) -> Hazards:
-        """Look into the query of a DataFrame, run nothing, and say what may differ when tasks are retried."""
-        # Only this form of a plan cuts no list of expressions short.
-        return physical.hazards_in(df._explain_string(mode="formatted"), streaming=df.isStreaming)
+    def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> Steadiness:
+        """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
+        plan = df._plan.to_proto(df.sparkSession._client).root
+        return relations.Proof(trusted).of(plan, df.schema)
+
+    def disorder(self, df: DataFrame) -> str | None:
+        """Return why rows may come in another order when a task is retried, None if they do not."""
+        return "a stream" if df.isStreaming else physical.disorder_in(df._explain_string(mode="formatted"))
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[Aggregate]:
         """Return all aggregates in `columns`, and other functions, too: only the server tells them apart."""

@@ -13,8 +13,20 @@ class Session(Protocol):
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if there is none, or if nobody may read it."""
 
-    def hazards(self, df: DataFrame) -> "Hazards":
-        """Look into the query of a DataFrame, run nothing, and say what may differ when tasks are retried."""
+    def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> "Steadiness":
+        """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing.
+
+        Args:
+            df: the DataFrame.
+            trusted: names of functions of the user that are functions of their arguments alone.
+        """
+
+    def disorder(self, df: DataFrame) -> str | None:
+        """Return why rows may come in another order when a task is retried, None if they do not.
+
+        It is Spark's physical plan that says so: a broadcast is no shuffle, and a sort by all columns gives
+        the rows their order back.
+        """
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[Aggregate]":
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
@@ -23,18 +35,20 @@ class Session(Protocol):
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
 
 
-@dataclass
-class Hazards:
-    """What was found first of each kind, in words."""
+@dataclass(frozen=True)
+class Steadiness:
+    """What is proved of a query whose tasks may be retried. Reasons are noun phrases."""
 
-    shuffle: str | None = None
-    """A shuffle whose order reaches the top."""
-    random: str | None = None
-    """A value that depends on the order of rows above a shuffle, or on chance."""
-    opaque: str | None = None
-    """A function of the user over rows that come out of a shuffle."""
-    chosen: str | None = None
-    """A choice of rows by chance, or by their order above a shuffle."""
+    rows: str | None
+    """Why there may be other rows; None if they differ in unsteady columns at most."""
+    columns: tuple[str | None, ...] | None
+    """For each column why its values may differ, None if it is steady; None if nothing is known."""
+    unknown: str | None
+    """Why nothing is known."""
+    order: str | None
+    """Why the rows may come in another order, as far as the query says before Spark has planned it."""
+    functions: frozenset[str]
+    """The names of all functions of the user in the query."""
 
 
 class Aggregate(NamedTuple):
