@@ -5,15 +5,22 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from keysplit import metrics
 from keysplit.advice import LEVEL, Outcome, recommend, shown
 from keysplit.planning import PLANS, expected_loads, place
-from keysplit.spark.options import Request, check, refuse_stream
+from keysplit.spark.options import (
+    Engine,
+    Options,
+    Request,
+    by_name,
+    check,
+    refuse_stream,
+)
 from keysplit.spark.summary import summarise
 
 if TYPE_CHECKING:
@@ -50,7 +57,8 @@ _ANY = _Remedy(
     "kss.aggregate, kss.apply, kss.join or kss.write",
     "partial results, copies of the other side's rows or files",
 )
-OPERATIONS = ("sum", *_REMEDIES, "window")
+Operation = Literal["sum", "collect", "apply", "join", "write", "stream", "window"]
+OPERATIONS = get_args(Operation)
 
 
 class TopKey(NamedTuple):
@@ -172,13 +180,17 @@ class Profile:
         console.print(Text(self.verdict))
 
 
+@by_name
 def profile(
     df: DataFrame,
     key: str | Sequence[str],
     workers: int,
     *,
-    operation: str | None = None,
-    **options: Any,
+    operation: Operation | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
 ) -> Profile:
     """Say in one pass over the keys how skewed they are, and whether splitting them would help.
 
@@ -192,7 +204,12 @@ def profile(
         operation: what is done by key, for the verdict: "sum" (sums, counts, minima, maxima, averages),
             "collect" (lists, percentiles, distinct counts), "apply" (whole-group Python), "join", "write",
             "stream" or "window"; if left out, the verdict speaks of all.
-        options: `seed`, `weight`, `capacities` as `route`, `engine` as `plan`.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out.
+        capacities: the relative speed of each worker, above 0; equal if left out.
+        engine: "rust", the default, counts with SpaceSaving in each task, "columns" exactly by `groupBy`,
+            without Python on the executors.
 
     Returns:
         The profile; print it, or show it in a notebook.
@@ -210,13 +227,18 @@ def profile(
     Example:
         >>> verdict = kss.profile(df, "word", workers=64).verdict  # doctest: +SKIP
     """
-    for name in ("plan", "mode", "grouping"):
-        if name in options:
-            raise TypeError(f"{name} is no argument of profile")
     if operation is not None and operation not in OPERATIONS:
         raise ValueError(f"operation must be one of {', '.join(OPERATIONS)}, got {operation!r}")
     refuse_stream(df, remedy=": profile a batch of its rows")
-    request = check(df, key, {**options, "workers": workers, "grouping": "cut_to_fit"})
+    options = Options(
+        workers=workers,
+        grouping="cut_to_fit",
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+    )
+    request = check(df, key, options)
     counted = summarise(request)
     found = counted.summary
     top = []

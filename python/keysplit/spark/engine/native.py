@@ -17,7 +17,8 @@ from keysplit.spark.session import versions
 def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, worker_column: str) -> DataFrame:
     """Add the worker of each row; arguments and result are those of `columns.with_worker`."""
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
-    return df.withColumn(worker_column, worker(plan.tables, [key] if row is None else [key, row]))
+    found = worker(plan.tables, [key] if row is None else [key, row])
+    return df.select("*", F.coalesce(found, F.lit(0)).alias(worker_column))
 
 
 def table(tables: Tables) -> "_core.PlanTable":
