@@ -4,10 +4,11 @@ import inspect
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.planning import place
+from keysplit.planning import Summary, bucket_bits, place
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.options import (
@@ -106,6 +107,19 @@ def make(request: Request) -> Plan:
     if plan.splits and not request.query.is_shuffled:
         _warn_of_like_rows(request, plan)
     return plan
+
+
+def stand_in(request: Request) -> Plan:
+    """Return the plan of no rows: an operation tries its query out with it before a plan takes any job."""
+    none = np.empty(0)
+    summary = Summary(
+        total=0.0,
+        hashes=none.astype(np.int64),
+        counts=none,
+        errors=none,
+        buckets=np.zeros(2 ** bucket_bits(request.workers)),
+    )
+    return plan_of(request, Pass(summary, {}))
 
 
 def _warn_of_like_rows(request: Request, plan: Plan) -> None:

@@ -21,6 +21,7 @@ from keysplit.spark.options import (
     check,
     check_columns,
     quoted,
+    type_name,
 )
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import Call, session_of, versions
@@ -76,7 +77,8 @@ def aggregate(
 
     Returns:
         A row for each window and key when the watermark has passed the window: the window, the key columns,
-        then `columns`. Write it in append mode.
+        then `columns`. Write it in append mode: where a query has two stateful steps, Spark refuses the
+        modes update and complete, with an error at its start.
 
     Raises:
         TypeError: as `route`, or if `window` or one of `columns` is no Column.
@@ -100,7 +102,7 @@ def aggregate(
         ... )
     """
     if not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan that kss.plan made, got {type(plan).__name__}")
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     check_columns(columns)
     options = Options(
         plan=plan,
@@ -114,6 +116,8 @@ def aggregate(
         raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
     plain = df.groupBy(window, *request.keys).agg(*columns)
     fields = plain.schema.fields
+    if len(fields) == len(columns):
+        raise ValueError("spark.sql.retainGroupColumns must be true for kss.streaming.aggregate, got false")
     groups, results = fields[: -len(columns)], fields[-len(columns) :]
     _refuse_window(df, groups[0])
     calls = [

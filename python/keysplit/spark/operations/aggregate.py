@@ -6,17 +6,17 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.aggregates import refusal_of
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import routed
+from keysplit.spark.operations.repartition import routed_and_placed
+from keysplit.spark.operations.route import built
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    Request,
     Trusted,
     check,
     check_columns,
-    refuse_stream,
 )
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
@@ -48,7 +48,7 @@ def aggregate(
     the answers within the accuracy of a sketch.
 
     Args:
-        df: a batch DataFrame, classic or of Spark Connect.
+        df: a DataFrame, classic or of Spark Connect; `plan` must be given for a streaming one.
         key: a column name, or a list of them; null is a key.
         columns: aggregates, with DISTINCT and FILTER or without, and expressions of them: all of Spark's own
             but first, last, any_value and histogram_numeric. docs/spark.md lists them.
@@ -110,7 +110,6 @@ def aggregate(
         allow_inexact=allow_inexact,
     )
     request = check(df, key, options)
-    refuse_stream(df, remedy=": kss.streaming.aggregate takes it")
     plain = df.groupBy(*request.keys).agg(*columns)
     for each in session_of(df).aggregates(plain, columns):
         refusal = refusal_of(each.kind, each.name)
@@ -118,7 +117,11 @@ def aggregate(
             raise ValueError(refusal.format(" ".join(each.text().split())))
     if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
+
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
-    rows = placed(routed(request), request.worker_column, request.workers)
-    return rows.drop(request.worker_column).groupBy(*request.keys).agg(*columns)
+    def build(request: Request) -> DataFrame:
+        rows = routed_and_placed(request).drop(request.worker_column)
+        return rows.groupBy(*request.keys).agg(*columns)
+
+    return built(request, build)

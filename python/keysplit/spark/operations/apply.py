@@ -13,12 +13,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from keysplit.spark import carry
 from keysplit.spark.engine.placement import placed_for_groups
-from keysplit.spark.operations.route import routed
+from keysplit.spark.operations.route import built, routed
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    Request,
     Trusted,
     by_name,
     check,
@@ -160,19 +161,23 @@ def apply(
         for name, type_ in zip(names, types, strict=True)
     ]
 
-    rows = placed_for_groups(routed(request), request.worker_column, request.workers)
-    grouped = rows.groupBy(quoted(request.worker_column), *request.keys, *texts)
     in_part, in_merge = (_in_arrow, _in_arrow_merge) if format == "arrow" else (_in_pandas, _in_pandas_merge)
-    parts = getattr(grouped, method)(
-        in_part(calls[0], request.worker_column, places, part_type.names),
-        StructType([*part_type.fields, *carried]),
-    )
-    keys = [
-        F.col(name) if carry.is_steady(type_) else carry.value(F.col(name), type_).alias(name)
-        for name, type_ in zip(names, types, strict=True)
-    ]
-    parts = parts.select(*(F.col(quoted(name)) for name in part_type.names), *keys)
-    return getattr(parts.groupBy(*names), method)(in_merge(calls[1], names), result_type)
+
+    def build(request: Request) -> DataFrame:
+        rows = placed_for_groups(routed(request), request.worker_column, request.workers)
+        grouped = rows.groupBy(quoted(request.worker_column), *request.keys, *texts)
+        parts = getattr(grouped, method)(
+            in_part(calls[0], request.worker_column, places, part_type.names),
+            StructType([*part_type.fields, *carried]),
+        )
+        keys = [
+            F.col(name) if carry.is_steady(type_) else carry.value(F.col(name), type_).alias(name)
+            for name, type_ in zip(names, types, strict=True)
+        ]
+        parts = parts.select(*(F.col(quoted(name)) for name in part_type.names), *keys)
+        return getattr(parts.groupBy(*names), method)(in_merge(calls[1], names), result_type)
+
+    return built(request, build)
 
 
 # The functions that these four return go to the executors, which need no keysplit for them: they use nothing

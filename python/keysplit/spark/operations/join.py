@@ -1,6 +1,6 @@
 """`join`: a join whose hot keys are spread over several workers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -14,7 +14,7 @@ from keysplit.spark.engine.columns import is_split, workers_of
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.keys import key_hash, key_kinds
-from keysplit.spark.operations.route import planned, routed
+from keysplit.spark.operations.route import built, routed
 from keysplit.spark.options import (
     Columns,
     Engine,
@@ -174,51 +174,77 @@ def join(
     request = check(sides[hot], names, options)
     # What is wrong with the join is said before a plan takes its jobs.
     analysed(left.join(right, key_names(on), kind))
-    # Both sides and the result get the column, and in the end it is dropped by name.
-    worker = columns["left"].free(request.worker_column, columns["right"])
-    there, found = (columns["left"].free(f"{worker}_{name}", columns["right"]) for name in ("there", "found"))
-    request = planned(replace(request, worker_column=worker))
-    plan = request.plan
-    assert plan is not None
-
+    # Both sides and the result get these columns, and in the end they are dropped by name.
+    worker, *own = (
+        columns["left"].free(name, columns["right"])
+        for name in (
+            request.worker_column,
+            *(f"{request.worker_column}_{end}" for end in ("there", "found", *range(len(names)))),
+        )
+    )
     other = "left" if hot == "right" else "right"
+
+    def build(request: Request) -> DataFrame:
+        return _joined(request, sides, hot, other, kind, key_names(on), types[other], own)
+
+    return built(replace(request, worker_column=worker), build)
+
+
+def _joined(
+    request: Request,
+    sides: Mapping[str, DataFrame],
+    hot: str,
+    other: str,
+    kind: str,
+    on: Sequence[str],
+    types: Sequence[DataType],
+    own: Sequence[str],
+) -> DataFrame:
+    """Join two sides: `types` are those of the keys on the side that is copied, `own` names for columns."""
+    plan, worker, names = request.plan, request.worker_column, request.keys
+    assert plan is not None
+    there, found, *met = own
     copies = sides[other]
-    its_workers = workers_of(plan, key_hash(names, types[other], request.params.seed))
+    its_workers = workers_of(plan, key_hash(names, types, request.params.seed))
     once = kind in (other, "full") and plan.splits
     if once:
         request.query.refuse_unrepeatable(request.keys, f"as a {kind} join needs its keys first")
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
-        # copied; with one, its copies on workers where it has none are dropped after the join.
-        copies = copies.join(
-            F.broadcast(_split_keys(request).withColumn(found, F.lit(True))), key_names(on), "left"
-        )
+        # copied; with one, its copies on workers where it has none are dropped after the join. The keys get
+        # names of their own: under their own ones they would hide those of the other side in the result.
+        keys = _split_keys(request, met).withColumn(found, F.lit(True))
+        same = reduce(and_, (F.col(name) == F.col(quoted(key)) for name, key in zip(names, met, strict=True)))
+        copies = copies.join(F.broadcast(keys), same, "left")
         its_workers = F.when(F.col(quoted(found)), its_workers).otherwise(F.slice(its_workers, 1, 1))
     elif kind in ("semi", "anti"):
         copies = copies.select(*names).distinct().withColumn(found, F.lit(True))
     if kind not in (other, "full"):
+        # Null keys meet nothing.
         copies = copies.filter(reduce(and_, (F.col(name).isNotNull() for name in names)))
     copies = copies.select("*", F.explode(its_workers).alias(worker))
     rows = routed(request)
     if once:
         rows = rows.select("*", F.lit(True).alias(there))
 
-    sides = {hot: _placed(rows, request), other: _placed(copies, request)}
+    both = {hot: _placed(rows, request), other: _placed(copies, request)}
     # Spark pushes a semi or anti join below the placing. Keys being distinct, these are the same.
     as_ = {"semi": "inner", "anti": "left"}.get(kind, kind)
-    joined = sides["left"].join(sides["right"], [*key_names(on), worker], as_)
+    joined = both["left"].join(both["right"], [*on, worker], as_)
     if once:
         joined = joined.filter(F.col(quoted(there)).isNotNull() | F.col(quoted(found)).isNull())
     if kind == "anti":
         joined = joined.filter(F.col(quoted(found)).isNull())
-    return joined.drop(worker, there, found)
+    return joined.drop(worker, *own)
 
 
-def _split_keys(request: Request) -> DataFrame:
+def _split_keys(request: Request, names: Sequence[str]) -> DataFrame:
     # At most a few for each worker: only a key that the plan places by itself may have several workers.
     plan = request.plan
     assert plan is not None
     rows = request.df.filter(is_split(plan, plan_hash(request)))
-    return rows.select(*request.keys).distinct()
+    return rows.select(
+        *(F.col(key).alias(name) for key, name in zip(request.keys, names, strict=True))
+    ).distinct()
 
 
 def _placed(df: DataFrame, request: Request) -> DataFrame:

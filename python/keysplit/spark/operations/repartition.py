@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import routed
+from keysplit.spark.operations.route import built, routed
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    Request,
     Trusted,
     by_name,
     check,
@@ -97,5 +98,9 @@ def repartition(
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    request = check(df, key, options)
+    return built(check(df, key, options), routed_and_placed)
+
+
+def routed_and_placed(request: Request) -> DataFrame:
+    """Route the rows of a request that has a plan, or needs none, and place them."""
     return placed(routed(request), request.worker_column, request.workers)

@@ -1,6 +1,6 @@
 """`route`: a worker for each row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
@@ -14,10 +14,11 @@ from keysplit.spark.options import (
     Options,
     Request,
     Trusted,
+    analysed,
     by_name,
     check,
 )
-from keysplit.spark.planner import make
+from keysplit.spark.planner import make, stand_in
 from keysplit.spark.plans import Plan
 
 
@@ -106,23 +107,26 @@ def route(
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    return routed(check(df, key, options))
+    return built(check(df, key, options), routed)
+
+
+def built(request: Request, build: Callable[[Request], DataFrame]) -> DataFrame:
+    """Build the query of an operation, with a plan made in one pass over the rows if the request has none.
+
+    What Spark refuses in the query it refuses before the plan takes its jobs.
+    """
+    if request.mode == "planned" and request.plan is None:
+        analysed(build(replace(request, plan=stand_in(request))))
+        request = replace(request, plan=make(request))
+    return build(request)
 
 
 def routed(request: Request) -> DataFrame:
-    """Add the worker column to the DataFrame of a checked request; `route` says what is guaranteed."""
+    """Add the worker column to the DataFrame of a request that has a plan, or needs none."""
     if request.mode == "online":
         return online.with_worker(request)
-    request = planned(request)
     plan = request.plan
     assert plan is not None
     engine = native if request.engine == "rust" else columns
     row = row_hash(request) if plan.splits else None
     return engine.with_worker(request.df, plan, plan_hash(request), row, request.worker_column)
-
-
-def planned(request: Request) -> Request:
-    """Return the request with a plan, made in one pass over its rows if it has none."""
-    if request.plan is not None:
-        return request
-    return replace(request, plan=make(request))

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter
+from pyspark.sql.types import ArrayType, MapType, StructType
 
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import routed
+from keysplit.spark.operations.repartition import routed_and_placed
+from keysplit.spark.operations.route import built
 from keysplit.spark.options import (
     Columns,
     Engine,
@@ -97,7 +98,12 @@ def write(
     keys = [quoted(name) for name in names]
     columns = Columns(df)
     for key in keys:
-        columns.type_of("partition_by", key)
+        type_ = columns.type_of("partition_by", key)
+        if isinstance(type_, ArrayType | MapType | StructType):
+            raise TypeError(
+                f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
+                f"{type_.simpleString()}"
+            )
     if isinstance(plan, Plan) and grouping == "cut_to_fit":
         grouping = plan.grouping
     options = Options(
@@ -115,5 +121,5 @@ def write(
         allow_inexact=allow_inexact,
     )
     request = check(df, keys, options)
-    rows = placed(routed(request), request.worker_column, request.workers).drop(request.worker_column)
+    rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
     return rows.write.partitionBy(*names)
