@@ -18,7 +18,7 @@ from keysplit import spark as kss
 from keysplit.planning import PLANS
 from keysplit.spark import hashes
 from keysplit.spark.engine import native
-from keysplit.spark.options import check
+from keysplit.spark.options import Options, check
 from reference.plan_table import PlanTable
 
 ENGINES = ["columns", "rust"]
@@ -33,7 +33,7 @@ def hot(spark):
 
 
 def with_hashes(df, key, **options):
-    request = check(df, key, options)
+    request = check(df, key, Options(**options))
     return df.withColumn("h", hashes.plan_hash(request)).withColumn("r", hashes.row_hash(request))
 
 

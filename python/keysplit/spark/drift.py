@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
 from keysplit.planning import Summary, bucket_of, head_threshold
-from keysplit.spark.options import check, refuse_stream
+from keysplit.spark.options import Options, check, refuse_stream
 from keysplit.spark.planner import plan_of
 from keysplit.spark.plans import FrequentKey, Plan
 from keysplit.spark.plans.drift import Drift
@@ -27,8 +27,8 @@ def measure(
 ) -> Drift:
     """Measure in one pass over the keys how far they have drifted; `Plan.drift` explains the arguments."""
     refuse_stream(df, remedy=": compare a batch of its rows")
-    check(df, key, {"plan": plan})
-    options = {"grouping": plan.grouping, "weight": weight, "capacities": plan.capacities, "engine": engine}
+    check(df, key, Options(plan=plan))
+    options = Options(grouping=plan.grouping, weight=weight, capacities=plan.capacities, engine=engine)
     request = check(df, key, options)
     counted = summarise(request, threshold=_FINER * head_threshold(plan.grouping))
     today, fresh = counted.summary, plan_of(request, counted)

@@ -5,7 +5,6 @@ Aggregation needs two stateful steps, and this file has them.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -15,11 +14,24 @@ from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
 from keysplit.spark.aggregates import AGGREGATES, BY_NAME
 from keysplit.spark.operations.repartition import repartition
 from keysplit.spark.operations.route import route, routed
-from keysplit.spark.options import check, free_name, quoted
+from keysplit.spark.options import (
+    Engine,
+    Options,
+    Trusted,
+    check,
+    check_columns,
+    quoted,
+    type_name,
+)
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import Call, session_of, versions
 
 __all__ = ["aggregate", "repartition", "route"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 _STREAMED = tuple(sorted({each.stream for each in AGGREGATES.values() if each.stream}))
 
@@ -32,7 +44,10 @@ def aggregate(
     *columns: Column,
     window: Column,
     plan: Plan,
-    **options: Any,
+    row_id: str | Sequence[str] | None = None,
+    engine: Engine | None = None,
+    worker_column: str | None = None,
+    trust: Trusted = (),
 ) -> DataFrame:
     """Compute `df.groupBy(window, key).agg(*columns)` of a stream, the rows of a key spread over its workers.
 
@@ -46,18 +61,24 @@ def aggregate(
 
     Args:
         df: a streaming DataFrame with a watermark on the time of the window; or a batch, to try a job out.
-        key: as `route`.
+        key: a column name, or a list of them; null is a key.
         columns: aggregates, each by itself: sum, count, min, max, avg, count_if, bool_and, bool_or, bit_and,
             bit_or, bit_xor, collect_list or collect_set, with FILTER or without. On Spark Connect they are
             made by functions such as `F.sum("x")`, not by `F.expr`, and avg is not of decimals.
         window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself.
         plan: a plan that was made from a batch of such rows. A query that starts again from its checkpoint
             may have another one: partial results are merged by key in any case.
-        options: `row_id` and `engine` as `route`.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
 
     Returns:
         A row for each window and key when the watermark has passed the window: the window, the key columns,
-        then `columns`. Write it in append mode.
+        then `columns`. Write it in append mode: where a query has two stateful steps, Spark refuses the
+        modes update and complete, with an error at its start.
 
     Raises:
         TypeError: as `route`, or if `window` or one of `columns` is no Column.
@@ -81,17 +102,22 @@ def aggregate(
         ... )
     """
     if not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan that kss.plan made, got {type(plan).__name__}")
-    request = check(df, key, {**options, "plan": plan})
-    if not columns:
-        raise ValueError("columns must hold at least one aggregate, got none")
-    for column in columns:
-        if not versions.is_column(column):
-            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type(column).__name__}")
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
+    check_columns(columns)
+    options = Options(
+        plan=plan,
+        row_id=row_id,
+        engine=engine,
+        worker_column=worker_column,
+        trust=trust,
+    )
+    request = check(df, key, options)
     if not versions.is_column(window):
         raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
     plain = df.groupBy(window, *request.keys).agg(*columns)
     fields = plain.schema.fields
+    if len(fields) == len(columns):
+        raise ValueError("spark.sql.retainGroupColumns must be true for kss.streaming.aggregate, got false")
     groups, results = fields[: -len(columns)], fields[-len(columns) :]
     _refuse_window(df, groups[0])
     calls = [
@@ -101,7 +127,7 @@ def aggregate(
     keys = [f"key{at}" for at in range(len(request.keys))]
 
     rows = routed(request)
-    span = free_name(rows, "keysplit_window")
+    span = request.columns.free("keysplit_window", [request.worker_column])
     # `withColumn` of Spark Connect would drop what says that there is a watermark
     rows = rows.select("*", window.alias(span))
     by = [

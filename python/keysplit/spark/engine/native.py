@@ -41,7 +41,8 @@ def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, work
     if not all(_passes(field.dataType) for field in df.schema):
         return columns.with_worker(df, plan, key, row, worker_column)
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
-    return df.withColumn(worker_column, worker(plan.tables, [key] if row is None else [key, row]))
+    found = worker(plan.tables, [key] if row is None else [key, row])
+    return df.select("*", F.coalesce(found, F.lit(0)).alias(worker_column))
 
 
 def table(tables: Tables) -> "_core.PlanTable":

@@ -2,19 +2,42 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.aggregates import refusal_of
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import routed
-from keysplit.spark.options import Options, check
-from keysplit.spark.session import session_of, versions
+from keysplit.spark.operations.repartition import routed_and_placed
+from keysplit.spark.operations.route import built
+from keysplit.spark.options import (
+    Engine,
+    GroupingOrName,
+    Mode,
+    Options,
+    Request,
+    Trusted,
+    check,
+    check_columns,
+)
+from keysplit.spark.plans import Plan
+from keysplit.spark.session import session_of
 
 
 def aggregate(
-    df: DataFrame, key: str | Sequence[str], *columns: Column, **options: Unpack[Options]
+    df: DataFrame,
+    key: str | Sequence[str],
+    *columns: Column,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
+    plan: Plan | None = None,
+    mode: Mode = "planned",
+    worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+    allow_inexact: bool = False,
 ) -> DataFrame:
     """Compute `df.groupBy(key).agg(*columns)`, a key's rows being spread over several workers first.
 
@@ -25,14 +48,31 @@ def aggregate(
     the answers within the accuracy of a sketch.
 
     Args:
-        df: as `route`.
-        key: as `route`.
+        df: a DataFrame, classic or of Spark Connect; `plan` must be given for a streaming one.
+        key: a column name, or a list of them; null is a key.
         columns: aggregates, with DISTINCT and FILTER or without, and expressions of them: all of Spark's own
             but first, last, any_value and histogram_numeric. docs/spark.md lists them.
-        options: all other arguments of `route`. Above a shuffle, mode "online" is allowed where Spark notices
-            that a task which ran again gave other rows (by default from 4.2 on): the result is exact then, or
-            the job is stopped. The worker column is not in the result; its name is for
-            plans and the Spark UI, and a free one is chosen if left out.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
+        grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
+            names.
+        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        mode: "planned" or "online"; `route` explains them. Downstream of a shuffle "online" is allowed where
+            Spark notices that a retried task gave other rows (by default from 4.2 on): the result is exact
+            then, or the job is stopped.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
+        engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
+            executors; both give a row the same worker. If left out, "rust" counts the keys for a plan and
+            "columns" routes. For mode "planned".
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
+        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
+            or duplicate rows without an error.
 
     Returns:
         One row a key: the key columns, then `columns`.
@@ -52,12 +92,24 @@ def aggregate(
     Example:
         >>> result = kss.aggregate(df, "word", F.median("length"), workers=8)  # doctest: +SKIP
     """
+    if columns and isinstance(columns[0], int):
+        raise TypeError(f"workers must be given by name, after the columns: workers={columns[0]}")
+    check_columns(columns)
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        mode=mode,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+        allow_inexact=allow_inexact,
+    )
     request = check(df, key, options)
-    if not columns:
-        raise ValueError("columns must hold at least one aggregate, got none")
-    for column in columns:
-        if not versions.is_column(column):
-            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type(column).__name__}")
     plain = df.groupBy(*request.keys).agg(*columns)
     for each in session_of(df).aggregates(plain, columns):
         refusal = refusal_of(each.kind, each.name)
@@ -65,7 +117,11 @@ def aggregate(
             raise ValueError(refusal.format(" ".join(each.text().split())))
     if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
+
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
-    rows = placed(routed(request), request.worker_column, request.workers)
-    return rows.drop(request.worker_column).groupBy(*request.keys).agg(*columns)
+    def build(request: Request) -> DataFrame:
+        rows = routed_and_placed(request).drop(request.worker_column)
+        return rows.groupBy(*request.keys).agg(*columns)
+
+    return built(request, build)

@@ -65,7 +65,14 @@ class Classic:
 
         They are read off the plan that Spark has analysed: names are resolved there, and so is `*`.
         """
-        expressions = result._jdf.queryExecution().analyzed().aggregateExpressions()
+        plan = result._jdf.queryExecution().analyzed()
+        if plan.getClass().getSimpleName() != "Aggregate":
+            # Window functions over aggregates stand on top of them.
+            return [
+                Call(None, None, name, column, column)
+                for name, column in zip(result.columns[-len(columns) :], columns, strict=True)
+            ]
+        expressions = plan.aggregateExpressions()
         last = expressions.size()
         return [_call(expressions.apply(at).child()) for at in range(last - len(columns), last)]
 
