@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::groupings::{Entry, Grouping, find};
 use crate::params::{Arguments, Value};
-use crate::snapshot::{Frame, decode, encode};
+use crate::snapshot::{Frame, decode, encode, one_line};
 use crate::state::clock::{LATEST, is_time};
 use crate::state::members::Members;
 use crate::types::{KeyHash, Source, Worker};
@@ -70,7 +70,7 @@ impl Router {
         if let Some(weights) = batch.weights {
             check_weights(weights, batch.hashes.len())?;
         }
-        self.tell_time(batch.now)?;
+        self.advance(batch.now)?;
         if !batch.hashes.is_empty() {
             self.grouping.route(batch, workers);
         }
@@ -78,7 +78,7 @@ impl Router {
     }
 
     /// Moves the caller's clock on.
-    pub fn tell_time(&mut self, now: Option<f64>) -> Result<()> {
+    pub fn advance(&mut self, now: Option<f64>) -> Result<()> {
         let Some(time) = now else { return Ok(()) };
         let least = self.about.now.unwrap_or(-LATEST);
         if !(least..=LATEST).contains(&time) {
@@ -88,10 +88,10 @@ impl Router {
         Ok(())
     }
 
-    /// Hears how the workers fare. An error leaves the router as it was.
+    /// Takes feedback from the workers. An error leaves the router as it was.
     pub fn observe(&mut self, feedback: &Feedback) -> Result<()> {
         feedback.check(self.numbers())?;
-        self.tell_time(feedback.now)?;
+        self.advance(feedback.now)?;
         self.grouping.observe(feedback);
         Ok(())
     }
@@ -215,7 +215,7 @@ fn must_agree(what: &str, theirs: &str, ours: &str) -> Result<()> {
     if theirs == ours {
         return Ok(());
     }
-    Err(Error::Value(format!("snapshot is of another {what}: {theirs}, not {ours}")))
+    Err(Error::Value(format!("snapshot is of another {what}: {}, not {ours}", one_line(theirs))))
 }
 
 /// The parameters of version 1 as those of today.

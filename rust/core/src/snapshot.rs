@@ -72,6 +72,11 @@ pub(crate) fn decode<T: DeserializeOwned>(state: &[u8]) -> Result<T> {
     }
 }
 
+/// A text of a snapshot as an error may show it.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// A number of messages or segments that was read from a snapshot, and that nothing counts beyond.
 pub(crate) fn checked_count(count: u64) -> Result<u64> {
     const MOST: u64 = 1 << 62;

@@ -307,7 +307,7 @@ fn now_of(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
 
 /// Routes a batch. Whatever can be wrong with it is found before its first message is routed.
 fn route(router: &mut CoreRouter, keys: &Keys, weights: Option<&[f64]>, now: Option<f64>) -> PyResult<Vec<u32>> {
-    router.tell_time(now).map_err(raised)?;
+    router.advance(now).map_err(raised)?;
     let (mut workers, mut from, whole) = (vec![0; keys.len()], 0, router.segment_messages().is_some());
     let mut block = |hashes: &[u64]| {
         let range = from..from + hashes.len();

@@ -101,7 +101,7 @@ impl Simulation {
         })
     }
 
-    /// End the stream and tell all figures.
+    /// End the stream and return all figures.
     ///
     /// Returns:
     ///     Numbers and NumPy arrays by name; those of the timing model are None without one.
@@ -111,11 +111,11 @@ impl Simulation {
     ///     RuntimeError: The simulation has ended before.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let report = py.detach(|| self.take()?.finish().map_err(raised))?;
-        told(py, report)
+        as_dict(py, report)
     }
 }
 
-fn told(py: Python<'_>, report: Report) -> PyResult<Bound<'_, PyDict>> {
+fn as_dict(py: Python<'_>, report: Report) -> PyResult<Bound<'_, PyDict>> {
     let (numbers, mean_imbalance) = (report.loads.len(), report.samples.mean_imbalance());
     // Numbers that were given later had no queue.
     let table = |mut rows: Vec<Vec<f64>>, absent: f64| {

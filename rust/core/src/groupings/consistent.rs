@@ -31,7 +31,7 @@ pub(super) struct Params {
     /// By how much a load may exceed its fair share.
     #[serde(deserialize_with = "params::epsilon")]
     epsilon: f64,
-    /// A worker is heard once in each slot.
+    /// One signal of a worker counts in each slot.
     #[serde(deserialize_with = "params::seconds")]
     slot_s: f64,
     /// How fast messages come that come without a time.
@@ -115,10 +115,10 @@ impl Grouping for Consistent {
     }
 
     fn observe(&mut self, feedback: &Feedback) {
-        self.clock.tell(feedback.now);
+        self.clock.observe(feedback.now);
         let slot = (self.clock.time() / self.slot_s).floor();
         for (signal, workers) in [(Signal::Busy, feedback.busy), (Signal::Idle, feedback.idle)] {
-            workers.iter().for_each(|&worker| self.pairing.hear(Worker(worker), signal, slot));
+            workers.iter().for_each(|&worker| self.pairing.note(Worker(worker), signal, slot));
         }
         self.pairing.pair();
     }

@@ -27,6 +27,7 @@ use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::params::{Arguments, MAX_WORKERS};
+use crate::snapshot::one_line;
 use crate::state::members::Members;
 use crate::types::{KeyHash, Source, Worker};
 
@@ -57,7 +58,7 @@ pub trait Grouping: Send {
         self.members().map_or(self.loads().len() as u32, Members::count)
     }
 
-    /// Hears how the workers fare.
+    /// Takes feedback from the workers.
     fn observe(&mut self, _feedback: &Feedback) {}
 
     /// The size of the segments that it looks at as a whole, if it has any: then only cuts at their ends change nothing.
@@ -116,7 +117,10 @@ impl Entry {
             read: |arguments| checked(arguments.read::<P>(&["workers"])?),
             read_stored: |text| match serde_json::from_str::<P>(text) {
                 Ok(params) => checked(params),
-                Err(error) => Err(Error::Value(format!("snapshot must be of known parameters, got {text}: {error}"))),
+                Err(error) => {
+                    let text = one_line(&format!("snapshot must be of known parameters, got {text}: {error}"));
+                    Err(Error::Value(text))
+                }
             },
         }
     }

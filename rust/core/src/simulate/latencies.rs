@@ -16,7 +16,7 @@ pub(super) struct Latencies {
     counts: Vec<Vec<u64>>,
 }
 
-/// What is told of them; nan if there were none.
+/// Their summary; nan if there were none.
 #[derive(Debug, Clone, Copy)]
 pub struct Latency {
     /// Sum over number.
@@ -53,7 +53,7 @@ impl Latencies {
         self.counts[exponent][fraction] = 1;
     }
 
-    pub(super) fn told(&self) -> Latency {
+    pub(super) fn summary(&self) -> Latency {
         if self.messages == 0 {
             return Latency { mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN, max: f64::NAN };
         }
@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn percentiles_are_cut_to_ten_bits() {
         let mut latencies = Latencies::default();
-        assert!(latencies.told().p50.is_nan());
+        assert!(latencies.summary().p50.is_nan());
         (1..=1000).rev().for_each(|step| latencies.add(f64::from(step) * 1.1e-3));
-        let Latency { mean, p50, p95, p99, max } = latencies.told();
+        let Latency { mean, p50, p95, p99, max } = latencies.summary();
         assert!((mean - 0.55055).abs() < 1e-12);
         assert_eq!(max, 1.1);
         for (cut, whole) in [(p50, 0.55), (p95, 1.045), (p99, 1.089)] {
@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(cut.to_bits() << 22, 0);
         }
         (0..1000).for_each(|_| latencies.add(0.0));
-        assert_eq!(latencies.told().p50, 0.0);
-        assert!(latencies.told().p95 > 0.98);
+        assert_eq!(latencies.summary().p50, 0.0);
+        assert!(latencies.summary().p95 > 0.98);
     }
 }

@@ -1,7 +1,7 @@
 //! Sources and workers in simulated time: what a grouping makes of a stream.
 //!
 //! Messages go to the sources in turn, each source routes on its own, and where service times are given the workers
-//! serve queues and let the sources know how they fare. All is defined in `docs/simulation.md`, to the bit. A stream
+//! serve queues and report to the sources. All is defined in `docs/simulation.md`, to the bit. A stream
 //! comes in chunks of any size, and how it is cut changes nothing. Memory does not grow with its length, but for the
 //! pairs of a key and a worker, which are sampled beyond a limit.
 //!
@@ -174,8 +174,8 @@ impl Simulation {
             keys: self.replicas.keys() as u64,
             pairs: self.replicas.memory(),
             level: self.replicas.level(),
-            samples: self.samples.told(),
-            times: self.timing.map(|timing| timing.told()),
+            samples: self.samples.into_sampled(),
+            times: self.timing.map(|timing| timing.times()),
         })
     }
 
@@ -186,7 +186,7 @@ impl Simulation {
     /// Routes messages in blocks that end where an event or a sample is due.
     fn stride(&mut self, mut messages: Messages) -> Result<()> {
         while !messages.hashes.is_empty() {
-            self.happen()?;
+            self.apply_events()?;
             let event = self.events.peek().map_or(u64::MAX, |event| event.position);
             let due = usize::try_from(self.samples.next().min(event) - self.count).unwrap_or(usize::MAX);
             let (block, others) = messages.split_at(messages.hashes.len().min(MOST).min(due));
@@ -206,8 +206,8 @@ impl Simulation {
         let sources = self.sources.count();
         for place in 0..messages.hashes.len() {
             let now = self.timing.as_mut().map(|timing| timing.arrive(self.count)).transpose()?;
-            self.happen()?;
-            self.speak(now)?;
+            self.apply_events()?;
+            self.pass_feedback(now)?;
 
             let worker = match &mut self.segments {
                 None => {
@@ -238,9 +238,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// The events before the next message.
+    /// Applies the events before the next message.
     #[inline(always)]
-    fn happen(&mut self) -> Result<()> {
+    fn apply_events(&mut self) -> Result<()> {
         while let Some(event) = self.events.next_if(|event| event.position == self.count) {
             match event.change {
                 Change::Add { capacity } => {
@@ -263,11 +263,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// The workers let all sources know how they fare, if they are to.
+    /// Passes the workers' feedback to all sources, if it is due.
     #[inline(always)]
-    fn speak(&mut self, now: Option<f64>) -> Result<()> {
+    fn pass_feedback(&mut self, now: Option<f64>) -> Result<()> {
         let Some(timing) = self.timing.as_mut().filter(|timing| timing.signals_are_due()) else { return Ok(()) };
-        let (busy, idle, service_time_s) = timing.speak(&self.sources.any().worker_numbers());
+        let (busy, idle, service_time_s) = timing.signal(&self.sources.any().worker_numbers());
         let (loads, own): (_, Vec<_>) = (self.sources.loads(), self.sources.loads_of_each().collect());
         for (router, own) in self.sources.iter_mut().zip(own) {
             let others: Vec<f64> = loads.iter().zip(own).map(|(load, own)| (load - own).max(0.0)).collect();

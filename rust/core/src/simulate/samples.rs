@@ -111,7 +111,7 @@ impl Samples {
     }
 
     /// All that was seen.
-    pub(super) fn told(self) -> Sampled {
+    pub(super) fn into_sampled(self) -> Sampled {
         let Self { positions, imbalances, queues, latencies_s, .. } = self;
         Sampled { positions, imbalances, queues, latencies_s }
     }
@@ -148,7 +148,7 @@ mod tests {
         if taken.is_due_at_the_end(messages) {
             taken.take(messages, &[1.0], None).unwrap();
         }
-        taken.told().positions
+        taken.into_sampled().positions
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Feedback: when workers let the sources know how they fare, and what they say.
+//! Feedback: when workers report to the sources, and what.
 
-/// What workers had in hand since they last spoke.
+/// What workers had to do since they last reported.
 #[derive(Debug)]
 pub(super) struct Signals {
     interval_s: f64,
@@ -37,14 +37,14 @@ impl Signals {
         }
     }
 
-    /// Whether the workers are to speak.
+    /// Whether the workers are to report.
     #[inline(always)]
     pub(super) fn are_due(&self, now: f64) -> bool {
         now >= self.next_s
     }
 
     /// The busy and the idle ones of the present workers, given when each number will be free.
-    pub(super) fn speak(&mut self, now: f64, free: &[f64], present: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    pub(super) fn signal(&mut self, now: f64, free: &[f64], present: &[u32]) -> (Vec<u32>, Vec<u32>) {
         let slot = now - self.last_s;
         let utilisation = |&&worker: &&u32| {
             let worker = worker as usize;
@@ -80,17 +80,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_speak_once_an_interval() {
+    fn workers_report_once_per_interval() {
         let mut signals = Signals::new(0.1, 0.85, 0.75, 3);
         assert!(!signals.are_due(0.09));
         assert!(signals.are_due(0.1));
         signals.send(0, 0.3);
         signals.send(1, 0.28);
         // 0.35 s: at most 0.85 of it are 0.2975, at least 0.75 are 0.2625.
-        assert_eq!(signals.speak(0.35, &[0.35, 0.36, 9.0], &[0, 1, 2]), (vec![0], vec![2]));
+        assert_eq!(signals.signal(0.35, &[0.35, 0.36, 9.0], &[0, 1, 2]), (vec![0], vec![2]));
         assert!(!signals.are_due(0.4 - 1e-9) && signals.are_due(0.4));
         // Worker 2 has been left 8.65 s, worker 1 next to nothing.
-        assert_eq!(signals.speak(0.4, &[0.4; 3], &[1, 2]), (vec![2], vec![1]));
+        assert_eq!(signals.signal(0.4, &[0.4; 3], &[1, 2]), (vec![2], vec![1]));
     }
 
     #[test]

@@ -133,15 +133,15 @@ impl Timing {
         self.pace[worker] = pace;
     }
 
-    /// Whether the workers are to let the sources know how they fare.
+    /// Whether the workers are to report to the sources.
     #[inline(always)]
     pub(super) fn signals_are_due(&self) -> bool {
         self.signals.are_due(self.now)
     }
 
     /// The busy and the idle ones of the present workers, and the service time of each number.
-    pub(super) fn speak(&mut self, present: &[u32]) -> (Vec<u32>, Vec<u32>, Vec<f64>) {
-        let (busy, idle) = self.signals.speak(self.now, &self.free, present);
+    pub(super) fn signal(&mut self, present: &[u32]) -> (Vec<u32>, Vec<u32>, Vec<f64>) {
+        let (busy, idle) = self.signals.signal(self.now, &self.free, present);
         (busy, idle, self.pace.iter().map(|pace| pace.clamp(1e-12, 1e12)).collect())
     }
 
@@ -156,12 +156,12 @@ impl Timing {
     }
 
     /// All figures.
-    pub(super) fn told(&self) -> Times {
+    pub(super) fn times(&self) -> Times {
         let share = |busy: &f64| if self.makespan_s > 0.0 { busy / self.makespan_s } else { 0.0 };
         Times {
             makespan_s: self.makespan_s,
             utilisation: self.busy.iter().map(share).collect(),
-            latency_s: self.latencies.told(),
+            latency_s: self.latencies.summary(),
         }
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         let (queue, latency_s) = timing.sample();
         assert_eq!((queue, latency_s), (vec![1.5, 1.0], vec![1.5, 2.0]));
         assert!(timing.sample().1.iter().all(|latency| latency.is_nan()));
-        assert_eq!(timing.told().utilisation, [3.0 / 3.5, 2.0 / 3.5]);
+        assert_eq!(timing.times().utilisation, [3.0 / 3.5, 2.0 / 3.5]);
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl SpaceSaving {
         self.scale.number(Amount(self.errors[slot]))
     }
 
-    /// Counts a batch of messages, of weight 1 if no weights are given; `touch` hears of each.
+    /// Counts a batch of messages, of weight 1 if no weights are given; `touch` is called for each.
     pub fn update(&mut self, hashes: &[u64], weights: Option<&[f64]>, mut touch: impl FnMut(usize, Touched)) {
         let scale = self.expect(hashes.len(), weights);
         vectorised(

@@ -46,8 +46,8 @@ impl Clock {
         self.state.start.is_some()
     }
 
-    /// The caller tells the time of an observation.
-    pub(crate) fn tell(&mut self, now: Option<f64>) {
+    /// The caller passes in the time of an observation.
+    pub(crate) fn observe(&mut self, now: Option<f64>) {
         self.move_to(now);
         if now.is_some() {
             self.begin();
@@ -107,7 +107,7 @@ pub(crate) fn is_time(seconds: f64) -> bool {
 /// The latest time that a caller's clock may show.
 pub(crate) const LATEST: f64 = 1e12;
 
-/// By how many steps a message moves the clock on: none in a batch whose time the caller told.
+/// By how many steps a message moves the clock on: none in a batch that comes with a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace(u64);
 
@@ -131,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_time_told_may_be_before_0() {
+    fn the_first_time_may_be_before_0() {
         let mut clock = Clock::new(4.0);
-        clock.tell(Some(-7.0));
+        clock.observe(Some(-7.0));
         assert_eq!((clock.start(), clock.time()), (-7.0, -7.0));
-        clock.tell(Some(-8.0));
+        clock.observe(Some(-8.0));
         assert_eq!(clock.time(), -7.0);
     }
 }

@@ -228,7 +228,7 @@ impl Grouping for DynamicKey {
     }
 
     fn observe(&mut self, feedback: &Feedback) {
-        self.clock.tell(feedback.now);
+        self.clock.observe(feedback.now);
     }
 
     fn save(&self) -> Vec<u8> {

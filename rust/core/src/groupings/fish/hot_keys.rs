@@ -240,7 +240,9 @@ mod tests {
     fn absurd_numbers_are_refused() {
         let params = Params { workers: 10, sketch_capacity: 5, epoch_messages: 10, ..Params::default() };
         let mut keys = HotKeys::new(&params).unwrap();
-        (0..7).for_each(|_| drop(keys.count(10, KeyHash(1), 1.0)));
+        for _ in 0..7 {
+            keys.count(10, KeyHash(1), 1.0);
+        }
         let damages: [fn(&mut State); 8] = [
             |state| (state.position, state.next, state.least) = (6, 7, 0),
             |state| (state.position, state.next, state.least) = (6, 7, 1),

@@ -183,7 +183,7 @@ impl Grouping for Fish {
     }
 
     fn observe(&mut self, feedback: &Feedback) {
-        self.clock.tell(feedback.now);
+        self.clock.observe(feedback.now);
         if self.clock.started() {
             self.waiting.pass(self.clock.time(), self.clock.start(), self.ring.members());
         }

@@ -1,4 +1,4 @@
-//! What a source has sent to each worker together with what it was told that the others have.
+//! What a source has sent to each worker, together with what the other sources have sent as far as it is known.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +8,17 @@ use crate::state::loads::{Loads, SavedLoads};
 use crate::state::minimum::Minimum;
 use crate::types::{Amount, Worker};
 
-/// Own loads, and those of the others once they were told.
+/// Own loads, and those of the others once they were passed in.
 #[derive(Debug, Clone)]
 pub(super) struct JointLoads {
     own: Loads,
-    told: Option<Told>,
+    others: Option<Others>,
 }
 
 #[derive(Debug, Clone)]
-struct Told {
+struct Others {
     loads: Vec<f64>,
-    /// Own load and told load of each worker, as the bits of a double.
+    /// Own load and the others' load of each worker, as the bits of a double.
     sums: Vec<u64>,
     least: Minimum,
 }
@@ -29,7 +29,7 @@ pub(super) struct SavedJointLoads(SavedLoads, Option<Vec<f64>>);
 
 impl JointLoads {
     pub(super) fn new(workers: u32) -> Self {
-        Self { own: Loads::new(workers), told: None }
+        Self { own: Loads::new(workers), others: None }
     }
 
     /// What this source has sent.
@@ -37,13 +37,13 @@ impl JointLoads {
         self.own.numbers()
     }
 
-    /// Hears what the others together have sent to each worker, which replaces what was heard before.
-    pub(super) fn hear(&mut self, loads: &[f64]) {
-        let sum = |(own, told): (f64, &f64)| Scale::Fractional.amount(own + told).0;
+    /// Takes what the others together have sent to each worker, in place of what was known before.
+    pub(super) fn set_others(&mut self, loads: &[f64]) {
+        let sum = |(own, others): (f64, &f64)| Scale::Fractional.amount(own + others).0;
         let sums = self.own.numbers().into_iter().zip(loads).map(sum).collect();
         let mut least = Minimum::default();
         least.expect_uneven_steps();
-        self.told = Some(Told { loads: loads.to_vec(), sums, least });
+        self.others = Some(Others { loads: loads.to_vec(), sums, least });
     }
 
     /// Prepares for a batch; what is added from here on is of the scale that it returns.
@@ -55,7 +55,7 @@ impl JointLoads {
     #[inline(always)]
     pub(super) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
         self.own.add(scale, worker, weight);
-        if let Some(Told { loads, sums, least }) = &mut self.told {
+        if let Some(Others { loads, sums, least }) = &mut self.others {
             let index = worker.index();
             sums[index] = Scale::Fractional.amount(scale.number(self.own.of(worker)) + loads[index]).0;
             least.grown(sums, index);
@@ -65,34 +65,36 @@ impl JointLoads {
     /// Least loaded of the candidates, the first among equals.
     #[inline(always)]
     pub(super) fn least_of(&self, candidates: impl IntoIterator<Item = Worker>) -> Worker {
-        match &self.told {
+        match &self.others {
             None => self.own.least_of(candidates),
-            Some(told) => candidates.into_iter().min_by_key(|worker| told.sums[worker.index()]).unwrap_or(Worker(0)),
+            Some(others) => {
+                candidates.into_iter().min_by_key(|worker| others.sums[worker.index()]).unwrap_or(Worker(0))
+            }
         }
     }
 
     /// Least loaded of all workers, the lowest-numbered among equals.
     #[inline(always)]
     pub(super) fn least_of_all(&mut self) -> Worker {
-        match &mut self.told {
+        match &mut self.others {
             None => self.own.least_of_all(),
-            Some(told) => Worker(told.least.first_smallest(&told.sums) as u32),
+            Some(others) => Worker(others.least.first_smallest(&others.sums) as u32),
         }
     }
 
     pub(super) fn save(&self) -> SavedJointLoads {
-        SavedJointLoads(self.own.save(), self.told.as_ref().map(|told| told.loads.clone()))
+        SavedJointLoads(self.own.save(), self.others.as_ref().map(|others| others.loads.clone()))
     }
 
     /// Continues from saved loads of as many workers.
-    pub(super) fn restore(&mut self, SavedJointLoads(own, told): SavedJointLoads) -> Result<()> {
+    pub(super) fn restore(&mut self, SavedJointLoads(own, others): SavedJointLoads) -> Result<()> {
         self.own.restore(own)?;
-        self.told = None;
-        let Some(told) = told else { return Ok(()) };
-        if told.len() != self.own().len() || !told.iter().all(|load| load.is_finite() && *load >= 0.0) {
-            return Err(Error::value("snapshot is damaged: the loads that it was told do not fit its workers"));
+        self.others = None;
+        let Some(others) = others else { return Ok(()) };
+        if others.len() != self.own().len() || !others.iter().all(|load| load.is_finite() && *load >= 0.0) {
+            return Err(Error::value("snapshot is damaged: the loads of the other sources do not fit its workers"));
         }
-        self.hear(&told);
+        self.set_others(&others);
         Ok(())
     }
 }
@@ -102,30 +104,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_and_told_loads_are_summed() {
+    fn own_loads_and_those_of_others_are_summed() {
         let mut loads = JointLoads::new(3);
         let scale = loads.expect(10, None);
         loads.add(scale, Worker(0), Amount(2));
         assert_eq!(loads.least_of_all(), Worker(1));
-        loads.hear(&[0.0, 2.5, 2.0]);
+        loads.set_others(&[0.0, 2.5, 2.0]);
         assert_eq!(loads.least_of_all(), Worker(0), "level with worker 2");
         assert_eq!((loads.least_of([2, 0].map(Worker)), loads.least_of([1, 2].map(Worker))), (Worker(2), Worker(2)));
         loads.add(scale, Worker(0), Amount(1));
         assert_eq!(loads.least_of_all(), Worker(2));
-        loads.hear(&[0.0, 0.0, 0.0]);
-        assert_eq!(loads.least_of_all(), Worker(1), "what was told before is forgotten");
+        loads.set_others(&[0.0, 0.0, 0.0]);
+        assert_eq!(loads.least_of_all(), Worker(1), "what was known before is forgotten");
         assert_eq!(loads.own(), [3.0, 0.0, 0.0]);
     }
 
     #[test]
     fn damaged_loads_are_refused() {
         let mut loads = JointLoads::new(2);
-        for told in [vec![1.0], vec![1.0, f64::NAN], vec![1.0, -1.0]] {
-            let saved = SavedJointLoads(Loads::new(2).save(), Some(told));
+        for others in [vec![1.0], vec![1.0, f64::NAN], vec![1.0, -1.0]] {
+            let saved = SavedJointLoads(Loads::new(2).save(), Some(others));
             assert!(loads.restore(saved).is_err());
         }
         let mut other = JointLoads::new(2);
-        other.hear(&[3.0, 1.0]);
+        other.set_others(&[3.0, 1.0]);
         loads.restore(other.save()).unwrap();
         assert_eq!(loads.least_of_all(), Worker(1));
     }

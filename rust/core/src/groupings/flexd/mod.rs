@@ -146,9 +146,9 @@ impl Grouping for FlexD {
     }
 
     fn observe(&mut self, feedback: &Feedback) {
-        self.clock.tell(feedback.now);
+        self.clock.observe(feedback.now);
         if let Some(loads) = feedback.loads {
-            self.scheduler.hear(loads);
+            self.scheduler.set_other_loads(loads);
         }
     }
 
@@ -198,14 +198,14 @@ mod tests {
         capacity: u64,
         tables: Vec<(u64, f64, usize, Vec<u32>)>,
         loads: [f64; 7],
-        told: [f64; 7],
+        others: [f64; 7],
         clean: f64,
         segments: usize,
     }
 
     impl Naive {
         fn least(&self, workers: impl IntoIterator<Item = u32>) -> u32 {
-            let load = |worker: u32| self.loads[worker as usize] + self.told[worker as usize];
+            let load = |worker: u32| self.loads[worker as usize] + self.others[worker as usize];
             let better = |best: u32, worker: u32| if load(worker) < load(best) { worker } else { best };
             workers.into_iter().reduce(better).unwrap()
         }
@@ -260,14 +260,14 @@ mod tests {
         let fractional: Vec<f64> = hashes.iter().map(|hash| (hash % 7) as f64 / 3.0).collect();
         for (capacity, weights) in [(1000, &whole), (10, &whole), (1000, &fractional), (10, &fractional)] {
             let mut router = start(params(capacity));
-            let (loads, told, clean) = ([0.0; 7], [0.0; 7], 6.5);
-            let mut naive = Naive { capacity, tables: Vec::new(), loads, told, clean, segments: 0 };
+            let (loads, others, clean) = ([0.0; 7], [0.0; 7], 6.5);
+            let mut naive = Naive { capacity, tables: Vec::new(), loads, others, clean, segments: 0 };
             let mut workers = vec![0; MESSAGES];
             let mut expected = Vec::new();
             for half in [0..1500, 1500..MESSAGES] {
                 if half.start > 0 {
-                    naive.told = [1.5, 40.0, 0.0, 3.25, 900.0, 2.0, 0.0];
-                    router.observe(&Feedback { loads: Some(&naive.told), ..Default::default() });
+                    naive.others = [1.5, 40.0, 0.0, 3.25, 900.0, 2.0, 0.0];
+                    router.observe(&Feedback { loads: Some(&naive.others), ..Default::default() });
                 }
                 let batch = Batch { hashes: &hashes[half.clone()], weights: Some(&weights[half.clone()]), now: None };
                 router.route(&batch, &mut workers[half.clone()]);

@@ -79,9 +79,9 @@ impl Scheduler {
         self.segments += 1;
     }
 
-    /// Hears what all other schedulers together have sent to each worker.
-    pub(super) fn hear(&mut self, loads: &[f64]) {
-        self.loads.hear(loads);
+    /// Takes what all other schedulers together have sent to each worker.
+    pub(super) fn set_other_loads(&mut self, loads: &[f64]) {
+        self.loads.set_others(loads);
     }
 
     /// What this scheduler has sent to each worker.
@@ -300,12 +300,12 @@ mod tests {
         assert_eq!(run(&mut one, &[1, 1], 0.0), [0, 1]);
         assert_eq!(run(&mut other, &[2, 2], 0.0), [0, 1], "they do not know of each other");
         let (ours, theirs) = (one.loads(), other.loads());
-        one.hear(&theirs);
-        other.hear(&ours);
+        one.set_other_loads(&theirs);
+        other.set_other_loads(&ours);
         assert_eq!(run(&mut one, &[3, 3], 0.0), [2, 3]);
-        assert_eq!(run(&mut other, &[4, 4], 0.0), [2, 3], "what was told is not told anew with every segment");
-        other.hear(&one.loads());
+        assert_eq!(run(&mut other, &[4, 4], 0.0), [2, 3], "what was passed in counts once, not with every segment");
+        other.set_other_loads(&one.loads());
         assert_eq!(run(&mut other, &[6, 6, 6, 6], 0.0), [0, 1, 2, 0]);
-        assert_eq!(other.loads(), [3.0, 2.0, 2.0, 1.0], "told loads are not its own");
+        assert_eq!(other.loads(), [3.0, 2.0, 2.0, 1.0], "the loads of others are not its own");
     }
 }

@@ -64,8 +64,8 @@ impl Pairing {
         Worker(self.owners[bin.index()].into())
     }
 
-    /// Hears a worker in a time slot, once in each. [`Pairing::pair`] follows when all have been heard.
-    pub(in crate::groupings) fn hear(&mut self, worker: Worker, signal: Signal, slot: f64) {
+    /// Notes a worker's signal in a time slot, once in each. [`Pairing::pair`] follows when all are noted.
+    pub(in crate::groupings) fn note(&mut self, worker: Worker, signal: Signal, slot: f64) {
         let index = worker.index();
         if self.slots[index].replace(slot) == Some(slot) || self.standing[index] == Some(signal) {
             return;
@@ -166,7 +166,7 @@ mod tests {
                 let draw = draws.whole(turn);
                 for part in 0..draw % 4 {
                     let signal = if draw >> (8 + part) & 1 == 0 { Busy } else { Idle };
-                    pairing.hear(Worker((draw >> (16 + 8 * part)) as u32 % workers), signal, (turn / 3) as f64);
+                    pairing.note(Worker((draw >> (16 + 8 * part)) as u32 % workers), signal, (turn / 3) as f64);
                 }
                 pairing.pair();
                 check(&pairing);
@@ -182,31 +182,31 @@ mod tests {
     #[test]
     fn the_bin_acquired_last_goes_first() {
         let mut pairing = Pairing::new(3, 2);
-        pairing.hear(Worker(0), Busy, 0.0);
-        pairing.hear(Worker(2), Idle, 0.0);
+        pairing.note(Worker(0), Busy, 0.0);
+        pairing.note(Worker(2), Idle, 0.0);
         pairing.pair();
         assert_eq!(pairing.stacks, [vec![0], vec![1, 4], vec![2, 5, 3]]);
-        pairing.hear(Worker(2), Busy, 1.0);
-        pairing.hear(Worker(1), Idle, 1.0);
+        pairing.note(Worker(2), Busy, 1.0);
+        pairing.note(Worker(1), Idle, 1.0);
         pairing.pair();
         assert_eq!(pairing.stacks, [vec![0], vec![1, 4, 3], vec![2, 5]]);
     }
 
     #[test]
-    fn a_worker_is_heard_once_a_slot_and_keeps_its_last_bin() {
+    fn a_signal_counts_once_per_slot_and_a_worker_keeps_its_last_bin() {
         let mut pairing = Pairing::new(3, 1);
-        pairing.hear(Worker(1), Idle, 0.0);
-        pairing.hear(Worker(1), Busy, 0.0);
+        pairing.note(Worker(1), Idle, 0.0);
+        pairing.note(Worker(1), Busy, 0.0);
         assert_eq!(queues(&pairing), [vec![], vec![1]]);
-        pairing.hear(Worker(0), Idle, 0.0);
+        pairing.note(Worker(0), Idle, 0.0);
         pairing.pair();
-        pairing.hear(Worker(1), Busy, 1.0);
+        pairing.note(Worker(1), Busy, 1.0);
         pairing.pair();
         assert_eq!(queues(&pairing), [vec![], vec![0]]);
         assert_eq!(pairing.stacks, [[0], [1], [2]]);
-        pairing.hear(Worker(0), Idle, 1.0);
-        pairing.hear(Worker(2), Idle, 1.0);
-        pairing.hear(Worker(0), Idle, 2.0);
+        pairing.note(Worker(0), Idle, 1.0);
+        pairing.note(Worker(2), Idle, 1.0);
+        pairing.note(Worker(0), Idle, 2.0);
         assert_eq!(queues(&pairing), [vec![], vec![0, 2]]);
     }
 
