@@ -57,5 +57,6 @@ STRATEGIES: dict[str, st.SearchStrategy[Any]] = {
 def parameters(name: str) -> st.SearchStrategy[dict[str, Any]]:
     """The keyword arguments of a grouping."""
     own = [field.name for field in fields(ks.GROUPINGS[name]) if field.name not in ("workers", "seed")]
-    drawn = {each: STRATEGIES.get(f"{name}.{each}") or STRATEGIES[each] for each in own}
+    drawn = {each: STRATEGIES.get(f"{name}.{each}", STRATEGIES.get(each)) for each in own}
+    assert None not in drawn.values(), "a parameter of a new kind needs a line above"
     return st.fixed_dictionaries({"workers": WORKERS, "seed": SEEDS, **drawn})

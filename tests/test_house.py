@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import graphlib
 import importlib.metadata
 import re
 import runpy
@@ -60,6 +61,32 @@ def test_only_the_spark_parts_import_pyspark_and_none_the_experiments(path: Path
     assert "keysplit_experiments" not in imported, "the experiments need keysplit, not the other way round"
     allowed = path.relative_to(ROOT / "python/keysplit").parts[0] in ("spark", "demo")
     assert allowed or "pyspark" not in imported
+
+
+def imported_modules(path: Path, modules: set[str]) -> set[str]:
+    """The modules of the package that a file imports, at whatever place."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else node.module for name in names}
+    return found & modules
+
+
+def test_modules_form_no_circle() -> None:
+    """Not even through imports inside functions or for types; the package itself is what users import."""
+    folder = ROOT / "python"
+    files = [file for file in (folder / "keysplit").rglob("*.py") if "spark" not in file.parts]
+    names = {
+        ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in files
+    }
+    del names["keysplit"]
+    graph = {name: imported_modules(file, set(names)) - {name} for name, file in names.items()}
+    assert graph["keysplit.comparison"] >= {"keysplit.runs", "keysplit.simulation"}
+    graphlib.TopologicalSorter(graph).prepare()  # raises an error that names the circle
 
 
 def test_one_version() -> None:
@@ -219,3 +246,19 @@ def test_locks_name_packages_only() -> None:
         wrong = [line for line in lines if not re.fullmatch(r"#.*|[a-z0-9-]+==[^ ]+( ; .+)?", line)]
         assert wrong == [], f"{lock.name}: an index, a link or a package that is not pinned"
         assert not re.search(r"https?://", "".join(lines))
+
+
+PRIVATE = re.compile(
+    r"\b_j(c|df|map|rdd|reader|sc|sparkSession|vm|write)\b|py4j|pyspark\.sql\.connect"
+    r"|\b_(sc|expr|explain_string|to_proto)\b"
+)
+
+
+def test_only_one_folder_names_what_spark_keeps_private() -> None:
+    spark = ROOT / "python/keysplit/spark"
+    naming = {
+        path.relative_to(spark).parts[0]
+        for path in spark.rglob("*.py")
+        if PRIVATE.search(path.read_text(encoding="utf-8"))
+    }
+    assert naming == {"session"}

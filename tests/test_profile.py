@@ -25,6 +25,7 @@ from keysplit.profiling.advice import advise_simulated, recommend, recommend_sim
 from keysplit.profiling.model import Outcome, TopKey
 from keysplit.profiling.text import format_key
 from keysplit.profiling.windows import Windows, overlaps, steady_overlap
+from keysplit.runs import LEAST_MEMORY
 
 
 def drawn(exponent: float = 1.4, messages: int = 4_000, keys: int = 200, seed: int = 1) -> np.ndarray:
@@ -175,6 +176,14 @@ def test_keys_that_are_too_many_to_keep_are_estimated(monkeypatch):
     assert found.distinct_keys_error == 5e-4 * found.distinct_keys > 0
     assert found.distinct_keys == pytest.approx(20_000, rel=0.2)
     assert f"about {found.distinct_keys:,} keys (standard error at most 1" in str(found)
+
+
+def test_with_little_memory_the_estimate_is_coarser(monkeypatch):
+    monkeypatch.setattr(runs, "MOST_KEYS", 10_000)
+    monkeypatch.setattr(runs, "_KEY_BYTES", 10_000)  # so that 1e8 bytes have room for 2,500 keys
+    found = ks.profile(np.arange(20_000), 2, memory=LEAST_MEMORY)
+    assert found.distinct_keys_error == 1e-3 * found.distinct_keys > 0
+    assert found.distinct_keys == pytest.approx(20_000, rel=0.2)
 
 
 def test_cutting_a_stream_changes_nothing():

@@ -41,28 +41,28 @@ def compare(
 ) -> list[SimulationResult]:
     """Simulate several groupings on several numbers of workers, all on the same stream.
 
-    Simulations run in parallel, one per processor. Those that may not fit into ``memory`` together run one
-    group after the other. A stream in chunks is read once per group, with two chunks in memory; how many
+    Simulations run in parallel, one per processor. If they may not fit into ``memory`` together, they run in
+    groups, one after another. A stream in chunks is read once per group, with two chunks in memory; how many
     keys it has is known after the first group, so that the second is usually the last. Which simulations run
     together changes no result.
 
     Args:
         keys: The stream: a column of keys or an iterator of columns, as for
             [`simulate`][keysplit.simulate]; or a function that returns such an iterator and is called once
-            per group. What an iterator gives is kept in a temporary file if a second group may need it.
+            per group. An iterator's chunks are kept in a temporary file if a second group may need them.
         workers: A number of workers, or several.
         groupings: Names, or groupings, whose number of workers is replaced; all of ``ks.GROUPINGS`` if None.
         sources: Number of sources, 1 to 65,536.
         seed: Seed of the simulations and of groupings that are given by name.
         memory: Bytes that the simulations may take together, at least 1e8; the stream comes on top. A
-            simulation that does not fit by itself keeps a sample of the keys (``exact_keys`` is False then).
+            simulation that does not fit alone keeps a sample of the keys (``exact_keys`` is False then).
         service_time_s: As ``simulate``; so are the other arguments.
         arrival_rate_per_s: Messages that arrive per second.
         capacities: Relative speeds, one per worker.
-        events: What happens on the way.
-        samples: At how many points figures are taken on the way.
+        events: Changes during the stream.
+        samples: Number of points at which figures are sampled.
         weights: What each message adds to the load of its worker.
-        messages: The length of a stream that comes in chunks, where it is known.
+        messages: The length of a stream that comes in chunks, if known.
         in_flight: Messages in the system, without ``arrival_rate_per_s``.
         feedback_interval_s: How often workers report to the sources.
         busy_above: Utilisation above which a worker reports that it is busy.

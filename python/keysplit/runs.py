@@ -1,4 +1,4 @@
-"""Which simulations run together, so that what they keep in memory stays below a bound."""
+"""Which simulations run together, so that their memory stays below a bound."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from keysplit.simulation import SimulationResult
+from typing import IO, Any, Protocol, TypeVar
 
 MEMORY = 5 * 10**9
-"""Bytes that simulations which run together may take, unless the caller says otherwise."""
+"""Default memory, in bytes, for simulations that run together."""
 
 LEAST_MEMORY = 10**8
 """The smallest bound that `compare` takes."""
@@ -83,7 +80,26 @@ def _grown(entries: int, size: int) -> int:
     return max(places, 4) * size * 3 // 2
 
 
-class Simulation(Protocol):
+class Result(Protocol):
+    """What is asked of a result: see `SimulationResult`."""
+
+    @property
+    def messages(self) -> int:
+        """The length of the stream."""
+
+    @property
+    def distinct_keys(self) -> int:
+        """How many keys it has."""
+
+    @property
+    def exact_keys(self) -> bool:
+        """Whether that is exact."""
+
+
+ResultType = TypeVar("ResultType", bound=Result, covariant=True)
+
+
+class Simulation(Protocol[ResultType]):
     """What can run: see `keysplit.simulation`."""
 
     @property
@@ -93,7 +109,7 @@ class Simulation(Protocol):
     def add(self, keys: Any, weights: Any = None) -> None:
         """Send the next messages."""
 
-    def finish(self) -> SimulationResult:
+    def finish(self) -> ResultType:
         """End the stream."""
 
 
@@ -133,13 +149,13 @@ def choose(footprints: Sequence[Footprint], memory: int, keys: int, messages: in
 
 
 def run(
-    simulations: Sequence[Simulation],
+    simulations: Sequence[Simulation[ResultType]],
     keys: Any,
     *,
     weights: Any = None,
     messages: int | None = None,
     memory: int = MEMORY,
-) -> list[SimulationResult]:
+) -> list[ResultType]:
     """Send a stream through all simulations, as many at a time as fit into `memory`.
 
     The first run is planned for as many keys as a stream of this length can have, the others for as many as
@@ -155,7 +171,7 @@ def run(
     Returns:
         A result for each simulation, in their order.
     """
-    results: dict[int, SimulationResult] = {}
+    results: dict[int, ResultType] = {}
     waiting = list(range(len(simulations)))
     most_keys, again = MOST_KEYS, None
     processors = getattr(os, "process_cpu_count", os.cpu_count)() or 1
@@ -178,9 +194,9 @@ def run(
 
 
 def _finish_each(
-    pool: ThreadPoolExecutor, simulations: Sequence[Simulation], keys: Any, weights: Any
-) -> list[SimulationResult]:
-    def finish(simulation: Simulation) -> SimulationResult:
+    pool: ThreadPoolExecutor, simulations: Sequence[Simulation[ResultType]], keys: Any, weights: Any
+) -> list[ResultType]:
+    def finish(simulation: Simulation[ResultType]) -> ResultType:
         simulation.add(keys, weights)
         return simulation.finish()
 
@@ -190,8 +206,8 @@ def _finish_each(
 
 
 def _finish_together(
-    pool: ThreadPoolExecutor, simulations: Sequence[Simulation], chunks: Iterable[Any]
-) -> list[SimulationResult]:
+    pool: ThreadPoolExecutor, simulations: Sequence[Simulation[ResultType]], chunks: Iterable[Any]
+) -> list[ResultType]:
     running: list[Future[None]] = []
     for chunk in chunks:  # the next one is read while this one is at work
         _gathered(running)
@@ -211,7 +227,7 @@ def _gathered(running: Sequence[Future[Any]]) -> list[Any]:
 
 
 def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
-    """Return a function that gives the chunks anew at every call."""
+    """Return a function that returns the chunks again at every call."""
     if callable(keys):
         return keys  # type: ignore[no-any-return]
     if not repeats:

@@ -157,11 +157,11 @@ def simulate(
     busy_above: float = 0.85,
     idle_below: float = 0.75,
 ) -> SimulationResult:
-    """Send a stream through sources that route it by a grouping, and tell how the workers fare.
+    """Send a stream through sources that route it by a grouping, and measure the workers.
 
-    Message t goes to source t mod ``sources``; each source has its own router. The inputs decide the result;
-    how the stream is cut into chunks does not matter. Memory does not grow with the stream, but for the pairs
-    of a key and a worker: all of up to 1e7 keys, a fair sample of more.
+    Message t goes to source t mod ``sources``; each source has its own router. The result depends only on the
+    inputs, not on how the stream is cut into chunks. Memory does not grow with the stream, except for the
+    pairs of key and worker: all pairs for up to 1e7 keys, beyond that a fair sample.
 
     Args:
         params: The grouping, for instance ``ks.DChoices(workers=50)``.
@@ -169,41 +169,41 @@ def simulate(
             streams that are larger than memory, or a function that makes one. A chunk is read while the next
             one is made, so it must stay as it is.
         sources: Number of sources, 1 to 65,536.
-        seed: Which keys stand for the others where there are too many to keep them all. Everything else
-            depends on the seed of ``params``.
+        seed: Seed of the sample of keys, used if there are too many to keep them all. Everything else depends
+            on the seed of ``params``.
         service_time_s: Seconds that a message of weight 1 takes at a worker of capacity 1, 0 to 1e12; one
-            number, or one a worker. It turns the timing model on.
-        arrival_rate_per_s: Messages that arrive in a second, at equal distances, 1e-6 to 1e12. If None, the
-            next message arrives as soon as fewer than ``in_flight`` messages are on their way.
-        capacities: Relative speeds, one a worker, 1e-12 to 1e12; 1 each if None.
-        events: What happens on the way: [`AddWorker`][keysplit.AddWorker] and
+            number, or one per worker. It enables the timing model.
+        arrival_rate_per_s: Messages per second, at equal intervals, 1e-6 to 1e12. If None, the next message
+            arrives as soon as fewer than ``in_flight`` messages are in the system.
+        capacities: Relative speeds, one per worker, 1e-12 to 1e12; 1 each if None.
+        events: Changes during the stream: [`AddWorker`][keysplit.AddWorker] and
             [`RemoveWorker`][keysplit.RemoveWorker], where the grouping is elastic, and
             [`SetCapacity`][keysplit.SetCapacity], with a timing model.
-        samples: At how many points, evenly spread, figures are taken on the way, 0 to 1,000,000. If the
-            length of the stream is not known, there are up to twice as many.
+        samples: Number of evenly spaced points at which figures are sampled, 0 to 1,000,000. If the length of
+            the stream is not known, there are up to twice as many.
         weights: What each message adds to the load of its worker, finite and at least 0; 1 each if None. Only
             for a single column.
-        messages: The length of a stream that comes in chunks, where it is known.
-        in_flight: See ``arrival_rate_per_s``; 1 to 1e8, 100 a worker if None.
-        feedback_interval_s: How often workers tell the sources how they fare, in simulated seconds, 1e-6 to
+        messages: The length of a stream that comes in chunks, if known.
+        in_flight: See ``arrival_rate_per_s``; 1 to 1e8, 100 per worker if None.
+        feedback_interval_s: Interval at which workers report to the sources, in simulated seconds, 1e-6 to
             1e12.
-        busy_above: Utilisation from which a worker tells that it is busy, 0 to 1e12.
-        idle_below: Utilisation below which a worker tells that it is idle, 0 to 1e12.
+        busy_above: Utilisation above which a worker reports that it is busy, 0 to 1e12.
+        idle_below: Utilisation below which a worker reports that it is idle, 0 to 1e12.
 
     Returns:
         The figures, those of time only with ``service_time_s``.
 
     Raises:
         TypeError: If an argument is of the wrong type, or the keys are.
-        ValueError: If an argument is out of range, an event cannot happen, or the stream has not as many
-            messages as it was said to have.
+        ValueError: If an argument is out of range, an event cannot happen, or the stream does not have
+            ``messages`` messages.
 
     Source: sources, round-robin input and the imbalance over time are those of Nasir et al., When Two Choices
     Are Not Enough: Balancing at Scale in Distributed Stream Processing (ICDE 2016), section V; queues,
     capacities and the signals of workers those of Nasir et al., Load Balancing for Skewed Streams on
     Heterogeneous Cluster (arXiv 1705.09073), section 7.
 
-    Deviations: service takes no random time, and all sources hear of the workers at the same time.
+    Deviations: service times are not random, and all sources get the workers' reports at the same time.
 
     Example:
         >>> import keysplit as ks

@@ -90,8 +90,8 @@ def trials(spark, options):
     route = {}
     inexact = options.shuffle_below and not options.sorted
     if options.mode == "planned":
-        # what notes the tasks is a function of Python, which the guard cannot look into
-        route |= {"plan": kss.plan(numbers, "key", WORKERS, row_id="id"), "row_id": "id"}
+        # what notes the tasks is a function of Python, which changes nothing
+        route |= {"plan": kss.plan(numbers, "key", WORKERS), "trust": ["run"]}
     elif options.mode == "online":
         route = {"workers": WORKERS, "grouping": "partial_key", "mode": "online", "allow_inexact": inexact}
     if options.engine:
@@ -113,10 +113,11 @@ def trials(spark, options):
         return df.sortWithinPartitions(*df.columns) if options.sorted else df
 
     workers = None
+    unkilled = {name: value for name, value in route.items() if name != "trust"}
     if options.mode == "planned" or (options.mode == "online" and not inexact):
         # a plan does not ask where a row comes from
         df = numbers if options.mode == "planned" else below(new_job("without a kill"))
-        workers = dict(map(tuple, kss.route(df, "key", **route).select("id", "worker").collect()))
+        workers = dict(map(tuple, kss.route(df, "key", **unkilled).select("id", "worker").collect()))
 
     def rows(job):
         df = below(job)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
+from keysplit.spark import query
 
 ENGINES = pytest.mark.parametrize("engine", [None, "columns", "rust"])
 WORKERS = 6
@@ -96,6 +97,16 @@ def test_keys_of_all_types(spark):
     assert same_rows(*(each.select("id", "worker") for each in routed))
     found = kss.aggregate(df, names, F.count("*"), workers=4, row_id="id")
     assert same_rows(found, df.groupBy(*names).agg(F.count("*")))
+
+
+@ENGINES
+def test_keys_that_python_has_no_object_for(spark, engine):
+    sql = ["date'0000-01-01' as d", "interval '1-2' year to month as m", "cast(X'FF' as string) as s"]
+    df = spark.range(100).selectExpr(*sql, "id")
+    plan = kss.plan(df, ["d", "m", "s"], WORKERS, engine=engine)
+    assert plan.head[0].key == ("0000-01-01", "INTERVAL '1-2' YEAR TO MONTH", "\ufffd")
+    weighed = kss.plan(df, "d", WORKERS, engine=engine, weight="bytes")
+    assert weighed.total == 100 * (4 + len("INTERVAL '1-2' YEAR TO MONTH") + 1 + 8)
 
 
 def test_aggregate(rows):
@@ -216,15 +227,55 @@ def test_a_service_may_let_nobody_read_its_settings(monkeypatch, spark, rows, pl
     assert kss.route(rows, "key", plan=plan).columns == [*rows.columns, "worker"]
 
 
-def test_what_is_random_above_a_shuffle_needs_a_row_id(rows, plan):
+def steady(df, *trust):
+    """Return the columns of a frame that are proved steady; None if there may be other rows."""
+    found = query.Query(df, query.trusted_names(trust))
+    if found.steadiness.rows is not None:
+        return None
+    return [name for name, why in zip(df.columns, found.reasons, strict=True) if why is None]
+
+
+def halved(value):
+    return value // 2
+
+
+def test_what_is_drawn_above_a_shuffle_is_left_out(rows, plan):
     wide = rows.repartition(2).select("*", *(F.lit(i).alias(f"c{i}") for i in range(40)))
-    kss.route(wide, "key", plan=plan)
-    with pytest.raises(ValueError, match=r"^row_id must be given"):
-        kss.route(wide.withColumn("drawn", F.rand()), "key", plan=plan)
-    routed = kss.route(wide.withColumn("drawn", F.rand()), "key", plan=plan, row_id="id")
+    drawn = wide.withColumn("drawn", F.rand())
+    assert steady(drawn) == wide.columns
+    assert steady(rows.withColumn("drawn", F.rand())) == [*rows.columns, "drawn"]
+    kss.route(drawn, "key", plan=plan)
+    with pytest.raises(
+        ValueError, match=r"^row_id must name .* got 'drawn', which depends on rand downstream"
+    ):
+        kss.route(drawn, "key", plan=plan, row_id="drawn")
+    routed = kss.route(drawn, "key", plan=plan, row_id="id")
     assert same_rows(
         routed.select("id", "worker"), kss.route(rows, "key", plan=plan, row_id="id").select("id", "worker")
     )
+
+
+def test_steady_columns(spark, rows):
+    shuffled, half = rows.repartition(2), F.udf(halved, "long")
+    assert steady(shuffled.withColumn("h", half("id"))) == rows.columns
+    assert steady(shuffled.withColumn("h", half("id")), half) == [*rows.columns, "h"]
+    assert steady(shuffled.withColumn("h", half("id")), "h") == [*rows.columns, "h"]
+    assert steady(shuffled.withColumn("h", F.expr("id + 1"))) == rows.columns
+    assert steady(shuffled.withColumn("h", F.upper("key")).filter("h > 'a'")) is None
+    assert steady(shuffled.filter(F.col("id") > 3).join(rows.select("id", "v"), "id").select("id")) == ["id"]
+    counts = shuffled.groupBy("key").agg(
+        F.count("*").alias("n"), F.max("v").alias("m"), F.avg("v").alias("a"), F.first("id").alias("f")
+    )
+    assert steady(counts) == ["key", "n", "m"]
+    assert steady(counts.select(F.upper("key").alias("k"), "n")) == ["n"]
+    collated = shuffled.withColumn("c", F.expr("key collate utf8_lcase"))
+    assert steady(collated.groupBy("c").count()) == ["count"]
+    assert steady(rows.union(shuffled)) == rows.columns
+    for chosen in (shuffled.limit(3), shuffled.sample(0.5, seed=1), shuffled.mapInPandas(iter, rows.schema)):
+        assert steady(chosen) is None
+    shuffled.createOrReplaceTempView("of_rows")
+    assert steady(spark.table("of_rows")) is None
+    assert steady(spark.sql("select * from of_rows")) is None
 
 
 def test_online_is_refused(rows):

@@ -177,11 +177,3 @@ def test_a_missing_package_is_named_with_its_remedy(missing):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = run.stderr.strip().splitlines()[-1]
     assert last == f"ImportError: keysplit.spark needs {missing}: pip install 'keysplit[spark]'"
-
-
-def test_intervals_of_months_are_no_keys(df):
-    months = df.selectExpr("INTERVAL '7' MONTH AS key")
-    with pytest.raises(
-        TypeError, match=r"^key must not hold intervals of years and months, got 'key' of type"
-    ):
-        kss.route(months, "key", workers=4)

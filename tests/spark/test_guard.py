@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 
 from keysplit import spark as kss
 from keysplit.spark import query
+from keysplit.spark.session import physical
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_a_shuffle_below_is_refused(spark, df, adaptive, name):
 
 def test_an_aggregate_above_a_shuffle_is_allowed_only_where_spark_rolls_back(conf, df):
     shuffled = df.repartition(3)
-    if query.rolls_back(df):
+    if query.Query(df).rolls_back:
         counts = kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
         assert same_rows(counts, df.groupBy("key").agg(F.count("*")))
         conf(query.CHECKSUMS[1], "false")
@@ -142,6 +143,23 @@ def test_the_message_names_the_shuffle(df):
         kss.route(df.repartition(3, "key"), "key", workers=4, mode="online")
     with pytest.raises(ValueError, match="got a shuffle in the lineage of an RDD: "):
         kss.route(through_rdd(df), "key", workers=4, mode="online")
+
+
+def test_an_operator_that_is_not_known_counts_as_one_that_changes_the_order(df, monkeypatch):
+    kss.route(df.filter("v > 0"), "key", workers=4, mode="online")
+    monkeypatch.setattr(physical, "_KEEPING", physical._KEEPING - {"Filter"})
+    for unknown in (df.filter("v > 0"), df.filter("v > 0").sortWithinPartitions(*df.columns)):
+        with pytest.raises(ValueError, match="got the operator Filter, which is not known to keep the order"):
+            kss.route(unknown, "key", workers=4, mode="online")
+
+
+def test_the_text_of_a_plan_is_read_the_same_way():
+    known = (
+        "== Physical Plan ==\n* Project (2)\n+- * Range (1)\n\n(1) Range [codegen id : 1]\n\n(2) Project\n"
+    )
+    assert physical.disorder_in(known) is None
+    for operator in ("Exchange", "TakeOrderedAndProject", "VendorTopN", "HashAggregate"):
+        assert physical.disorder_in(f"{known}\n(3) {operator}\n") == f"the operator {operator}"
 
 
 def test_allow_inexact_overrides(df):

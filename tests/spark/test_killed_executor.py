@@ -16,6 +16,7 @@ PROGRAM = Path(__file__).with_name("killed_executor.py")
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.kill,
     pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor to kill in /proc"),
 ]
 

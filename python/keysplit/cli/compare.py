@@ -29,7 +29,7 @@ from keysplit.cli.streams import open_stream, stream_options
     "--groupings",
     callback=listed(str, "names"),
     metavar="NAME[,NAME...]",
-    help="Groupings to compare; all of `keysplit groupings` if left out.",
+    help="Groupings to compare; default: all of `keysplit groupings`.",
 )
 @sources_option()
 @memory_option
@@ -47,7 +47,7 @@ def compare(
 
     FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
     standard input, CSV with --key, else text. It may be larger than memory. Groupings that do not fit into
-    --memory together run one group after the other, each of which reads FILE anew.
+    --memory together run one group after the other, each of which reads FILE again.
     """
     with bad_usage():
         for number in workers:

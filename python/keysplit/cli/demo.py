@@ -16,28 +16,28 @@ MOST_DEMO_WORKERS = 256
     "input_",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Parquet, CSV or text (a word is a key); flights from New York if left out.",
+    help="Parquet, CSV or text (a word is a key); default: flights from New York.",
 )
 @click.option("--key", metavar="COLUMN", help="Column to group by; for the flights: carrier.")
 @click.option(
     "--value",
     metavar="COLUMN",
-    help="Column of whole numbers to summarise by key; for the flights: arr_delay.",
+    help="Column of integers to summarise per key; for the flights: arr_delay.",
 )
-@number("--rows", type=int, low=1, help="Take the first so many rows only.")
+@number("--rows", type=int, low=1, help="Use only the first N rows.")
 @number(
     "--workers",
     default=32,
     low=1,
     high=MOST_DEMO_WORKERS,
     why=" (each is a Python process)",
-    help="Workers, all at work at the same time.",
+    help="Number of workers, all running at once.",
 )
 @click.option(
     "--grouping",
     default="d_choices",
     show_default=True,
-    help="What keysplit routes by: see `keysplit groupings`.",
+    help="keysplit's grouping: see `keysplit groupings`.",
 )
 @sources_option(MOST_DEMO_WORKERS)
 @number(
@@ -45,7 +45,7 @@ MOST_DEMO_WORKERS = 256
     default=0.25,
     low=0,
     high=1000,
-    help="Emulated service time of a row; 0 for none.",
+    help="Emulated service time per row; 0 for none.",
 )
 @click.option(
     "--report",
@@ -54,7 +54,7 @@ MOST_DEMO_WORKERS = 256
     show_default=True,
     callback=writable,
     metavar="PATH",
-    help="Where the HTML report goes.",
+    help="Path of the HTML report.",
 )
 @click.option(
     "--json",
@@ -62,7 +62,7 @@ MOST_DEMO_WORKERS = 256
     type=click.Path(path_type=Path, dir_okay=False),
     callback=writable,
     metavar="PATH",
-    help="Write the figures as JSON, too.",
+    help="Also write the figures as JSON.",
 )
 def demo(
     input_: Path | None,

@@ -1,4 +1,4 @@
-"""`keysplit groupings`: the registry, to be read."""
+"""`keysplit groupings`: prints the registry."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def _show_groupings() -> None:
     console.print(table)
     click.echo()
     _show("workers per key", "at most; " + ", ".join(f"{short}: {long}" for short, long in LEGEND.items()))
-    _show("feedback", "the arguments of Router.observe that it uses, besides now")
+    _show("feedback", "the arguments of Router.observe that it uses, in addition to now")
     click.echo("`keysplit groupings NAME` shows the parameters and the paper of one.")
 
 

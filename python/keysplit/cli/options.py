@@ -84,7 +84,7 @@ def memory_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=f"{MEMORY // _GIGA}GB",
         show_default=True,
         metavar="SIZE",
-        help="What simulations that run together may take, e.g. 500MB; the stream comes on top.",
+        help="Memory for simulations that run together, e.g. 500MB; the stream comes on top.",
     )(command)
 
 
@@ -120,7 +120,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path, dir_okay=False),
         callback=writable,
         metavar="PATH",
-        help="Write a page with pictures, one HTML file that needs nothing else.",
+        help="Write a report with charts, a single self-contained HTML file.",
     )(command)
     return click.option(
         "--json",
@@ -128,7 +128,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
         callback=writable,
         metavar="PATH",
-        help="Write the figures as JSON, too; - prints them, and nothing else, on standard output.",
+        help="Also write the figures as JSON; - prints only them, on standard output.",
     )(command)
 
 

@@ -33,14 +33,14 @@ MOST_WINDOWS = 1000
     default=20,
     low=1,
     high=MOST_TOP_KEYS,
-    help="Most frequent keys to tell, and to compare from window to window.",
+    help="Number of most frequent keys to report, and to compare between windows.",
 )
 @number(
     "--windows",
     default=20,
     low=1,
     high=MOST_WINDOWS,
-    help="Parts of the stream in which hot keys are looked for.",
+    help="Number of windows of the stream in which hot keys are searched for.",
 )
 @memory_option
 @output_options
@@ -54,7 +54,7 @@ def profile(
     report: Path | None,
     **stream_options: Any,
 ) -> None:
-    """Say how skewed the keys of FILE are, how they change, and which grouping would help.
+    """Report how skewed the keys of FILE are, how they change, and which grouping would help.
 
     FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
     standard input, CSV with --key, else text. It may be larger than memory, and is read once unless the

@@ -1,4 +1,4 @@
-"""`keysplit simulate`: one grouping, with all its parameters, in time if asked."""
+"""`keysplit simulate`: one grouping, with all its parameters, optionally over time."""
 
 import ast
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from keysplit.cli.streams import open_stream, stream_options
 EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"
 
 
-@click.command(short_help="Run one grouping, in time if asked.")
+@click.command(short_help="Simulate one grouping, optionally over time.")
 @stream_options
 @click.option("--grouping", required=True, metavar="NAME", help="See `keysplit groupings`.")
 @click.option("--workers", type=int, required=True, metavar="N", help="Number of workers.")
@@ -35,14 +35,14 @@ EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:W
     "--service-time-ms",
     type=float,
     low=0,
-    help="Time that a message takes at a worker of capacity 1; turns the timing model on.",
+    help="Service time of a message at capacity 1; enables the timing model.",
 )
 @number(
     "--arrival-rate",
     type=float,
     low=0,
     metavar="PER_S",
-    help="Messages that arrive in a second; if left out, the next comes when there is room.",
+    help="Messages per second; by default one arrives when there is room.",
 )
 @click.option(
     "--capacities",
@@ -57,7 +57,9 @@ EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:W
     metavar="EVENT",
     help=f"Before a message arrives: {EVENTS}; may be repeated.",
 )
-@number("--samples", default=100, low=1, high=1_000_000, help="Times at which figures are taken.")
+@number(
+    "--samples", default=100, low=1, high=1_000_000, help="Number of points at which figures are sampled."
+)
 @output_options
 def simulate(
     grouping: str,
@@ -73,7 +75,7 @@ def simulate(
     report: Path | None,
     **stream_options: Any,
 ) -> None:
-    """Route FILE by one grouping, and tell its loads, its costs and, with a service time, its latencies.
+    """Route FILE by one grouping and report its loads, costs and, with a service time, its latencies.
 
     FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
     standard input, CSV with --key, else text. It is read once and may be larger than memory.

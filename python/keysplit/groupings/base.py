@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,8 @@ class Grouping:
     """Name in the registry [`GROUPINGS`][keysplit.GROUPINGS]."""
 
     paper: ClassVar[str]
-    """Whose algorithm it is; *Source* in the docstring of the class has the title and the section."""
+    """Authors and year of the algorithm; *Source* in the docstring of the class has the title and the
+    section."""
 
     sends_to: ClassVar[str]
     """Where a message goes, in a few words."""
@@ -41,11 +43,12 @@ class Grouping:
 
     adapts_to: ClassVar[tuple[str, ...]] = ()
     """What it balances in spite of: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that
-    change), ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that come and go)."""
+    change), ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that join and
+    leave)."""
 
     workers_per_key: ClassVar[str]
-    """The most workers of a key, as text: a number, a parameter, ``n`` (all workers), ``d`` (as many as its
-    frequency asks for) or ``w`` (the bound of dynamic key grouping);
+    """The most workers of a key, as text: a number, a parameter, ``n`` (all workers), ``d`` (depends on its
+    frequency) or ``w`` (the bound of dynamic key grouping);
     [`max_workers_per_key`][keysplit.groupings.Grouping.max_workers_per_key] is the number for given
     parameters."""
 
@@ -53,7 +56,7 @@ class Grouping:
     """The arguments of ``Router.observe`` that it uses, besides ``now``."""
 
     elastic: ClassVar[bool] = False
-    """Whether workers may come and go: ``Router.add_worker`` and ``Router.remove_worker``."""
+    """Whether workers may join and leave: ``Router.add_worker`` and ``Router.remove_worker``."""
 
     workers: int
     seed: int = 0
@@ -84,7 +87,7 @@ class Grouping:
 
     @property
     def max_workers_per_key(self) -> int:
-        """The most workers that one source may send a key to, as long as no worker comes or goes.
+        """The most workers that one source may send a key to, as long as no worker joins or leaves.
 
         Example:
             >>> import keysplit as ks
@@ -97,13 +100,13 @@ class Grouping:
         """Make the state of one source.
 
         Args:
-            source: Number of the source, 0 to 2**32 - 1. It decides where this source starts to take turns
-                and what it draws at random; everything else depends on the seed alone.
-            snapshot: What ``Router.snapshot`` gave for the same parameters and source. The new router
+            source: Number of the source, 0 to 2**32 - 1. It determines this source's first turn and its
+                random draws; everything else depends only on the seed.
+            snapshot: Result of ``Router.snapshot`` for the same parameters and source. The new router
                 continues exactly as that one would have.
 
         Returns:
-            A router that has sent nothing yet, or what the snapshot says.
+            A router that has sent nothing yet, or that continues from the snapshot.
 
         Raises:
             ValueError: If the snapshot is damaged or of another grouping, other parameters or another source.
@@ -121,10 +124,17 @@ class Grouping:
 
 def _unpickle(name: str, version: int, parameters: dict[str, Any]) -> Grouping:
     """What [`Grouping.__reduce__`][keysplit.groupings.Grouping] stored. Pickles name it: it stays here."""
-    from keysplit.groupings import GROUPINGS  # it imports this module
-
     if version > PICKLE_VERSION:
         raise ValueError(
             f"a pickle of {name} must be of version {PICKLE_VERSION} at most, got {version}: update keysplit"
         )
-    return GROUPINGS[name](**parameters)
+    return find(name)(**parameters)
+
+
+def find(name: str) -> type[Grouping]:
+    """Return the class of a grouping of the core: that of its name, in the file of its name."""
+    if name not in _core.groupings():
+        raise ValueError(f"grouping must be one of {', '.join(_core.groupings())}, got {name!r}")
+    module = import_module(f"keysplit.groupings.{name}")
+    (kind,) = (each for each in vars(module).values() if getattr(each, "name", None) == name)
+    return kind  # type: ignore[no-any-return]

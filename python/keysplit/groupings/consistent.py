@@ -13,23 +13,23 @@ class ConsistentGrouping(Grouping):
 
     Guarantees: no virtual worker exceeds (1 + epsilon) of the virtual workers' mean load, rounded up, so a
     worker's load follows the number of its virtual workers. That number follows the signals of the workers;
-    the total never changes and no worker is left without one. Messages sent earlier stay where they are.
+    the total never changes, and every worker keeps at least one. Messages sent earlier are not moved.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the candidates, 0 to 2**64 - 1.
-        virtual_workers: Virtual workers that each worker starts with, 1 to 2**26/n. More follow the workers'
-            speeds more finely and more slowly.
-        epsilon: How far the load of a virtual worker may exceed the mean, as a share of it, above 0 and at
+        virtual_workers: Virtual workers that each worker starts with, 1 to 2**26/n. More of them follow the
+            workers' speeds more finely but more slowly.
+        epsilon: How far the load of a virtual worker may exceed the mean, as a fraction of it, above 0 and at
             most 1000.
-        slot_s: Length of a time slot in seconds, 1e-6 to 1e12; of each worker one signal a slot is accepted.
-        messages_per_s: Messages in a second, 1e-6 to 1e12, by which time goes on when the caller passes no
+        slot_s: Length of a time slot in seconds, 1e-6 to 1e12; one signal per worker and slot is accepted.
+        messages_per_s: Messages per second, 1e-6 to 1e12, at which time advances when the caller passes no
             ``now``.
 
     Source: Nasir et al., Load Balancing for Skewed Streams on Heterogeneous Cluster (arXiv 1705.09073),
     sections 5.2 and 5.3; the ideal number of virtual workers in section 6.1.2.
 
-    Deviations: which virtual worker moves is open in the paper, here the one acquired last; keys reach
+    Deviations: the paper leaves open which virtual worker moves, here the one acquired last; keys reach
     virtual workers by numbered hashes, not on a circle. Candidates end as in power of random choices.
 
     Example:
@@ -42,7 +42,7 @@ class ConsistentGrouping(Grouping):
     """
 
     name = "consistent"
-    sends_to = "the owner of the first virtual worker that has room; busy workers hand them to idle ones"
+    sends_to = "the owner of the first virtual worker that has room; busy workers hand theirs to idle ones"
     spread = "up to all for a hot key"
     paper = "Nasir et al. 2017"
     adapts_to = ("skew", "drift", "unequal workers")

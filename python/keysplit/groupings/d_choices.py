@@ -11,23 +11,23 @@ from keysplit.groupings.head import HeadGrouping
 class DChoices(HeadGrouping):
     """D-Choices: frequent keys to the least loaded of d candidates, d as small as balance allows.
 
-    Guarantees: at most d workers at a time for a key that is frequent, two for one that never was; d is the
-    smallest number for which no set of frequent keys must overload the workers it may go to by more than
-    ``tolerance`` of all messages (a necessary condition, close to what is needed). All workers where no
-    smaller d does.
+    Guarantees: at most d workers at a time for a frequent key, two for a key that was never frequent. d is
+    the smallest number for which no set of frequent keys necessarily overloads its workers by more than
+    ``tolerance`` of all messages (a necessary condition, close to a sufficient one). If no smaller d
+    suffices, all workers.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the candidates, 0 to 2**64 - 1.
         threshold: Share of the messages from which a key is frequent, above 0 and at most 1; 1/(5n) if None.
-        tolerance: Imbalance that is accepted, as a share of all messages, above 0 and at most 1.
+        tolerance: Accepted imbalance, as a fraction of all messages, above 0 and at most 1.
         sketch_capacity: Counters of the SpaceSaving sketch; the larger of 1000 and 10/threshold if None.
         distinct: Whether the candidates of a key must be different workers.
 
     Source: Nasir et al., When Two Choices Are Not Enough (ICDE 2016), Algorithm 1 and section IV-A.
 
-    Deviations: d is solved on a schedule (at growing distances, at least every 10,000 messages), not for
-    every message; the authors' program checks fewer prefixes of the head and lets d fall to 1.
+    Deviations: d is solved on a schedule (at growing intervals of at most 10,000 messages), not for every
+    message; the authors' program checks fewer prefixes of the head and lets d fall to 1.
 
     Example:
         >>> import keysplit as ks

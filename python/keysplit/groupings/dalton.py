@@ -11,16 +11,16 @@ from keysplit.groupings.base import Grouping
 class Dalton(Grouping):
     """Dalton: a bandit that learns for each hot key which workers pay; the others go by hash.
 
-    Guarantees: a key that was never hot is on one worker, a hot one on at most ``max_split`` at a time. A
-    choice pays the more, the less loaded the worker is and the fewer workers the key has.
+    Guarantees: a key that was never hot is on one worker, a hot one on at most ``max_split`` at a time. The
+    reward of a choice is higher if the worker is less loaded, and if the key has fewer workers.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the keys' hashes and of the draws, 0 to 2**64 - 1.
-        interval_messages: Messages after which counts start anew, and of the window of loads, 1 to 2**28.
-        learning_rate: Weight of a new reward in a value, above 0 and at most 1.
+        interval_messages: Messages after which counts restart, and length of the window of loads, 1 to 2**28.
+        learning_rate: Weight of a new reward in the value, above 0 and at most 1.
         exploration: Probability with which a hot key tries a random worker, 0 to 1.
-        max_split: Workers of a hot key at most, 1 to 65,536; the limit starts at 2 and rises as the hot keys
+        max_split: Most workers of a hot key, 1 to 65,536; the limit starts at 2 and rises as the hot keys
             reach it.
 
     Source: Zapridou, Mytilinis, Ailamaki, Dalton: Learned Partitioning for Distributed Data Streams (PVLDB
@@ -37,7 +37,7 @@ class Dalton(Grouping):
     """
 
     name = "dalton"
-    sends_to = "hot key: the worker that has paid best; others: by hash"
+    sends_to = "hot key: the worker with the best reward so far; others: by hash"
     spread = "up to 6 at a time, else 1"
     paper = "Zapridou et al. 2022"
     adapts_to = ("skew", "drift")

@@ -9,10 +9,10 @@ from keysplit.groupings.base import Grouping
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicKeyGrouping(Grouping):
-    """Dynamic key grouping (DKG): two workers a key, and more for old, heavy keys whose workers are full.
+    """Dynamic key grouping (DKG): two workers per key, and more for old, heavy keys whose workers are full.
 
-    Guarantees: at most floor(100/L_s) + 1 workers a key, where L_s = 100/n + sqrt(100/n) per cent is the load
-    from which a worker counts as full: 8 of 10, 30 of 50, 51 of 100. Two for all keys that did not become
+    Guarantees: at most floor(100/L_s) + 1 workers per key, where L_s = 100/n + sqrt(100/n) per cent is the
+    load from which a worker counts as full: 8 of 10, 30 of 50, 51 of 100. Two for all keys that were never
     old.
 
     Args:
@@ -24,14 +24,14 @@ class DynamicKeyGrouping(Grouping):
         teenage_interval_s: Seconds between two promotions from baby to teenage, 1e-6 to 1e12.
         old_interval_s: Seconds between two promotions from teenage to old, 1e-6 to 1e12.
         check_interval_s: Seconds after an attempt to gain a worker before the key's next one, 0 to 1e12.
-        messages_per_s: Messages in a second, 1e-6 to 1e12, by which time goes on when the caller passes no
+        messages_per_s: Messages per second, 1e-6 to 1e12, at which time advances when the caller passes no
             ``now``.
 
     Source: Dalabasmaz, Can, Dynamic Key Grouping: A Load Balancing Algorithm for Distributed Stream
     Processing Engines, section 4, Algorithms 1 to 6.
 
-    Deviations: cycles run before the next message, not in a thread, and several that have passed run once.
-    The maximum of workers a key is enforced for every key. The grouping's page has the others.
+    Deviations: cycles run before the next message, not in a thread, and several missed cycles run once. The
+    maximum of workers per key is enforced for every key. The grouping's page has the others.
 
     Example:
         >>> import keysplit as ks
@@ -40,7 +40,7 @@ class DynamicKeyGrouping(Grouping):
     """
 
     name = "dynamic_key"
-    sends_to = "the less loaded of two neighbours, of more for an old, heavy key"
+    sends_to = "the less loaded of two neighbouring workers, of more for an old, heavy key"
     spread = "up to 51 of 100 for such a key, else 2"
     paper = "Dalabasmaz, Can"
     adapts_to = ("skew",)

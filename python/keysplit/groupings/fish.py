@@ -9,31 +9,31 @@ from keysplit.groupings.base import Grouping
 
 @dataclass(frozen=True, kw_only=True)
 class Fish(Grouping):
-    """FISH: a recent hot key gets workers by its frequency, a message the one that would serve it first.
+    """FISH: recently hot keys get workers by frequency; a message goes to the one that would serve it first.
 
-    Guarantees: a key that was never hot is on at most two workers while the workers stay; a hot one on d, the
-    more the hotter it is. What was frequent ``epoch_messages`` ago counts for ``decay`` of what is frequent
-    now. A worker that comes or goes moves few keys, because candidates lie on a ring.
+    Guarantees: while the set of workers does not change, a key that was never hot is on at most two workers.
+    A hot key is on d workers, and d grows with its frequency. Counts from one epoch ago are weighted by
+    ``decay``. A worker that joins or leaves moves few keys, because candidates are on a ring.
 
     Args:
         workers: Number of workers at the start n, 1 to 65,536.
         seed: Seed of the keys' hashes and of the ring's points, 0 to 2**64 - 1.
         epoch_messages: Messages of an epoch, 1 to 2**32.
-        decay: What counts are multiplied with after each epoch, 0 (forget all) to 1 (forget nothing).
+        decay: Factor by which counts are multiplied after each epoch, 0 (forget all) to 1 (forget nothing).
         threshold: Share of the recent messages above which a key is hot, above 0 and at most 1; 1/(4n) if
             None.
         sketch_capacity: Counters of the sketch of frequencies, 1 to 2**28.
-        interval_s: Seconds after which the workers' backlogs are estimated anew, 1e-6 to 1e12.
+        interval_s: Seconds after which the workers' backlogs are estimated again, 1e-6 to 1e12.
         virtual_nodes: Points of a worker on the ring, 1 to 2**26/n.
-        messages_per_s: Messages in a second, 1e-6 to 1e12, by which time goes on when the caller passes no
+        messages_per_s: Messages per second, 1e-6 to 1e12, at which time advances when the caller passes no
             ``now``.
 
     Source: Huang, Efficient Time-Evolving Stream Processing at Scale (arXiv 1806.00760), sections 4 and 5,
     Algorithms 1 to 3.
 
     Deviations: the rule for d (halved for each halving of the frequency) and the smallest d of a hot key are
-    our reading, because the formulas are lost in the text that we have. Small parts of decayed counts are
-    dropped. The grouping's page has the others.
+    our reading, because the formulas are missing in the text available to us. Small parts of decayed counts
+    are dropped. The grouping's page has the others.
 
     Example:
         >>> import keysplit as ks
@@ -45,7 +45,7 @@ class Fish(Grouping):
     """
 
     name = "fish"
-    sends_to = "the one of the key's d workers that would serve it first; d follows the recent frequency"
+    sends_to = "the one of the key's d workers that would serve it first; d depends on the recent frequency"
     spread = "d for a hot key, else 2"
     paper = "Huang 2018"
     adapts_to = ("skew", "drift", "unequal workers", "changing workers")

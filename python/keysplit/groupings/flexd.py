@@ -9,32 +9,32 @@ from keysplit.groupings.base import Grouping
 
 @dataclass(frozen=True, kw_only=True)
 class FlexD(Grouping):
-    """FlexD: segments routed by statistics of their own; a hot key gains workers, each harder than the last.
+    """FlexD: each segment is routed by its own statistics; a hot key gains workers, each at a higher bar.
 
     Guarantees: a key below the threshold in a segment goes to one worker, chosen by hash. A hot key gains its
     next worker only when its frequency reaches a bar that grows by ``growth`` with each of them, so the
-    number of its workers grows with the logarithm of its frequency. Cuts of the stream change nothing at ends
-    of segments; elsewhere they may, because a segment ends with its batch.
+    number of its workers grows with the logarithm of its frequency. Cutting the stream at ends of segments
+    changes nothing. Other cuts may, because a segment ends with its batch.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the keys' hashes, 0 to 2**64 - 1.
         segment_messages: Messages of a segment, 1 to 2**32.
         threshold: Share of a segment from which a key is hot, above 0 and at most 1; 1/(5n) if None.
-        growth: What a key's bar is multiplied with for each worker that joins, above 1 and at most 1e6.
+        growth: Factor by which a key's bar is multiplied for each worker that joins, above 1 and at most 1e6.
         sketch_capacity: Counters of a segment's SpaceSaving sketch, 1 to 2**28; the larger of 1000 and
             10/threshold if None.
-        table_keys: Keys that stay in the table of hot keys when it is cleaned, 1 to 2**28.
+        table_keys: Number of keys kept when the table of hot keys is cleaned, 1 to 2**28.
         clean_interval_s: Seconds between two cleanings, 1e-6 to 1e12.
-        messages_per_s: Messages in a second, 1e-6 to 1e12, by which time goes on when the caller passes no
+        messages_per_s: Messages per second, 1e-6 to 1e12, at which time advances when the caller passes no
             ``now``.
 
     Source: Liu, Wang, Zhou, Mao, Adaptive Key Partitioning in Distributed Stream Processing (2024), section
     4, Algorithm 1.
 
     Deviations: a key's bar starts at the threshold, not at its frequency: with the statistics of a whole
-    segment a steady key would never rise above its own. Each router has a scheduler of its own, and a call
-    assigns all its messages and holds nothing back. The grouping's page has the others.
+    segment, a steady key would never rise above its own frequency. Each router has its own scheduler, and a
+    call assigns all its messages and holds nothing back. The grouping's page has the others.
 
     Example:
         >>> import keysplit as ks

@@ -11,7 +11,7 @@ from keysplit.groupings.base import Grouping
 class KeyGrouping(Grouping):
     """Key grouping (KG): all messages of a key go to one worker, chosen by hash.
 
-    Guarantees: one worker a key, for ever, the same at every source. The worker of the most frequent key gets
+    Guarantees: one worker per key, always the same, at every source. The worker of the most frequent key gets
     at least that key's share of all messages.
 
     Source: the baseline of all the papers, e.g. Nasir et al., When Two Choices Are Not Enough (ICDE 2016),
@@ -26,7 +26,7 @@ class KeyGrouping(Grouping):
     """
 
     name = "key"
-    sends_to = "the worker of the key's hash"
+    sends_to = "the worker given by the key's hash"
     spread = "1"
     paper = "Nasir et al. 2016"
     workers_per_key = "1"

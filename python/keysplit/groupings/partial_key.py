@@ -11,21 +11,21 @@ from keysplit.groupings.base import Grouping
 class PartialKeyGrouping(Grouping):
     """Partial key grouping (PKG) and Greedy-d: the least loaded of a key's first ``choices`` candidates.
 
-    Guarantees: at most ``choices`` workers a key. With two choices the imbalance stays bounded, with high
-    probability, while no key has more than 1/(5n) of the messages; above 2/n the two workers of the hottest
-    key drown.
+    Guarantees: at most ``choices`` workers per key. With two choices the imbalance stays bounded, with high
+    probability, while no key has more than 1/(5n) of the messages. Above 2/n the two workers of the hottest
+    key are overloaded.
 
     Args:
         workers: Number of workers, 1 to 65,536.
         seed: Seed of the candidates, 0 to 2**64 - 1.
-        choices: Candidates a key, 1 to 65,536; 2 is PKG, 1 is key grouping.
+        choices: Candidates per key, 1 to 65,536; 2 is PKG, 1 is key grouping.
         distinct: Whether a key's candidates must be different workers, as in Apache Storm. The analyses let
             two coincide.
 
     Source: Nasir et al., The Power of Both Choices (ICDE 2015); Greedy-d in When Two Choices Are Not Enough
     (ICDE 2016), section III-B.
 
-    Deviations: none; equal loads are decided by the order of the candidates.
+    Deviations: none; on equal loads the first candidate wins.
 
     Example:
         >>> import keysplit as ks

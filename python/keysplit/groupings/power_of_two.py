@@ -11,7 +11,7 @@ from keysplit.groupings.base import Grouping
 class PowerOfTwoChoices(Grouping):
     """Power of two choices (PoTC): the less loaded of two workers drawn at random for every message.
 
-    Guarantees: largest load within O(log log n) messages of the mean with high probability, whatever the
+    Guarantees: the largest load is within O(log log n) messages of the mean with high probability, for any
     keys. Every key may be on every worker.
 
     Source: Nasir et al., Load Balancing for Skewed Streams on Heterogeneous Cluster (arXiv 1705.09073),

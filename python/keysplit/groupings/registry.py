@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from keysplit import _core
-from keysplit.groupings.base import Grouping
+from keysplit.groupings.base import Grouping, find
+from keysplit.groupings.former import keep_modules
 
-
-def _find(name: str) -> type[Grouping]:
-    """Return the class of a grouping: that of its name, in the file of its name."""
-    module = import_module(f"keysplit.groupings.{name}")
-    (kind,) = (each for each in vars(module).values() if getattr(each, "name", None) == name)
-    return kind  # type: ignore[no-any-return]
-
-
-GROUPINGS: dict[str, type[Grouping]] = {name: _find(name) for name in _core.groupings()}
+GROUPINGS: dict[str, type[Grouping]] = {name: find(name) for name in _core.groupings()}
 """Every grouping by its registry name, in the order of the registry in rust/core/src/groupings/mod.rs."""
+
+keep_modules(GROUPINGS.values())
 
 
 def grouping(name: str, *, workers: int, **parameters: Any) -> Grouping:

@@ -11,15 +11,15 @@ from keysplit.groupings.base import Grouping
 class RingGrouping(Grouping):
     """Consistent hashing: a key goes to the next worker on a ring, where each worker has many points.
 
-    Guarantees: one worker a key while the workers stay. A worker that leaves loses its keys and no other key
-    moves; one that comes takes the keys it wins and no other key moves. Loads play no part, so a hot key
-    drowns its worker.
+    Guarantees: one worker per key while the set of workers does not change. When a worker leaves, only its
+    keys move. When a worker joins, only the keys that it takes over move. Loads are ignored, so a hot key
+    overloads its worker.
 
     Args:
         workers: Number of workers at the start n, 1 to 65,536.
         seed: Seed of the keys' hashes and of the points, 0 to 2**64 - 1.
-        virtual_nodes: Points of a worker on the ring, 1 to 2**26/n. More share the ring out more evenly: a
-            worker's part of it deviates by about 1/sqrt(virtual_nodes) of its fair part.
+        virtual_nodes: Points of a worker on the ring, 1 to 2**26/n. More points divide the ring more evenly:
+            a worker's part deviates from its fair share by about 1/sqrt(virtual_nodes) of it.
 
     Source: Karger et al., Consistent Hashing and Random Trees (STOC 1997); virtual workers as in Nasir et
     al., Load Balancing for Skewed Streams on Heterogeneous Cluster (arXiv 1705.09073), section 4.2.

@@ -9,7 +9,7 @@ from keysplit.groupings.head import HeadGrouping
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRobinHead(HeadGrouping):
-    """Round-Robin head: frequent keys to the workers in turn, the others to the lesser of two candidates.
+    """Round-Robin head: frequent keys go to the workers in turn, others to the less loaded of two.
 
     Guarantees: the messages of frequent keys are spread evenly over all workers, at most 1 apart for each
     source; a key that was never frequent is on at most two workers.
@@ -23,7 +23,7 @@ class RoundRobinHead(HeadGrouping):
 
     Source: Nasir et al., When Two Choices Are Not Enough (ICDE 2016), section III-B.
 
-    Deviations: none; the authors' program keeps 100 counters whatever the threshold.
+    Deviations: none; the authors' program keeps 100 counters for any threshold.
 
     Example:
         >>> import keysplit as ks

@@ -9,10 +9,10 @@ from keysplit.groupings.head import HeadGrouping
 
 @dataclass(frozen=True, kw_only=True)
 class WChoices(HeadGrouping):
-    """W-Choices: frequent keys to the least loaded of all workers, the others to the lesser of two.
+    """W-Choices: frequent keys go to the least loaded of all workers, others to the less loaded of two.
 
-    Guarantees: a key that was never frequent is on at most two workers. On the papers' streams the imbalance
-    is the least of its family: a few messages, whatever the skew.
+    Guarantees: a key that was never frequent is on at most two workers. On the papers' streams it has the
+    lowest imbalance of its family: a few messages, at any skew.
 
     Args:
         workers: Number of workers n, 1 to 65,536.

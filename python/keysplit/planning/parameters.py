@@ -1,4 +1,4 @@
-"""The parameters that plans are made for, and what they say of frequent keys."""
+"""The parameters that plans are made for, and which keys they treat as frequent."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ MOST_COUNTERS = 2**20  # of a sketch in a task
 
 @dataclass(frozen=True, kw_only=True)
 class CutToFit:
-    """Cut to fit: frequent keys fill workers to the brim and are cut only there; rare ones fill the gaps.
+    """Cut to fit: frequent keys fill workers to capacity and are cut only there; rare ones fill the gaps.
 
-    It needs the frequencies before the first row goes anywhere, so it is a plan and no online grouping. Its
-    capacity c_w is the weight that worker w should get: its part of the total, equal parts if the workers
-    are equal.
+    It needs the frequencies before the first row is routed, so it is a plan and not an online grouping. The
+    capacity c_w is the weight that worker w should get: its part of the total, equal parts if the workers are
+    equal.
 
-    1. Frequent keys, heaviest first. A key that fits whole into what some worker has free goes to that
-       worker, the one with the least free of those. Else it fills the worker with the most free to the brim,
-       is cut there, and its rest goes on in the same way. It fits, too, if it passes c_w by a slack of at
-       most 1e-4 of the smallest capacity, so that no sliver is cut off; and on the last worker that has
-       anything free nothing is cut.
-    2. Buckets of rare keys, heaviest first, each whole to the worker with the most free.
+    1. Frequent keys, heaviest first. If a key fits whole into the free capacity of some workers, it goes to
+       the one of them with the least free capacity. Otherwise it fills the worker with the most free
+       capacity, is cut there, and its rest is placed in the same way. It also fits if it exceeds c_w by a
+       slack of at most 1e-4 of the smallest capacity, so that no sliver is cut off. On the last worker with
+       free capacity nothing is cut.
+    2. Buckets of rare keys, heaviest first, each whole to the worker with the most free capacity.
 
     Guarantees: (a) Every rare key is on one worker, and the frequent keys have at most n - 1 copies more than
-    one each, all together. (b) No worker gets more than c_w + max(b, slack), where b is the weight of the
-    heaviest bucket of rare keys: for equal workers (largest - mean) / total is at most the larger of
-    b / total and 1e-4 / n. Both speak of the weights that the plan is made from.
+    one each, in total. (b) No worker gets more than c_w + max(b, slack), where b is the weight of the
+    heaviest bucket of rare keys: for equal workers (largest - mean) / total is at most the larger of b /
+    total and 1e-4 / n. Both refer to the weights that the plan is made from.
 
-    Proof: (a) Only cuts make copies. A cut fills its worker for good, and on the last worker that has
-    anything free there is none: at most n - 1 cuts. (b) What is free, together, is never less than what is
-    yet to be placed: both start as the total, and a weight that is placed takes at most itself from what is
-    free. So on the last worker that has anything free all that is left fits, and no load passes c_w + slack
-    in step 1: a cut ends at c_w, and what goes whole fits. In step 2, as long as a bucket that weighs
-    anything waits, some worker has something free. The one with the most has, then: its load is below c_w
-    before the bucket and below c_w + b after it. (Rounding adds about 1e-16 of the total for each key.)
+    Proof: (a) Only cuts make copies. A cut fills its worker completely, and the last worker with free
+    capacity gets no cut: at most n - 1 cuts. (b) The total free capacity is never less than the weight still
+    to be placed: both start as the total, and placing a weight takes at most that weight from the free
+    capacity. So on the last worker with free capacity all the rest fits, and no load exceeds c_w + slack in
+    step 1: a cut ends at c_w, and a key that is placed whole fits. In step 2, as long as a bucket with weight
+    waits, some worker has free capacity. So the worker with the most has some: its load is below c_w before
+    the bucket and below c_w + b after it. (Rounding adds about 1e-16 of the total for each key.)
 
     Args:
         workers: Number of workers n, 1 to 65,536.
@@ -57,10 +57,10 @@ class CutToFit:
         ValueError: If a parameter is outside its range; the message names it, its value and the range.
         TypeError: If a parameter is of the wrong type.
 
-    Source: ours. Filling one worker after the other and cutting at the brim is McNaughton's wrap-around rule
+    Source: ours. Filling one worker after another and cutting at capacity is McNaughton's wrap-around rule
     (Scheduling with Deadlines and Loss Functions, Management Science 6(1), 1959), whose n - 1 cuts are the
-    fewest that any rule can promise; heaviest first to the emptiest is LPT (Graham, Bounds on Multiprocessing
-    Timing Anomalies, SIAM Journal on Applied Mathematics 17(2), 1969).
+    fewest that any rule can guarantee; heaviest first to the least loaded is LPT (Graham, Bounds on
+    Multiprocessing Timing Anomalies, SIAM Journal on Applied Mathematics 17(2), 1969).
 
     Example:
         >>> from keysplit.planning import CutToFit
@@ -100,14 +100,14 @@ PLANS: dict[str, type[Grouping] | type[CutToFit]] = {
 
 
 def head_threshold(params: Parameters) -> float:
-    """The share of the total from which a key is placed by itself.
+    """The share of the total from which a key is placed individually.
 
     Args:
         params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
 
     Returns:
         Their threshold; the default is 1/(20n) for cut_to_fit and 1/(5n) for the others. 1 for ``key``, which
-        places no key by itself.
+        places no key individually.
 
     Example:
         >>> import keysplit as ks
@@ -124,7 +124,7 @@ def head_threshold(params: Parameters) -> float:
 
 
 def sketch_capacity(params: Parameters) -> int:
-    """The number of counters with which a sketch finds the keys that are placed by themselves.
+    """The number of counters with which a sketch finds the keys that are placed individually.
 
     Args:
         params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].

@@ -65,7 +65,7 @@ def bucket_bits(workers: int) -> int:
         workers: Number of workers, 1 to 65,536.
 
     Returns:
-        The b with which there are 64 buckets a worker or more, from 12 to 17.
+        The b that gives at least 64 buckets per worker, from 12 to 17.
 
     Example:
         >>> from keysplit.planning import bucket_bits
@@ -98,13 +98,13 @@ def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = N
     """Place the frequent keys and the buckets of all others on workers.
 
     A key is frequent if the least that it may weigh, count - error, has the share ``head_threshold`` of the
-    total. It is placed with that weight; what else is in its bucket is placed with the bucket. A load is
-    meant relative to the worker's capacity.
+    total. It is placed with that weight; the rest of its bucket is placed with the bucket. Loads are relative
+    to the worker's capacity.
 
     - ``key``: buckets in the order of their numbers, in equal parts (parts as the capacities).
     - ``partial_key``: every frequent key over its candidates, in the shares that keep their largest load
       least; then each bucket, heaviest first, to the one of its candidates that is least loaded with it; then
-      the frequent keys anew, around the buckets.
+      the frequent keys again, around the buckets.
     - ``d_choices``, ``w_choices``: the same with d candidates, or all workers, for a frequent key and two for
       a bucket.
     - ``round_robin``: the same with a frequent key on all workers in equal shares (shares as the capacities).

@@ -54,7 +54,7 @@ def over_candidates(
     params: CandidateGrouping,
     speeds: Floats,
 ) -> tuple[Pieces, Integers]:
-    """The frequent keys, then the buckets between them, then the frequent keys anew around the buckets."""
+    """The frequent keys, then the buckets between them, then the frequent keys again around the buckets."""
     loads = np.zeros(params.workers)
     _spread(loads, hashes, weights, total, params, speeds)
     router = _candidates(params, params.choices if isinstance(params, PartialKeyGrouping) else 2)

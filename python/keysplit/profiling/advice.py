@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BALANCED",
     "OPERATIONS",
+    "Operation",
     "Outcome",
     "advise_operation",
     "advise_simulated",
@@ -61,7 +62,8 @@ _ANY = _Remedy(
     "kss.aggregate, kss.apply, kss.join or kss.write",
     "partial results, copies of the other side's rows or files",
 )
-OPERATIONS = ("sum", *_REMEDIES, "window")
+Operation = Literal["sum", "collect", "apply", "join", "write", "stream", "window"]
+OPERATIONS = get_args(Operation)
 
 
 def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:

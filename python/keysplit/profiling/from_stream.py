@@ -9,13 +9,14 @@ from itertools import count
 from operator import index
 from typing import Any, SupportsIndex
 
+from keysplit import runs
 from keysplit._core import SpaceSaving
 from keysplit.comparison import compare
 from keysplit.groupings import grouping
 from keysplit.profiling.advice import LEAST_DRIFT, advise_simulated, describe_drift, recommend_simulated
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
 from keysplit.profiling.windows import Window, Windows, overlaps, steady_overlap
-from keysplit.runs import MEMORY, is_chunked
+from keysplit.runs import MEMORY, Footprint, is_chunked
 from keysplit.simulation import SimulationResult
 
 __all__ = ["SHORT_LIST", "profile"]
@@ -28,7 +29,7 @@ _MOST_HOT_KEYS = 5000  # in a window; 1/(5n) for up to 1000 workers
 _COUNTERS_PER_HOT_KEY = 10  # of a sketch: its error is at most a tenth of the threshold
 _LEAST_COUNTERS = 1000
 _MESSAGES = 1 << 20  # of a column are looked at in one go
-_STANDARD_ERROR = 5e-4  # of an estimated number of keys, at most: see docs/simulation.md
+_STANDARD_ERROR = 5e-4  # of a number of keys that is estimated from 1e7, at most: see docs/simulation.md
 
 
 def profile(
@@ -41,29 +42,30 @@ def profile(
     messages: int | None = None,
     memory: int = MEMORY,
 ) -> Profile:
-    """Say in one pass how skewed the keys of a stream are, how they change, and which grouping would help.
+    """Report how skewed the keys of a stream are, how they change, and which grouping would help.
 
-    Memory does not grow with the stream, but for the pairs of key and worker (see `simulate`). A count is
-    never too small, and too large by at most a tenth of the threshold. A key is *hot* in a window if its
+    It takes one pass over the stream, unless the simulations do not fit into `memory` together. Memory does
+    not grow with the stream, except for the pairs of key and worker (see `simulate`). A count is never
+    underestimated, and overestimated by at most a tenth of the threshold. A key is *hot* in a window if its
     count there is at least the threshold's part of the messages: 1/(5n), n being the largest number of
-    workers, but never below 1/5000. No key that has that much is missed; one that has a tenth less may count
-    as hot. Windows have at least ten messages for each hot key, so that no key is hot by chance.
+    workers, but never below 1/5000. No such key is missed; a key with up to a tenth less may also count as
+    hot. Windows have at least ten messages for each hot key, so that no key is hot by chance.
 
-    The advice: the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish`
-    where the frequent keys change) are simulated in the same pass. Loads are *balanced* if the busiest worker
-    has at most 1.1 times the mean. If hash grouping is balanced, no action is needed. Else the grouping with
-    the fewest partial results among the balanced ones is recommended, or the most balanced one if none is,
-    provided that hash grouping's busiest worker has more than 1.1 times what its busiest worker has. Where it
-    cannot be planned on Spark, the verdict names the best one that can.
+    The advice: the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if
+    the frequent keys change) are simulated in the same pass. Loads are *balanced* if the busiest worker has
+    at most 1.1 times the mean. If hash grouping is balanced, no action is needed. Otherwise the balanced
+    grouping with the fewest partial results is recommended, or the most balanced one if none is balanced. A
+    recommendation also requires that hash grouping's busiest worker has more than 1.1 times the load of the
+    recommended grouping's busiest worker. If the grouping cannot be planned on Spark, the verdict names the
+    best one that can.
 
     Args:
         keys: a column of keys, as `Router.route` takes it, an iterator over such columns, or a function that
             makes one.
         workers: the number of workers, 1 to 65,536, or several.
         sources: tasks that route, each by what it has sent itself; 5 as in the papers.
-        top: how many of the most frequent keys to return, at least 1; so many are also compared from window
-            to window.
-        windows: how many windows at most, at least 1; up to twice as many where the length is not known.
+        top: number of most frequent keys to return, and to compare between windows; at least 1.
+        windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
         memory: bytes that the simulations may take together, as `compare`.
 
@@ -114,7 +116,16 @@ def profile(
     )
     if not collected.all:
         raise ValueError("keys must hold at least one message, got none")
-    return _profile(numbers, sources, top, 1 / hot_keys, collected, results)
+    kept = Footprint.within(memory, workers=numbers[0], sources=sources, messages=messages).most_keys
+    return _profile(
+        numbers,
+        sources,
+        top,
+        1 / hot_keys,
+        collected,
+        results,
+        _STANDARD_ERROR * math.sqrt(runs.MOST_KEYS / kept),
+    )
 
 
 def _workers(workers: int | Sequence[int]) -> list[int]:
@@ -168,6 +179,7 @@ def _profile(
     threshold: float,
     collected: Windows,
     results: Sequence[SimulationResult],
+    standard_error: float,
 ) -> Profile:
     windows, whole = collected.all, collected.whole()
     steady = steady_overlap(windows, whole, top)
@@ -189,7 +201,7 @@ def _profile(
         advice=tuple(_advise(number, results, first, drifts) for number in numbers),
         sources=sources,
         distinct_keys=hashed.distinct_keys,
-        distinct_keys_error=0.0 if hashed.exact_keys else _STANDARD_ERROR * hashed.distinct_keys,
+        distinct_keys_error=0.0 if hashed.exact_keys else standard_error * hashed.distinct_keys,
         threshold=threshold,
         windows=(*(window.start for window in windows), windows[-1].stop),
         hot=ever_hot,

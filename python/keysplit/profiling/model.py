@@ -1,4 +1,4 @@
-"""What a profile is, of a stream or of a DataFrame: figures, and how they print."""
+"""The profile of a stream or of a DataFrame: its figures, and how they print."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TopKey(_Counted):
         key: its value; a tuple of values if there are several key columns.
         count: its messages, or the weight of its rows: an upper bound.
         error: by how much `count` may be too large.
-        share: `count` as a part of the total.
+        share: `count` as a fraction of the total.
         shares: its part of the messages of each window, a lower bound. This and the rest only of a stream.
         hot: the numbers of the windows in which it was hot, ascending.
         age_messages: how long it stayed hot: from the start of the first of these windows to the end of the
@@ -98,11 +98,11 @@ class TopKey(_Counted):
 
 
 class Outcome(NamedTuple):
-    """What a grouping does to the loads, and at what price.
+    """The effect of a grouping on the loads, and its cost.
 
     Attributes:
         busiest: the load of the busiest worker, in multiples of the mean.
-        copies: copies of keys beyond one each: so many more partial results are to be merged.
+        copies: copies of keys beyond one each, so the number of additional partial results to merge.
     """
 
     busiest: float
@@ -117,7 +117,7 @@ class Prediction:
         loads: the weight that each worker is expected to get, float64.
         imbalance: (largest - mean) / sum of them, each relative to the capacity of its worker.
         relative_imbalance: (largest - mean) / mean of the same.
-        extra_partials: copies of keys beyond one each: so many more partial results are to be merged.
+        extra_partials: copies of keys beyond one each, so the number of additional partial results to merge.
     """
 
     loads: np.ndarray = field(repr=False)

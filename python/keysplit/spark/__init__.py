@@ -21,7 +21,7 @@ from keysplit.spark.operations.write import write  # noqa: E402
 from keysplit.spark.planner import plan  # noqa: E402
 from keysplit.spark.plans import Plan  # noqa: E402
 from keysplit.spark.profile import profile  # noqa: E402
-from keysplit.spark.rows import row_bytes  # noqa: E402
+from keysplit.spark.weights import row_bytes  # noqa: E402
 
 __all__ = [
     "CutToFit",
@@ -37,3 +37,7 @@ __all__ = [
     "streaming",
     "write",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

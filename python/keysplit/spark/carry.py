@@ -4,6 +4,8 @@ pandas takes null and NaN for one, confuses the two hours where a clock is set b
 numbers with nulls into floats. Keys of such types travel as text that the JVM writes and reads.
 """
 
+from collections.abc import Callable
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -48,9 +50,7 @@ def is_steady(type_: DataType) -> bool:
 
 def text(column: Column, type_: DataType) -> Column:
     """Return keys as text: equal where `groupBy` finds them equal, but for collated strings; null if null."""
-    if not isinstance(type_, ArrayType | StructType):
-        return _text(column, type_)
-    return F.when(column.isNotNull(), F.to_json(F.struct(_text(column, type_).alias("key"))))
+    return write(column, type_, write_leaf)
 
 
 def value(column: Column, type_: DataType) -> Column:
@@ -59,19 +59,28 @@ def value(column: Column, type_: DataType) -> Column:
         return _value(column, type_)
     schema = StructType([StructField("key", _text_type(type_))])
     # the schema as text, as Spark Connect takes no other before Spark 4
-    return _value(F.from_json(column, schema.json()).getField("key"), type_)
+    return _value_inside(F.from_json(column, schema.json()).getField("key"), type_)
 
 
-def _text(column: Column, type_: DataType) -> Column:
-    if isinstance(type_, StructType):
-        fields = [
-            _text(column.getField(field.name), field.dataType).alias(f"_{at}")
-            for at, field in enumerate(type_.fields)
-        ]
-        return F.when(column.isNotNull(), F.struct(*fields))
-    if isinstance(type_, ArrayType):
-        element = type_.elementType
-        return F.transform(column, lambda each: _text(each, element))
+def write(column: Column, type_: DataType, leaf: Callable[[Column, DataType], Column]) -> Column:
+    """Return values as text: arrays and structs as JSON of the texts of what is in them.
+
+    Args:
+        column: the values.
+        type_: their type.
+        leaf: writes a value that is no array or struct. A string inside one is written here, by its bytes in
+            hexadecimal: JSON is UTF-8, and Spark's strings need not be.
+
+    Returns:
+        A string column, null where the value is null.
+    """
+    if not isinstance(type_, ArrayType | StructType):
+        return leaf(column, type_)
+    return F.when(column.isNotNull(), F.to_json(F.struct(_inside(column, type_, leaf).alias("key"))))
+
+
+def write_leaf(column: Column, type_: DataType) -> Column:
+    """Return values of a type that is no array or struct as text."""
     if isinstance(type_, BinaryType):
         return F.hex(column)
     if isinstance(type_, FloatType | DoubleType):
@@ -81,16 +90,33 @@ def _text(column: Column, type_: DataType) -> Column:
     return column.cast("string")
 
 
-def _value(column: Column, type_: DataType) -> Column:
+def _inside(column: Column, type_: DataType, leaf: Callable[[Column, DataType], Column]) -> Column:
     if isinstance(type_, StructType):
         fields = [
-            _value(column.getField(f"_{at}"), field.dataType).alias(field.name)
+            _inside(column.getField(field.name), field.dataType, leaf).alias(f"_{at}")
             for at, field in enumerate(type_.fields)
         ]
         return F.when(column.isNotNull(), F.struct(*fields))
     if isinstance(type_, ArrayType):
         element = type_.elementType
-        return F.transform(column, lambda each: _value(each, element))
+        return F.transform(column, lambda each: _inside(each, element, leaf))
+    return F.hex(column.cast("binary")) if isinstance(type_, StringType) else leaf(column, type_)
+
+
+def _value_inside(column: Column, type_: DataType) -> Column:
+    if isinstance(type_, StructType):
+        fields = [
+            _value_inside(column.getField(f"_{at}"), field.dataType).alias(field.name)
+            for at, field in enumerate(type_.fields)
+        ]
+        return F.when(column.isNotNull(), F.struct(*fields))
+    if isinstance(type_, ArrayType):
+        element = type_.elementType
+        return F.transform(column, lambda each: _value_inside(each, element))
+    return F.unhex(column).cast(type_) if isinstance(type_, StringType) else _value(column, type_)
+
+
+def _value(column: Column, type_: DataType) -> Column:
     if isinstance(type_, BinaryType):
         return F.unhex(column)
     if isinstance(type_, TimestampType):

@@ -1,7 +1,6 @@
 """How far the keys of today have drifted from those that a plan was made from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,10 @@ from pyspark.sql import DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
 from keysplit.planning import Summary, bucket_of, head_threshold
-from keysplit.spark.options import check, refuse_stream
+from keysplit.spark.options import Options, check, refuse_stream
 from keysplit.spark.planner import plan_of
 from keysplit.spark.plans import FrequentKey, Plan
+from keysplit.spark.plans.drift import Drift
 from keysplit.spark.summary import summarise
 
 # A new plan moves keys to other workers. It is worth it where the busiest worker of the old plan has more
@@ -22,55 +22,13 @@ _WORTH_A_NEW_PLAN = 1.1
 _FINER = 0.1
 
 
-@dataclass(frozen=True)
-class Drift:
-    """How the rows of today differ from those that a plan was made from, and what that does to the loads.
-
-    Attributes:
-        moved: the part of the weight, 0 to 1, that lies elsewhere among the keys: the total variation
-            distance between the two distributions over the keys that are frequent on both days and the
-            buckets of all others.
-        loads: the weight of today that each worker is expected to get by the old plan, float64.
-        imbalance: the imbalance of `loads`, each relative to the capacity of its worker.
-        fresh_imbalance: the same for a plan that is made today with the same grouping.
-        new_keys: the keys that a plan made today places by themselves and the old one does not, as text, with
-            their share of today's weight; the most frequent first.
-        gone_keys: the keys that the old plan places by themselves and one made today would not, with their
-            share of the weight that the old plan was made from; the most frequent first.
-        verdict: in words, whether the plan still fits.
-    """
-
-    moved: float
-    loads: np.ndarray = field(repr=False)
-    imbalance: float
-    fresh_imbalance: float
-    new_keys: dict[str, float]
-    gone_keys: dict[str, float]
-    verdict: str
-
-    def __str__(self) -> str:
-        lines = [
-            self.verdict,
-            f"  {self.moved:.1%} of the weight lies elsewhere; "
-            f"imbalance {self.imbalance:.2e}, by a new plan {self.fresh_imbalance:.2e}",
-        ]
-        for title, keys in (
-            ("frequent today, not in the plan", self.new_keys),
-            ("frequent in the plan, not today", self.gone_keys),
-        ):
-            if keys:
-                names = ", ".join(f"{key} ({share:.2%})" for key, share in list(keys.items())[:5])
-                lines.append(f"  {title}: {names}{', ...' if len(keys) > 5 else ''}")
-        return "\n".join(lines)
-
-
 def measure(
     plan: Plan, df: DataFrame, key: str | Sequence[str], weight: Any, engine: str | None = None
 ) -> Drift:
     """Measure in one pass over the keys how far they have drifted; `Plan.drift` explains the arguments."""
     refuse_stream(df, remedy=": compare a batch of its rows")
-    check(df, key, {"plan": plan})
-    options = {"grouping": plan.grouping, "weight": weight, "capacities": plan.capacities, "engine": engine}
+    check(df, key, Options(plan=plan))
+    options = Options(grouping=plan.grouping, weight=weight, capacities=plan.capacities, engine=engine)
     request = check(df, key, options)
     counted = summarise(request, threshold=_FINER * head_threshold(plan.grouping))
     today, fresh = counted.summary, plan_of(request, counted)

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from keysplit.spark.session import classic
+from keysplit.spark.session import collation_key
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _DIRECT = (
@@ -51,18 +51,12 @@ def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
         types: their Spark types.
 
     Raises:
-        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them;
-            or intervals of years and months, which do not get to Python.
+        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them.
     """
     for name, type_ in zip(names, types, strict=True):
         for inner in _inner_types(type_):
             if isinstance(inner, MapType):
                 raise TypeError(f"key must not hold maps, got {name!r} of type {type_.simpleString()}")
-            if type(inner).__name__ == "YearMonthIntervalType":
-                raise TypeError(
-                    f"key must not hold intervals of years and months, got {name!r} of type "
-                    f"{type_.simpleString()}: cast it to a whole number"
-                )
             if _is_collated(inner) and inner is not type_:
                 raise TypeError(
                     f"key must not hold collated strings inside, got {name!r} of type {type_.simpleString()}"
@@ -83,7 +77,7 @@ def key_column(names: Sequence[str], types: Sequence[DataType]) -> tuple[Column,
         The column and its type.
     """
     columns = [
-        _collation_key(F.col(name)) if _is_collated(type_) else F.col(name)
+        collation_key(F.col(name)) if _is_collated(type_) else F.col(name)
         for name, type_ in zip(names, types, strict=True)
     ]
     if len(names) == 1 and _is_collated(types[0]):
@@ -128,7 +122,7 @@ def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Colu
 def _comparable(name: str, type_: DataType) -> Column:
     if isinstance(type_, _WHOLE):
         return F.col(name).cast("bigint")
-    return _collation_key(F.col(name)) if _is_collated(type_) else F.col(name)
+    return collation_key(F.col(name)) if _is_collated(type_) else F.col(name)
 
 
 def pandas_columns(key: Column, type_: DataType) -> list[Column]:
@@ -187,12 +181,3 @@ def _inner_types(type_: DataType) -> Iterator[DataType]:
 def _is_collated(type_: DataType) -> bool:
     # Spark 4 made collations: StringType() has none of its own.
     return isinstance(type_, StringType) and type_ != StringType()
-
-
-def _collation_key(column: Column) -> Column:
-    # Spark's hashes see the bytes of a collated string; this expression, which has no SQL name, sees its
-    # equality.
-    if not hasattr(column, "_jc"):
-        raise TypeError("key must not be a collated string on Spark Connect: cast it to another column first")
-    expressions = classic.jvm().org.apache.spark.sql.catalyst.expressions
-    return classic.column(expressions.CollationKey(classic.expression(column)))

@@ -1,57 +1,117 @@
-"""The arguments that all operations share, checked before any Spark job."""
+"""The arguments that all operations share, checked once, before any Spark job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, Literal, ParamSpec, TypeVar
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, NumericType
+from pyspark.sql.types import DataType, NumericType, StructType
 
 import keysplit as ks
-from keysplit.planning import PLANS, speeds_of
+from keysplit.groupings.base import Grouping
+from keysplit.planning import PLANS, CutToFit, speeds_of
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
-from keysplit.spark.rows import identity_columns, row_bytes
+from keysplit.spark.query import Query, trusted_names
+from keysplit.spark.rows import identity_columns
+from keysplit.spark.session import is_connect, versions
+from keysplit.spark.weights import row_bytes
+
+Mode = Literal["planned", "online"]
+Engine = Literal["columns", "rust"]
+Side = Literal["left", "right"]
+GroupingOrName = str | Grouping | CutToFit
+Trusted = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
+
+_DEFAULT_GROUPING = "d_choices"
 
 
-class Options(TypedDict, total=False):
-    """How rows are routed: the keyword arguments of `keysplit.spark.route`, which says what each means."""
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How rows are routed, as the caller gave it; `keysplit.spark.route` says what each argument means."""
 
-    workers: int | None
-    grouping: Any
-    plan: Plan | None
-    mode: str
-    worker_column: str | None
-    row_id: str | Sequence[str] | None
-    weight: str | Column | None
-    seed: int | None
-    capacities: Sequence[float] | None
-    engine: str | None
-    allow_inexact: bool
+    workers: int | None = None
+    grouping: GroupingOrName = _DEFAULT_GROUPING
+    plan: Plan | None = None
+    mode: str = "planned"
+    worker_column: str | None = None
+    row_id: str | Sequence[str] | None = None
+    weight: str | Column | None = None
+    seed: int | None = None
+    capacities: Sequence[float] | None = None
+    engine: str | None = None
+    trust: Trusted = ()
+    allow_inexact: bool = False
 
 
-_DEFAULTS = Options(
-    workers=None,
-    grouping="d_choices",
-    plan=None,
-    mode="planned",
-    worker_column=None,
-    row_id=None,
-    weight=None,
-    seed=None,
-    capacities=None,
-    engine=None,
-    allow_inexact=False,
-)
+class Columns:
+    """The columns of a DataFrame: what they are called and hold, asked for once.
+
+    Attributes:
+        df: the DataFrame.
+        schema: its schema.
+        fold: makes names equal that the session takes for one.
+    """
+
+    def __init__(self, df: DataFrame, fold: Callable[[str], str] | None = None) -> None:
+        self.df = df
+        self.schema: StructType = df.schema
+        self.fold = Query(df).fold if fold is None else fold
+        self._fields: dict[str, list[Any]] = {}
+        for field in self.schema.fields:
+            self._fields.setdefault(self.fold(field.name), []).append(field)
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in their order."""
+        return [field.name for field in self.schema.fields]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.fold(name) in self._fields
+
+    def free(self, name: str, *others: Container[str]) -> str:
+        """Return the name, with underscores behind it as long as a column has it, here or in the others."""
+        while name in self or any(name in each for each in others):
+            name += "_"
+        return name
+
+    def type_of(self, argument: str, name: Any) -> DataType:
+        """Return the type of the one column, or field of one, that an argument names."""
+        if not isinstance(name, str):
+            raise TypeError(f"{argument} must be a column name, got {type_name(name)}")
+        if name != "*" and "." not in name and "`" not in name:
+            fields = self._fields.get(self.fold(name), [])
+        else:
+            fields = self._parsed(name)
+        if len(fields) != 1:
+            raise ValueError(
+                f"{argument} must name one column of the DataFrame, got {name!r}; it has {self.names}"
+            )
+        found: DataType = fields[0].dataType
+        return found
+
+    def _parsed(self, name: str) -> list[Any]:
+        """Let Spark read a name with dots and backticks in it."""
+        # It writes to its log when it does not know a name: one that no column begins is not shown to it.
+        plain = name.replace("`", "").lower()
+        if not any(plain.startswith(column.replace("`", "").lower()) for column in self.names):
+            return []
+        try:
+            return list(self.df.select(name).schema.fields)
+        except AnalysisException:
+            return []
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller asked for: which rows, by which key, how."""
+    """What a caller asked for, checked: which rows, by which key, how."""
 
     df: DataFrame
+    columns: Columns
     keys: list[str]
     key_types: list[DataType]
     params: Any
@@ -63,6 +123,7 @@ class Request:
     capacities: tuple[float, ...] | None
     engine: str | None
     allow_inexact: bool
+    query: Query
 
     @property
     def workers(self) -> int:
@@ -70,91 +131,129 @@ class Request:
         return int(self.params.workers)
 
 
-def check(df: DataFrame, key: str | Sequence[str], options: Mapping[str, Any]) -> Request:
+def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
     """Check the arguments and say in one line what is wrong with the first bad one.
 
     Args:
         df: as `keysplit.spark.route`.
         key: as `keysplit.spark.route`.
-        options: the other arguments of `keysplit.spark.route`; `worker_column=None` or none at all picks a
-            name that no column of `df` has.
+        options: the other arguments of `keysplit.spark.route`; `worker_column=None` picks a name that no
+            column of `df` has.
 
     Returns:
         The request.
 
     Raises:
-        TypeError: if an argument has the wrong type, or is unknown.
+        TypeError: if an argument has the wrong type.
         ValueError: if an argument has a wrong value.
     """
-    unknown = sorted(set(options) - set(_DEFAULTS))
-    if unknown:
-        raise TypeError(f"{unknown[0]} is no argument of this function; there are {sorted(_DEFAULTS)}")
-    given: dict[str, Any] = {**_DEFAULTS, **options}
-    if not is_data_frame(df):
-        raise TypeError(f"df must be a Spark DataFrame, got {type(df).__name__}")
-    mode, engine, plan = given["mode"], given["engine"], given["plan"]
+    refuse_other_frames(df)
+    mode, engine, plan = options.mode, options.engine, options.plan
     if mode not in ("planned", "online"):
         raise ValueError(f"mode must be 'planned' or 'online', got {mode!r}")
     if engine not in (None, "columns", "rust"):
         raise ValueError(f"engine must be 'columns' or 'rust', got {engine!r}")
     if plan is not None and not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan that kss.plan made, got {type(plan).__name__}")
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
+    query = Query(df, trusted_names(options.trust))
     if mode == "online":
         if is_connect(df):
             raise TypeError("df must be a classic Spark DataFrame in online mode, got one of Spark Connect")
         for name in ("plan", "row_id", "capacities"):
-            if given[name] is not None:
+            if getattr(options, name) is not None:
                 raise ValueError(f"{name} belongs to mode 'planned': leave {name} out")
-    params = _planned_params(plan, given) if plan is not None else _params(given)
+    params = _params(options) if plan is None else _planned_params(plan, options)
+    columns = Columns(df, query.fold)
     keys = key_names(key)
-    key_types = [column_type(df, "key", name) for name in keys]
+    key_types = [columns.type_of("key", name) for name in keys]
     refuse_unhashable(keys, key_types)
     kinds = tuple(key_kinds(key_types))
     if plan is not None and kinds != plan.key_types:
         raise ValueError(f"key must have the types that the plan is for, {plan.key_types}, got {kinds}")
     if mode == "online":
         refuse_stream(df, remedy=": online mode has no streams")
-    if df.isStreaming and plan is None:
+    if plan is None and df.isStreaming:
         raise ValueError(
             "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows"
         )
     return Request(
         df=df,
+        columns=columns,
         keys=keys,
         key_types=key_types,
         params=params,
         plan=plan,
         mode=mode,
-        worker_column=_worker_column(df, given["worker_column"]),
-        row_id=identity_columns(df, given["row_id"], column_type),
-        weight=_weight(df, given["weight"]),
-        capacities=_capacities(plan, given["capacities"], params.workers),
+        worker_column=_worker_column(columns, options.worker_column),
+        row_id=identity_columns(df, options.row_id, lambda _, *name: columns.type_of(*name)),
+        weight=_weight(columns, options.weight),
+        capacities=_capacities(plan, options.capacities, params.workers),
         engine=engine,
-        allow_inexact=bool(given["allow_inexact"]),
+        allow_inexact=bool(options.allow_inexact),
+        query=query,
     )
+
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Make a function say which arguments go by name where one too many is given by its place."""
+    parameters = signature(function).parameters.values()
+    placed = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+
+    @wraps(function)
+    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if len(args) > len(placed):
+            raise TypeError(
+                f"{function.__name__} takes {', '.join(placed)} by position and all else by name, such as "
+                f"workers=8, got {args[len(placed)]!r} by position"
+            )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def type_name(value: Any) -> str:
+    """Return the name of a value's type, with the package it comes from."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if package in ("builtins", "__main__") else f"{package}.{kind.__qualname__}"
+
+
+def refuse_other_frames(df: Any, argument: str = "df") -> None:
+    """Raise TypeError if it is no DataFrame of Spark."""
+    if not is_data_frame(df):
+        remedy = ": spark.createDataFrame makes one of it" if type_name(df) == "pandas.DataFrame" else ""
+        raise TypeError(f"{argument} must be a Spark DataFrame, got {type_name(df)}{remedy}")
+
+
+def check_columns(columns: Sequence[Any]) -> None:
+    """Raise an error unless there are aggregates, all of them columns."""
+    if not columns:
+        raise ValueError("columns must hold at least one aggregate, got none")
+    for column in columns:
+        if not versions.is_column(column):
+            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type_name(column)}")
 
 
 def is_data_frame(value: Any) -> bool:
     """Say whether it is a DataFrame, classic or of Spark Connect."""
-    # before Spark 4 the one of Connect is a class of its own
-    return isinstance(value, DataFrame) or (is_connect(value) and hasattr(value, "sparkSession"))
+    return isinstance(value, DataFrame) or versions.is_data_frame_of_connect(value)
+
+
+def analysed(df: DataFrame) -> DataFrame:
+    """Return the DataFrame after Spark has looked at its query; Spark Connect does that only when asked."""
+    if is_connect(df):
+        df.schema  # noqa: B018
+    return df
 
 
 def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
     """Raise ValueError if it is a streaming DataFrame."""
     if is_data_frame(df) and df.isStreaming:
         raise ValueError(f"{argument} must be a batch DataFrame, got a streaming one{remedy}")
-
-
-def is_column(value: Any) -> bool:
-    """Say whether it is a Column, classic or of Spark Connect."""
-    # before Spark 4 the one of Connect is a class of its own
-    return type(value).__name__ == "Column"
-
-
-def is_connect(df: Any) -> bool:
-    """Say whether a DataFrame belongs to Spark Connect, where there is no JVM to look into."""
-    return type(df).__module__.startswith("pyspark.sql.connect")
 
 
 def quoted(name: str) -> str:
@@ -172,65 +271,36 @@ def key_names(key: Any, argument: str = "key") -> list[str]:
     return list(keys)
 
 
-def column_type(df: DataFrame, argument: str, name: Any) -> DataType:
-    """Return the type of the one column that a name stands for."""
-    if not isinstance(name, str):
-        raise TypeError(f"{argument} must be a column name, got {type(name).__name__}")
-    fields = []
-    # Spark writes to its log when it does not know a name: one that no column begins is not shown to it.
-    if any(
-        name.replace("`", "").lower().startswith(column.replace("`", "").lower()) for column in df.columns
-    ):
-        try:
-            fields = df.select(name).schema.fields
-        except AnalysisException:
-            fields = []
-    if len(fields) != 1:
-        raise ValueError(
-            f"{argument} must name one column of the DataFrame, got {name!r}; it has {df.columns}"
-        )
-    return fields[0].dataType
-
-
-def free_name(df: DataFrame, name: str) -> str:
-    """Return the name, with underscores behind it as long as a column of the DataFrame has it."""
-    taken = _taken(df)
-    while fold(df)(name) in taken:
-        name += "_"
-    return name
-
-
-def _planned_params(plan: Plan, given: Mapping[str, Any]) -> Any:
+def _planned_params(plan: Plan, options: Options) -> Any:
     for name in ("weight", "capacities"):
-        if given[name] is not None:
+        if getattr(options, name) is not None:
             raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
     for name, value in (("workers", plan.workers), ("seed", plan.grouping.seed)):
-        if given[name] is not None and given[name] != value:
-            raise ValueError(
-                f"{name} must be left out or equal that of the plan, {value!r}, got {given[name]!r}"
-            )
-    grouping = given["grouping"]
-    if grouping not in (_DEFAULTS["grouping"], plan.grouping.name, plan.grouping):
+        given = getattr(options, name)
+        if given is not None and given != value:
+            raise ValueError(f"{name} must be left out or equal that of the plan, {value!r}, got {given!r}")
+    grouping = options.grouping
+    if grouping not in (_DEFAULT_GROUPING, plan.grouping.name, plan.grouping):
         raise ValueError(
             f"grouping must be left out or equal that of the plan, {plan.grouping!r}, got {grouping!r}"
         )
     return plan.grouping
 
 
-def _params(given: Mapping[str, Any]) -> Any:
-    grouping, workers, seed = given["grouping"], given["workers"], given["seed"]
-    known: Mapping[str, Any] = PLANS if given["mode"] == "planned" else ks.GROUPINGS
+def _params(options: Options) -> Any:
+    grouping, workers, seed = options.grouping, options.workers, options.seed
+    known: Mapping[str, Any] = PLANS if options.mode == "planned" else ks.GROUPINGS
     if isinstance(grouping, str):
         if grouping not in known:
-            raise ValueError(_unknown_grouping(given["mode"], grouping))
+            raise ValueError(_unknown_grouping(options.mode, grouping))
         if workers is None:
             raise ValueError(f"workers must be given with grouping={grouping!r}: a number in 1..=65536")
         return known[grouping](workers=workers, seed=0 if seed is None else seed)
     names = {type_: name for name, type_ in [*ks.GROUPINGS.items(), *PLANS.items()]}
     if type(grouping) not in names:
-        raise TypeError(f"grouping must be a registered name or a grouping, got {type(grouping).__name__}")
+        raise TypeError(f"grouping must be a registered name or a grouping, got {type_name(grouping)}")
     if names[type(grouping)] not in known:
-        raise ValueError(_unknown_grouping(given["mode"], names[type(grouping)]))
+        raise ValueError(_unknown_grouping(options.mode, names[type(grouping)]))
     for name, value in (("workers", workers), ("seed", seed)):
         if value is not None and value != getattr(grouping, name):
             raise ValueError(
@@ -246,16 +316,16 @@ def _unknown_grouping(mode: str, name: str) -> str:
     return f"grouping must be one of {', '.join(sorted(known))} in mode {mode!r}, got {name!r}{remedy}"
 
 
-def _weight(df: DataFrame, weight: Any) -> Column | None:
+def _weight(columns: Columns, weight: Any) -> Column | None:
     if weight is None:
         return None
-    if isinstance(weight, str) and weight == "bytes" and fold(df)(weight) not in _taken(df):
-        return row_bytes(df)
-    if is_column(weight):
-        described, columns = "an expression", df.select(weight).schema.fields
-        weight_type, column = columns[0].dataType, weight
+    if isinstance(weight, str) and weight == "bytes" and weight not in columns:
+        return row_bytes(columns.df)
+    if versions.is_column(weight):
+        described, fields = "an expression", columns.df.select(weight).schema.fields
+        weight_type, column = fields[0].dataType, weight
     else:
-        weight_type = column_type(df, "weight", weight)
+        weight_type = columns.type_of("weight", weight)
         described, column = repr(weight), F.col(weight)
     if not isinstance(weight_type, NumericType):
         raise TypeError(
@@ -270,26 +340,13 @@ def _capacities(plan: Plan | None, capacities: Any, workers: int) -> tuple[float
     return tuple(speeds_of(capacities, workers).tolist())
 
 
-def _worker_column(df: DataFrame, name: Any) -> str:
+def _worker_column(columns: Columns, name: Any) -> str:
     if name is None:
-        return free_name(df, "worker")
+        return columns.free("worker")
     if not isinstance(name, str):
-        raise TypeError(f"worker_column must be a column name, got {type(name).__name__}")
-    if not name or fold(df)(name) in _taken(df):
+        raise TypeError(f"worker_column must be a column name, got {type_name(name)}")
+    if not name or name in columns:
         raise ValueError(
-            f"worker_column must be a name that no column has yet, got {name!r}; there are {df.columns}"
+            f"worker_column must be a name that no column has yet, got {name!r}; there are {columns.names}"
         )
     return name
-
-
-def _taken(df: DataFrame) -> set[str]:
-    return {fold(df)(column) for column in df.columns}
-
-
-def fold(df: DataFrame) -> Any:
-    """Return the function that makes column names equal which the session takes for one."""
-    try:
-        sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive").lower() == "true"
-    except PySparkException:
-        sensitive = False  # Spark's default: a serverless service may let nobody read its settings
-    return str if sensitive else str.lower

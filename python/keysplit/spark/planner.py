@@ -3,16 +3,24 @@
 import inspect
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
-from pyspark.sql import DataFrame
+import numpy as np
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.planning import place
-from keysplit.spark import query
+from keysplit.planning import Summary, bucket_bits, place
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
-from keysplit.spark.options import Request, check, refuse_stream
+from keysplit.spark.options import (
+    Engine,
+    GroupingOrName,
+    Options,
+    Request,
+    Trusted,
+    by_name,
+    check,
+    refuse_stream,
+)
 from keysplit.spark.plans import Plan
 from keysplit.spark.summary import Pass, summarise
 
@@ -21,12 +29,19 @@ _SAMPLE = 10_000
 _ENOUGH = 100
 
 
+@by_name
 def plan(
     df: DataFrame,
     key: str | Sequence[str],
     workers: int | None = None,
-    grouping: Any = "d_choices",
-    **options: Any,
+    grouping: GroupingOrName = "d_choices",
+    *,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
 ) -> Plan:
     """Count the keys in one pass and decide which workers the rows of each go to.
 
@@ -35,12 +50,20 @@ def plan(
 
     Args:
         df: a batch DataFrame, or a sample of one.
-        key: as `route`.
-        workers: as `route`.
+        key: a column name, or a list of them; null is a key.
+        workers: the number of workers, 1..=65536. Leave it out with a grouping object.
         grouping: key, partial_key, d_choices, w_choices, round_robin, flexd, distribution_aware or
             cut_to_fit, or an object of one of their classes.
-        options: `seed`, `weight`, `capacities` and `row_id` as `route`; `engine`: "rust", the default, counts
-            with SpaceSaving in each task, "columns" exactly by `groupBy`, without Python on the executors.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out.
+        engine: "rust", the default, counts with SpaceSaving in each task, "columns" exactly by `groupBy`,
+            without Python on the executors.
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
 
     Warns:
         UserWarning: if rows of a key that is split look alike in their identity, so that they would stay
@@ -64,19 +87,39 @@ def plan(
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
         >>> plan.save("words.plan.json")  # doctest: +SKIP
     """
-    for name in ("plan", "mode"):
-        if name in options:
-            raise TypeError(f"{name} is no argument of plan")
     refuse_stream(df, remedy=": plan from a batch of its rows")
-    return make(check(df, key, {**options, "workers": workers, "grouping": grouping}))
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+    )
+    return make(check(df, key, options))
 
 
 def make(request: Request) -> Plan:
     """Count the keys of a request, decide where they go, and warn where rows could not be told apart."""
     plan = plan_of(request, summarise(request))
-    if plan.splits and not query.shuffles(request.df):
+    if plan.splits and not request.query.is_shuffled:
         _warn_of_like_rows(request, plan)
     return plan
+
+
+def stand_in(request: Request) -> Plan:
+    """Return the plan of no rows: an operation tries its query out with it before a plan takes any job."""
+    none = np.empty(0)
+    summary = Summary(
+        total=0.0,
+        hashes=none.astype(np.int64),
+        counts=none,
+        errors=none,
+        buckets=np.zeros(2 ** bucket_bits(request.workers)),
+    )
+    return plan_of(request, Pass(summary, {}))
 
 
 def _warn_of_like_rows(request: Request, plan: Plan) -> None:

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 
 from keysplit import metrics
 from keysplit.planning import PLANS, expected_loads, place
-from keysplit.profiling.advice import OPERATIONS, advise_operation, recommend_for
+from keysplit.profiling.advice import OPERATIONS, Operation, advise_operation, recommend_for
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
-from keysplit.spark.options import Request, check, refuse_stream
+from keysplit.spark.options import Engine, Options, Request, by_name, check, refuse_stream
 from keysplit.spark.summary import summarise
 
 
+@by_name
 def profile(
     df: DataFrame,
     key: str | Sequence[str],
     workers: int,
     *,
-    operation: Literal["sum", "collect", "apply", "join", "write", "stream", "window"] | None = None,
-    seed: int | None = None,
+    operation: Operation | None = None,
     weight: str | Column | None = None,
+    seed: int | None = None,
     capacities: Sequence[float] | None = None,
-    engine: Literal["columns", "rust"] | None = None,
+    engine: Engine | None = None,
 ) -> Profile:
     """Say in one pass over the keys how skewed they are, and whether splitting them would help.
 
@@ -39,10 +40,12 @@ def profile(
         operation: what is done by key, for the verdict: "sum" (sums, counts, minima, maxima, averages),
             "collect" (lists, percentiles, distinct counts), "apply" (whole-group Python), "join", "write",
             "stream" or "window"; if left out, the verdict speaks of all.
-        seed: as `route`.
-        weight: as `route`.
-        capacities: as `route`.
-        engine: as `plan`.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out.
+        capacities: the relative speed of each worker, above 0; equal if left out.
+        engine: "rust", the default, counts with SpaceSaving in each task, "columns" exactly by `groupBy`,
+            without Python on the executors.
 
     Returns:
         The profile; print it, or show it in a notebook.
@@ -57,8 +60,15 @@ def profile(
     if operation is not None and operation not in OPERATIONS:
         raise ValueError(f"operation must be one of {', '.join(OPERATIONS)}, got {operation!r}")
     refuse_stream(df, remedy=": profile a batch of its rows")
-    options = {"seed": seed, "weight": weight, "capacities": capacities, "engine": engine}
-    request = check(df, key, {**options, "workers": workers, "grouping": "cut_to_fit"})
+    options = Options(
+        workers=workers,
+        grouping="cut_to_fit",
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+    )
+    request = check(df, key, options)
     counted = summarise(request)
     found = counted.summary
     top = []

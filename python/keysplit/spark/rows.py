@@ -1,16 +1,13 @@
-"""What a plan sees of a row beside its key: its identity, which spreads a hot key, and its size."""
+"""What a plan sees of a row beside its key: its identity, which spreads a hot key."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    BooleanType,
     ByteType,
     DataType,
     DateType,
@@ -22,24 +19,11 @@ from pyspark.sql.types import (
     MapType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
-
-# Bytes of a value in Spark's rows, without its null bit.
-_FIXED = {
-    BooleanType: 1,
-    ByteType: 1,
-    ShortType: 2,
-    IntegerType: 4,
-    FloatType: 4,
-    DateType: 4,
-    LongType: 8,
-    DoubleType: 8,
-    TimestampType: 8,
-    TimestampNTZType: 8,
-}
 
 
 def identity_columns(
@@ -62,70 +46,72 @@ def identity_columns(
     return list(names)
 
 
-def identifying(df: DataFrame, *, steady: bool, fold: Callable[[str], str]) -> list[str]:
-    """Return the columns that tell the rows of a DataFrame apart, the same when a task runs again.
+def identifying(
+    fields: Sequence[StructField],
+    steady: Sequence[bool],
+    *,
+    shuffled: Callable[[], bool],
+    fold: Callable[[str], str],
+) -> list[str]:
+    """Return the columns that tell the rows of a DataFrame apart, the same when a task is retried.
 
     Args:
-        df: any DataFrame.
-        steady: whether its values come again to the bit. Above a shuffle they do not: sums of floats depend
-            on the order of their terms, and so do collected lists. Floats and arrays then stay out.
+        fields: the columns of the DataFrame.
+        steady: for each whether it has the same values when a task is retried.
+        shuffled: says whether the rows come out of a shuffle: floats and arrays stay out then, unless there
+            is nothing else. It is called only if there are some.
         fold: makes names equal that the session takes for one.
 
     Returns:
-        Names of columns, in the order of the DataFrame; maps stay out, as Spark hashes none, and so do
-        columns that share a name.
+        Names of columns, in the order of the DataFrame, `MOST_COLUMNS` at most: those whose types have the
+        most values are taken first. Maps and variants stay out, as Spark hashes none, and so do columns that
+        share a name.
     """
-    fields = df.schema.fields
     names = Counter(fold(field.name) for field in fields)
-    return [
-        field.name
-        for field in fields
-        if _is_hashable(field.dataType)
-        and (steady or not _holds(field.dataType, _UNSTEADY))
-        and names[fold(field.name)] == 1
+    found = [
+        field
+        for field, is_steady in zip(fields, steady, strict=True)
+        if is_steady and _is_hashable(field.dataType) and names[fold(field.name)] == 1
     ]
+    loose = [field for field in found if _holds(field.dataType, _LOOSE)]
+    if loose and len(loose) < len(found) and shuffled():
+        found = [field for field in found if field not in loose]
+    if len(found) > MOST_COLUMNS:
+        chosen = sorted(range(len(found)), key=lambda at: _rank(found[at].dataType))[:MOST_COLUMNS]
+        found = [found[at] for at in sorted(chosen)]
+    return [field.name for field in found]
 
 
-def row_bytes(df: DataFrame) -> Column:
-    """Return how many bytes the values of a row take, as a DOUBLE: a weight that balances bytes.
+MOST_COLUMNS = 32
+"""Columns in the default identity of a row; more cost more than they tell apart."""
 
-    Args:
-        df: the DataFrame whose rows are weighed.
-
-    Returns:
-        The sum over all columns: 1 to 16 bytes for numbers, booleans, dates and timestamps, the length of
-        strings and binaries, and the length as JSON of arrays, maps, structs and all others. Null is 0 bytes.
-
-    Example:
-        >>> plan = kss.plan(df, "word", workers=8, weight=kss.row_bytes(df))  # doctest: +SKIP
-    """
-    sizes = [_bytes(F.col("`" + field.name.replace("`", "``") + "`"), field.dataType) for field in df.schema]
-    return reduce(lambda total, size: total + size, sizes, F.lit(0.0))
+_LOOSE = (FloatType, DoubleType, ArrayType)
+# Types by how many values they have in practice; all others come after them.
+_BY_VALUES = (
+    (LongType, StringType, TimestampType, TimestampNTZType, BinaryType, DecimalType),
+    (IntegerType, DateType),
+    (DoubleType, FloatType, StructType, ArrayType),
+    (ShortType, ByteType),
+)
 
 
-_UNSTEADY = (FloatType, DoubleType, ArrayType)
+def _rank(type_: DataType) -> int:
+    return next((at for at, kinds in enumerate(_BY_VALUES) if isinstance(type_, kinds)), len(_BY_VALUES))
 
 
 def _is_hashable(type_: DataType) -> bool:
-    return not _holds(type_, (MapType,)) and type(type_).__name__ not in ("VariantType", "NullType")
+    return not _holds(type_, (MapType,)) and not _has_kind(type_, ("VariantType", "NullType"))
 
 
 def _holds(type_: DataType, kinds: tuple[type, ...]) -> bool:
+    return isinstance(type_, kinds) or any(_holds(each, kinds) for each in _inner(type_))
+
+
+def _has_kind(type_: DataType, names: tuple[str, ...]) -> bool:
+    """Do as `_holds`, for types that some versions of Spark do not have."""
+    return type(type_).__name__ in names or any(_has_kind(each, names) for each in _inner(type_))
+
+
+def _inner(type_: DataType) -> list[DataType]:
     inner = [field.dataType for field in getattr(type_, "fields", [])]
-    inner += [type_.elementType] if isinstance(type_, ArrayType) else []
-    return isinstance(type_, kinds) or any(_holds(each, kinds) for each in inner)
-
-
-def _bytes(column: Column, type_: DataType) -> Column:
-    fixed = _FIXED.get(type(type_))
-    if isinstance(type_, DecimalType):
-        fixed = 8 if type_.precision <= 18 else 16
-    if fixed is not None:
-        return F.when(column.isNull(), 0.0).otherwise(float(fixed))
-    if not isinstance(type_, StringType | BinaryType):
-        column = (
-            F.to_json(column)
-            if isinstance(type_, StructType | ArrayType | MapType)
-            else column.cast("string")
-        )
-    return F.coalesce(F.octet_length(column).cast("double"), F.lit(0.0))
+    return [*inner, type_.elementType] if isinstance(type_, ArrayType) else inner

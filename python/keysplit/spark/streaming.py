@@ -5,38 +5,35 @@ Aggregation needs two stateful steps, and this file has them.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
 
+from keysplit.spark.aggregates import AGGREGATES, BY_NAME
 from keysplit.spark.operations.repartition import repartition
 from keysplit.spark.operations.route import route, routed
-from keysplit.spark.options import check, free_name, is_column, is_connect, quoted
+from keysplit.spark.options import (
+    Engine,
+    Options,
+    Trusted,
+    check,
+    check_columns,
+    quoted,
+    type_name,
+)
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import classic
+from keysplit.spark.session import Call, session_of, versions
 
 __all__ = ["aggregate", "repartition", "route"]
 
-# Spark's class for each aggregate that can be computed in two steps, and the function's name.
-_SUPPORTED = {
-    "Average": "avg",
-    "BitAndAgg": "bit_and",
-    "BitOrAgg": "bit_or",
-    "BitXorAgg": "bit_xor",
-    "BoolAnd": "bool_and",
-    "BoolOr": "bool_or",
-    "CollectList": "collect_list",
-    "CollectSet": "collect_set",
-    "Count": "count",
-    "CountIf": "count_if",
-    "Max": "max",
-    "Min": "min",
-    "Sum": "sum",
-}
-_SYNONYMS = {"any": "bool_or", "every": "bool_and", "mean": "avg", "some": "bool_or"}
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+_STREAMED = tuple(sorted({each.stream for each in AGGREGATES.values() if each.stream}))
 
 _MASK = (1 << 32) - 1
 
@@ -47,7 +44,10 @@ def aggregate(
     *columns: Column,
     window: Column,
     plan: Plan,
-    **options: Any,
+    row_id: str | Sequence[str] | None = None,
+    engine: Engine | None = None,
+    worker_column: str | None = None,
+    trust: Trusted = (),
 ) -> DataFrame:
     """Compute `df.groupBy(window, key).agg(*columns)` of a stream, the rows of a key spread over its workers.
 
@@ -61,18 +61,24 @@ def aggregate(
 
     Args:
         df: a streaming DataFrame with a watermark on the time of the window; or a batch, to try a job out.
-        key: as `route`.
+        key: a column name, or a list of them; null is a key.
         columns: aggregates, each by itself: sum, count, min, max, avg, count_if, bool_and, bool_or, bit_and,
             bit_or, bit_xor, collect_list or collect_set, with FILTER or without. On Spark Connect they are
             made by functions such as `F.sum("x")`, not by `F.expr`, and avg is not of decimals.
         window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself.
         plan: a plan that was made from a batch of such rows. A query that starts again from its checkpoint
             may have another one: partial results are merged by key in any case.
-        options: `row_id` and `engine` as `route`.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
 
     Returns:
         A row for each window and key when the watermark has passed the window: the window, the key columns,
-        then `columns`. Write it in append mode.
+        then `columns`. Write it in append mode: where a query has two stateful steps, Spark refuses the
+        modes update and complete, with an error at its start.
 
     Raises:
         TypeError: as `route`, or if `window` or one of `columns` is no Column.
@@ -96,25 +102,32 @@ def aggregate(
         ... )
     """
     if not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan that kss.plan made, got {type(plan).__name__}")
-    request = check(df, key, {**options, "plan": plan})
-    if not columns:
-        raise ValueError("columns must hold at least one aggregate, got none")
-    for column in columns:
-        if not is_column(column):
-            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type(column).__name__}")
-    if not is_column(window):
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
+    check_columns(columns)
+    options = Options(
+        plan=plan,
+        row_id=row_id,
+        engine=engine,
+        worker_column=worker_column,
+        trust=trust,
+    )
+    request = check(df, key, options)
+    if not versions.is_column(window):
         raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
     plain = df.groupBy(window, *request.keys).agg(*columns)
     fields = plain.schema.fields
+    if len(fields) == len(columns):
+        raise ValueError("spark.sql.retainGroupColumns must be true for kss.streaming.aggregate, got false")
     groups, results = fields[: -len(columns)], fields[-len(columns) :]
     _refuse_window(df, groups[0])
-    calls = _connect_calls(columns, results) if is_connect(df) else _classic_calls(plain, len(columns))
+    calls = [
+        _call(call, field) for call, field in zip(session_of(df).calls(plain, columns), results, strict=True)
+    ]
     names = [f"result{at}" for at in range(len(columns))]
     keys = [f"key{at}" for at in range(len(request.keys))]
 
     rows = routed(request)
-    span = free_name(rows, "keysplit_window")
+    span = request.columns.free("keysplit_window", [request.worker_column])
     # `withColumn` of Spark Connect would drop what says that there is a watermark
     rows = rows.select("*", window.alias(span))
     by = [
@@ -148,15 +161,6 @@ def aggregate(
     )
 
 
-class _Call(NamedTuple):
-    """An aggregate: its function, itself without an alias, what it aggregates, and how avg divides."""
-
-    function: str
-    whole: Column
-    argument: Column
-    division: Any = None
-
-
 def _refuse_window(df: DataFrame, window: StructField) -> None:
     if "spark.sessionWindow" in window.metadata:
         raise ValueError(
@@ -169,52 +173,25 @@ def _refuse_window(df: DataFrame, window: StructField) -> None:
         )
 
 
-def _classic_calls(plain: DataFrame, count: int) -> list[_Call]:
-    """Read the aggregates off the plan that Spark has analysed: names are resolved there, and so is `*`."""
-    expressions = plain._jdf.queryExecution().analyzed().aggregateExpressions()
-    calls = []
-    for at in range(expressions.size() - count, expressions.size()):
-        call = expressions.apply(at).child()
-        if call.getClass().getSimpleName() != "AggregateExpression":
-            raise ValueError(_inside(call.sql()))
-        function = call.aggregateFunction()
-        name = _SUPPORTED.get(function.getClass().getSimpleName())
-        # try_sum and try_avg are of the classes of sum and avg.
-        if name is None or call.isDistinct() or function.prettyName().startswith("try_"):
-            raise ValueError(_unsupported(call.sql()))
-        argument = classic.column(function.children().apply(0))
-        if call.filter().isDefined():
-            argument = F.when(classic.column(call.filter().get()), argument)
-        division = function.evaluateExpression() if name == "avg" else None
-        calls.append(_Call(name, classic.column(call), argument, division))
-    return calls
-
-
-def _connect_calls(columns: Sequence[Column], fields: Sequence[StructField]) -> list[_Call]:
-    """Read the aggregates off the columns themselves: there is no plan to look into."""
-    calls = []
-    for column, field in zip(columns, fields, strict=True):
-        call = column._expr
-        while type(call).__name__ == "ColumnAlias":
-            call = getattr(call, "_child", None) or call._parent
-        if type(call).__name__ == "SQLExpression":
-            raise ValueError(
-                f"columns must be made by functions such as F.sum('x') on Spark Connect, got {field.name}"
-            )
-        if type(call).__name__ != "UnresolvedFunction":
-            raise ValueError(_inside(field.name))
-        name = _SYNONYMS.get(call._name, call._name)
-        if name not in _SUPPORTED.values() or call._is_distinct:
-            # An operator is a function, too: its arguments are the aggregates.
-            inside = any(type(each).__name__ == "UnresolvedFunction" for each in call._args)
-            raise ValueError(_inside(field.name) if inside else _unsupported(field.name))
-        if name == "avg" and isinstance(field.dataType, DecimalType):
-            raise ValueError(
-                f"columns must not hold the avg of a decimal on Spark Connect, got {field.name}: take sum "
-                "and count, and divide them in a select after"
-            )
-        calls.append(_Call(name, type(column)(call), type(column)(call._args[0])))
-    return calls
+def _call(call: Call, field: StructField) -> Call:
+    """Return an aggregate with the name of the function that computes it in two steps, or refuse it."""
+    if call.opaque:
+        raise ValueError(
+            f"columns must be made by functions such as F.sum('x') on Spark Connect, got {call.text}"
+        )
+    if call.name is None:
+        raise ValueError(_inside(call.text))
+    known = AGGREGATES.get(call.kind) if call.kind else BY_NAME.get(call.name)
+    name = None if known is None else known.stream
+    # try_sum and try_avg are of the classes of sum and avg.
+    if name is None or call.distinct or call.name.startswith("try_"):
+        raise ValueError(_inside(call.text) if call.nested else _unsupported(call.text))
+    if name == "avg" and isinstance(field.dataType, DecimalType) and call.divide is None:
+        raise ValueError(
+            f"columns must not hold the avg of a decimal on Spark Connect, got {call.text}: take sum "
+            "and count, and divide them in a select after"
+        )
+    return call._replace(name=name)
 
 
 def _inside(text: str) -> str:
@@ -222,33 +199,31 @@ def _inside(text: str) -> str:
 
 
 def _unsupported(text: str) -> str:
-    return (
-        f"columns must use these aggregates, without DISTINCT: {', '.join(_SUPPORTED.values())}; got {text}"
-    )
+    return f"columns must use these aggregates, without DISTINCT: {', '.join(_STREAMED)}; got {text}"
 
 
-def _parts(call: _Call, name: str, field: StructField) -> list[Column]:
+def _parts(call: Call, name: str, field: StructField) -> list[Column]:
     """Return what the first step aggregates."""
     decimal, argument = isinstance(field.dataType, DecimalType), call.argument
-    if call.function != "avg" and not (call.function == "sum" and decimal):
+    if call.name != "avg" and not (call.name == "sum" and decimal):
         return [call.whole.alias(name)]
     if isinstance(field.dataType, DoubleType):
         argument = argument.cast("double")  # as avg adds whole numbers
     return [F.sum(argument).alias(f"{name}_sum"), F.count(argument).alias(f"{name}_count")]
 
 
-def _merged(call: _Call, name: str, types: dict[str, DataType]) -> list[Column]:
+def _merged(call: Call, name: str, types: dict[str, DataType]) -> list[Column]:
     """Return what the second step makes of the parts."""
     if name not in types:
         return _merged_sum(f"{name}_sum", f"{name}_count", types)
-    if call.function in ("count", "count_if"):
+    if call.name in ("count", "count_if"):
         merged = F.coalesce(F.sum(name), F.lit(0))
-    elif call.function == "collect_list":
+    elif call.name == "collect_list":
         merged = F.flatten(F.collect_list(name))
-    elif call.function == "collect_set":
+    elif call.name == "collect_set":
         merged = F.array_distinct(F.flatten(F.collect_list(name)))
     else:
-        merged = getattr(F, call.function)(name)
+        merged = getattr(F, str(call.name))(name)
     return [merged.alias(name)]
 
 
@@ -261,19 +236,16 @@ def _merged_sum(part: str, count: str, types: dict[str, DataType]) -> list[Colum
     return [total.alias(part), F.sum(count).alias(count)]
 
 
-def _finished(call: _Call, name: str, types: dict[str, DataType]) -> Column:
+def _finished(call: Call, name: str, types: dict[str, DataType]) -> Column:
     """Return the result, made of what the second step has merged."""
     if name in types:
         return F.col(name)
     total, count = F.col(f"{name}_sum"), F.col(f"{name}_count")
-    if call.function == "sum":
+    if call.name == "sum":
         return total
-    if call.division is None or not isinstance(types[f"{name}_sum"], DecimalType):
+    if call.divide is None or not isinstance(types[f"{name}_sum"], DecimalType):
         return F.when(count > 0, total / count)
-    # Spark divides decimals for avg by an expression of its own, which rounds as no other does: take that.
-    terms = [classic.expression(term) for term in (total, count.cast("decimal(20,0)"))]
-    sequence = classic.jvm().PythonUtils.toSeq(terms)
-    return F.when(count > 0, classic.column(call.division.falseValue().withNewChildren(sequence)))
+    return F.when(count > 0, call.divide(total, count.cast("decimal(20,0)")))
 
 
 def _slot(seed: Column, worker: Column, workers: int) -> Column:

@@ -100,7 +100,7 @@ def zipf_exponent(keys: int, top_share: float) -> float:
         ValueError: If an argument is out of range.
         TypeError: If keys is not an integer or the share no number.
 
-    Source: ours, by bisection. The papers tell the share of the hottest key, not the exponent.
+    Source: ours, by bisection. The papers state the share of the hottest key, not the exponent.
 
     Example:
         >>> round(zipf_exponent(10_000, 0.0932), 3)
@@ -170,7 +170,7 @@ def zipf_evolving(
 def zipf_drifting(
     exponent: float, keys: int, messages: int, seed: int = 0, *, periods: int = 10
 ) -> NDArray[np.int64]:
-    """Draw a Zipf stream in which the hot keys are others in each of several periods.
+    """Draw a Zipf stream whose hot keys change in each of several periods.
 
     Args:
         exponent: Skew z, at least 0.
@@ -178,7 +178,7 @@ def zipf_drifting(
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         periods: Equal parts of the stream, at least 1. In the first, key i (from 0) has a share proportional
-            to 1 / (i + 1)**exponent; in every other the keys' order is drawn anew.
+            to 1 / (i + 1)**exponent; in every other one the keys' order is drawn again.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``.
@@ -209,7 +209,7 @@ def zipf_drifting(
 def zipf_hot_key(
     exponent: float, keys: int, messages: int, seed: int = 0, *, share: float
 ) -> NDArray[np.int64]:
-    """Draw a Zipf stream in which one key has more messages than is its due.
+    """Draw a Zipf stream in which one key has more messages than Zipf's law gives it.
 
     Args:
         exponent: Skew z, at least 0; 0 makes all other keys equally frequent.
@@ -217,7 +217,7 @@ def zipf_hot_key(
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         share: Part of the messages, drawn at random, whose key is replaced by the hot key 0; 0 to 1. The hot
-            key has what it has by Zipf's law beside.
+            key also has its messages by Zipf's law.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``. A longer stream starts with the messages of

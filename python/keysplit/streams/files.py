@@ -112,7 +112,7 @@ def chunks(
 
 
 def length(path: str | os.PathLike[str]) -> int | None:
-    """Tell how many keys a file holds, if that can be told without reading them.
+    """Return how many keys a file holds, if that is known without reading them.
 
     Args:
         path: A file as [`chunks`][keysplit.streams.chunks] takes it.

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.options import free_name
+from keysplit.spark.options import quoted
 from keysplit.spark.plans import Plan, Tables
 
 _LOW = (1 << 32) - 1
@@ -28,32 +28,30 @@ def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, work
         worker_column: the name of the new column.
 
     Returns:
-        The rows with one more column, INT.
+        The rows with one more column, INT and never null.
     """
     tail = worker_of_tail(plan, key)
     if not plan.head:
-        return df.withColumn(worker_column, tail)
+        return df.select("*", F.coalesce(tail, F.lit(0)).alias(worker_column))
+    # The column first holds what its key says: where the cells of a frequent key are, or, below 0, the worker
+    # of another one. A second step makes the worker of it: each step goes through all columns of a DataFrame,
+    # so there are no more of them. Spark computes an expression that comes several times once a row.
     slots = _cuckoo(plan.tables.hashes)
-    # Columns of their own: Spark then computes each hash and each look-up at most once a row.
-    names = [free_name(df, f"keysplit_{name}") for name in ("key", "run", "row", "cell")]
-    hashed, run, drawn, cell = (F.col(name) for name in names)
-    df = df.withColumn(names[0], key)
-    df = df.withColumn(
-        names[1], _look_up(_runs(plan.tables, slots), _slot(plan.tables, slots, hashed), "bigint")
-    )
+    run = _look_up(_runs(plan.tables, slots), _slot(plan.tables, slots, key), "bigint")
+    df = df.select("*", F.coalesce(run, -1 - tail).alias(worker_column))
+    found = F.col(quoted(worker_column))
+    run = F.when(found >= 0, found)
     start = F.shiftrightunsigned(run, _LENGTH_BITS)
-    if row is not None:
-        df = df.withColumn(names[2], F.when(run.isNotNull(), row))
+    tables = plan.tables
+    if row is None:
+        worker = _look_up(tables.first, start)
+    else:
+        drawn = F.when(found >= 0, row)
         length = run.bitwiseAND(F.lit((1 << _LENGTH_BITS) - 1))
         start = start + F.shiftrightunsigned(F.shiftrightunsigned(drawn, 32) * length, 32)
-    df = df.withColumn(names[3], _look_up(_cells(plan.tables), start, "bigint"))
-    worker = F.shiftrightunsigned(cell, 16)
-    if row is not None:
-        is_first = drawn.bitwiseAND(F.lit(_LOW)) < F.shiftrightunsigned(cell, 32)
-        worker = F.when(is_first, worker).otherwise(cell)
-    worker = worker.bitwiseAND(F.lit(0xFFFF)).cast("int")
-    worker = F.when(cell.isNotNull(), worker).otherwise(worker_of_tail(plan, hashed))
-    return df.withColumn(worker_column, worker).drop(*names)
+        is_first = drawn.bitwiseAND(F.lit(_LOW)) < _look_up(tables.cuts, start, "bigint")
+        worker = F.when(is_first, _look_up(tables.first, start)).otherwise(_look_up(tables.second, start))
+    return df.withColumn(worker_column, F.coalesce(worker, (-1 - found).cast("int"), F.lit(0)))
 
 
 def worker_of_tail(plan: Plan, key: Column) -> Column:
@@ -84,15 +82,6 @@ def _runs(tables: Tables, slots: np.ndarray) -> list[int]:
     """Return where the cells of each slot's key start, and how many there are, in one number."""
     runs = (tables.starts.astype(np.int64) << _LENGTH_BITS | tables.lengths).tolist()
     return [runs[at] if at >= 0 else 0 for at in slots]
-
-
-def _cells(tables: Tables) -> np.ndarray:
-    """Return each cell in one number: 32 bits of cut, 16 of the first worker, 16 of the second."""
-    # A cut of 2^32 does not fit: where the first is always taken, both are the first.
-    second = np.where(tables.cuts > _LOW, tables.first, tables.second).astype(np.uint64)
-    cuts = np.minimum(tables.cuts, _LOW).astype(np.uint64)
-    cells = cuts << np.uint64(32) | tables.first.astype(np.uint64) << np.uint64(16) | second
-    return np.asarray(cells.view(np.int64))
 
 
 def _slot(tables: Tables, slots: np.ndarray, key: Column) -> Column:

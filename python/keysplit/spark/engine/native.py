@@ -7,16 +7,42 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from keysplit import _core
+from keysplit.spark.engine import columns
 from keysplit.spark.plans import Plan, Tables
+from keysplit.spark.session import versions
 
 
 def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, worker_column: str) -> DataFrame:
-    """Add the worker of each row; arguments and result are those of `columns.with_worker`."""
-    worker = _arrow_worker if hasattr(F, "arrow_udf") else _pandas_worker
-    return df.withColumn(worker_column, worker(plan.tables, [key] if row is None else [key, row]))
+    """Add the worker of each row; arguments and result are those of `columns.with_worker`.
+
+    Where a column is of a type that Spark may not carry past a function over Arrow, `columns` does it.
+    """
+    if not all(_passes(field.dataType) for field in df.schema):
+        return columns.with_worker(df, plan, key, row, worker_column)
+    worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
+    found = worker(plan.tables, [key] if row is None else [key, row])
+    return df.select("*", F.coalesce(found, F.lit(0)).alias(worker_column))
 
 
 def table(tables: Tables) -> "_core.PlanTable":
@@ -24,6 +50,34 @@ def table(tables: Tables) -> "_core.PlanTable":
     return _core.PlanTable(
         tables.tail, tables.hashes, tables.starts, tables.lengths, tables.cuts, tables.first, tables.second
     )
+
+
+# Above a columnar source Spark 4.3 moves the other columns in batches. It knows these types only, and no
+# collated strings, for instance.
+_PASSING = (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+
+def _passes(type_: DataType) -> bool:
+    if isinstance(type_, StructType):
+        return all(_passes(field.dataType) for field in type_)
+    if isinstance(type_, ArrayType):
+        return _passes(type_.elementType)
+    if isinstance(type_, MapType):
+        return _passes(type_.keyType) and _passes(type_.valueType)
+    return isinstance(type_, _PASSING) or type_ == StringType()
 
 
 # The tables are built once a task, inside the iterator. The worker is a function of its arguments, so Spark

@@ -13,16 +13,17 @@ from pyspark.sql.types import DataType, IntegerType
 
 from keysplit.spark import keys, query
 from keysplit.spark.options import Request
+from keysplit.spark.session import versions
 
 
 def with_worker(request: Request) -> DataFrame:
     """Add the worker column to the DataFrame of a checked request, or refuse where it would not be exact."""
     key, type_ = keys.key_column(request.keys, request.key_types)
     weights = [] if request.weight is None else [request.weight]
-    worker = _arrow_worker if hasattr(F, "arrow_udf") else _pandas_worker
+    worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
     df = request.df.withColumn(request.worker_column, worker(request.params, key, type_, weights))
     if not request.allow_inexact:
-        query.refuse_shuffle(df)
+        query.refuse_disorder(df)
     return df
 
 

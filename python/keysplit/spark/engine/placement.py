@@ -7,11 +7,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.spark.options import quoted
+from keysplit.spark.session import versions
 
 
 def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
     """Move each row of a routed DataFrame into the partition that has its worker's number."""
-    if hasattr(df, "repartitionById"):  # Spark 4.1 and later
+    if versions.has_repartition_by_id(df):
         return df.repartitionById(workers, F.col(quoted(worker_column)))
     return df.repartition(workers, _preimage(worker_column, workers))
 
@@ -21,7 +22,7 @@ def placed_for_groups(df: DataFrame, worker_column: str, workers: int) -> DataFr
 
     Before Spark 4.1 the numbers in the worker column are others then, one for each worker.
     """
-    if hasattr(df, "repartitionById"):
+    if versions.has_repartition_by_id(df):
         return placed(df, worker_column, workers)
     df = df.withColumn(worker_column, _preimage(worker_column, workers))
     return df.repartition(workers, quoted(worker_column))

@@ -1,123 +1,43 @@
 """`aggregate`: groupBy(key).agg(...) by way of the workers."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Unpack
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas.functions import PythonEvalType
 
-from keysplit.spark import query
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import routed
-from keysplit.spark.options import Options, check, is_column, is_connect
-
-# Spark's class for each aggregate that may be merged -> its name in SQL. Spark itself computes them in parts
-# and merges these, in whatever order they arrive; each table says what this leaves open.
-# Nothing: which rows a group has decides the answer. Sums of floats are the exception.
-_EXACT = {
-    "Average": "avg, mean, try_avg",
-    "BitAndAgg": "bit_and",
-    "BitOrAgg": "bit_or",
-    "BitXorAgg": "bit_xor",
-    "BitmapAndAgg": "bitmap_and_agg",
-    "BitmapConstructAgg": "bitmap_construct_agg",
-    "BitmapOrAgg": "bitmap_or_agg",
-    "BoolAnd": "bool_and, every",
-    "BoolOr": "bool_or, some, any",
-    "Count": "count",
-    "CountIf": "count_if",
-    "CountMinSketchAgg": "count_min_sketch",
-    "HyperLogLogPlusPlus": "approx_count_distinct",
-    "Max": "max",
-    "Median": "median",
-    "Min": "min",
-    "Percentile": "percentile",
-    "PercentileCont": "percentile_cont",
-    "PercentileDisc": "percentile_disc",
-    "RegrAvgX": "regr_avgx",
-    "RegrAvgY": "regr_avgy",
-    "RegrCount": "regr_count",
-    "Sum": "sum, try_sum",
-}
-# The last digits: they compute with doubles, in another order.
-_FLOATS = {
-    "Corr": "corr",
-    "CovPopulation": "covar_pop",
-    "CovSample": "covar_samp",
-    "Kurtosis": "kurtosis",
-    "Product": "product",
-    "RegrIntercept": "regr_intercept",
-    "RegrR2": "regr_r2",
-    "RegrSXX": "regr_sxx",
-    "RegrSXY": "regr_sxy",
-    "RegrSYY": "regr_syy",
-    "RegrSlope": "regr_slope",
-    "Skewness": "skewness",
-    "StddevPop": "stddev_pop",
-    "StddevSamp": "stddev, std, stddev_samp",
-    "VariancePop": "var_pop",
-    "VarianceSamp": "variance, var_samp",
-}
-# The order of their elements.
-_LISTS = {
-    "CollectList": "collect_list, array_agg",
-    "CollectSet": "collect_set",
-    "CollectUnion": "collect_union",
-    "ListAgg": "listagg, string_agg",
-}
-# Which of several rows or values that tie.
-_TIES = {"MaxBy": "max_by", "MaxMinByK": "max_by, min_by", "MinBy": "min_by", "Mode": "mode"}
-# Which of the answers within their accuracy, and the bytes of a sketch.
-_SKETCHES = {
-    "ApproxTopK": "approx_top_k",
-    "ApproxTopKAccumulate": "approx_top_k_accumulate",
-    "ApproxTopKCombine": "approx_top_k_combine",
-    "ApproximatePercentile": "percentile_approx, approx_percentile",
-    "HllSketchAgg": "hll_sketch_agg",
-    "HllUnionAgg": "hll_union_agg",
-    "KllMergeAggBigint": "kll_merge_agg_bigint",
-    "KllMergeAggDouble": "kll_merge_agg_double",
-    "KllMergeAggFloat": "kll_merge_agg_float",
-    "KllSketchAggBigint": "kll_sketch_agg_bigint",
-    "KllSketchAggDouble": "kll_sketch_agg_double",
-    "KllSketchAggFloat": "kll_sketch_agg_float",
-    "ThetaIntersectionAgg": "theta_intersection_agg",
-    "ThetaSketchAgg": "theta_sketch_agg",
-    "ThetaUnionAgg": "theta_union_agg",
-    "TupleIntersectionAggDouble": "tuple_intersection_agg_double",
-    "TupleIntersectionAggInteger": "tuple_intersection_agg_integer",
-    "TupleSketchAggDouble": "tuple_sketch_agg_double",
-    "TupleSketchAggInteger": "tuple_sketch_agg_integer",
-    "TupleUnionAggDouble": "tuple_union_agg_double",
-    "TupleUnionAggInteger": "tuple_union_agg_integer",
-}
-MERGED = {**_EXACT, **_FLOATS, **_LISTS, **_TIES, **_SKETCHES}
-
-_BY_ORDER = "columns must not depend on the order of rows, got {}: use min, max, min_by or max_by"
-_UNBOUNDED = "columns must have a bounded error, got {}, of which Spark promises none: use percentile_approx"
-_FOREIGN = "columns must be Spark's own aggregates that can be merged, got {}: kss.apply takes your functions"
-# What is refused, by its class and by its names in SQL.
-REFUSED = {
-    "AnyValue": _BY_ORDER,
-    "First": _BY_ORDER,
-    "Last": _BY_ORDER,
-    "HistogramNumeric": _UNBOUNDED,
-    "any_value": _BY_ORDER,
-    "first": _BY_ORDER,
-    "first_value": _BY_ORDER,
-    "last": _BY_ORDER,
-    "last_value": _BY_ORDER,
-    "histogram_numeric": _UNBOUNDED,
-}
-_PYTHON_AGGREGATES = [
-    value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
-]
+from keysplit.spark.aggregates import refusal_of
+from keysplit.spark.operations.repartition import routed_and_placed
+from keysplit.spark.operations.route import built
+from keysplit.spark.options import (
+    Engine,
+    GroupingOrName,
+    Mode,
+    Options,
+    Request,
+    Trusted,
+    check,
+    check_columns,
+)
+from keysplit.spark.plans import Plan
+from keysplit.spark.session import session_of
 
 
 def aggregate(
-    df: DataFrame, key: str | Sequence[str], *columns: Column, **options: Unpack[Options]
+    df: DataFrame,
+    key: str | Sequence[str],
+    *columns: Column,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
+    plan: Plan | None = None,
+    mode: Mode = "planned",
+    worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+    allow_inexact: bool = False,
 ) -> DataFrame:
     """Compute `df.groupBy(key).agg(*columns)`, a key's rows being spread over several workers first.
 
@@ -128,14 +48,31 @@ def aggregate(
     the answers within the accuracy of a sketch.
 
     Args:
-        df: as `route`.
-        key: as `route`.
+        df: a DataFrame, classic or of Spark Connect; `plan` must be given for a streaming one.
+        key: a column name, or a list of them; null is a key.
         columns: aggregates, with DISTINCT and FILTER or without, and expressions of them: all of Spark's own
             but first, last, any_value and histogram_numeric. docs/spark.md lists them.
-        options: all other arguments of `route`. Above a shuffle, mode "online" is allowed where Spark notices
-            that a task which ran again gave other rows (by default from 4.2 on): the result is exact then, or
-            the job is stopped. The worker column is not in the result; its name is for
-            plans and the Spark UI, and a free one is chosen if left out.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
+        grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
+            names.
+        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        mode: "planned" or "online"; `route` explains them. Downstream of a shuffle "online" is allowed where
+            Spark notices that a retried task gave other rows (by default from 4.2 on): the result is exact
+            then, or the job is stopped.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
+        engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
+            executors; both give a row the same worker. If left out, "rust" counts the keys for a plan and
+            "columns" routes. For mode "planned".
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
+        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
+            or duplicate rows without an error.
 
     Returns:
         One row a key: the key columns, then `columns`.
@@ -155,65 +92,36 @@ def aggregate(
     Example:
         >>> result = kss.aggregate(df, "word", F.median("length"), workers=8)  # doctest: +SKIP
     """
+    if columns and isinstance(columns[0], int):
+        raise TypeError(f"workers must be given by name, after the columns: workers={columns[0]}")
+    check_columns(columns)
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        mode=mode,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+        allow_inexact=allow_inexact,
+    )
     request = check(df, key, options)
-    if not columns:
-        raise ValueError("columns must hold at least one aggregate, got none")
-    for column in columns:
-        # before Spark 4 the one of Connect is a class of its own
-        if not is_column(column):
-            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type(column).__name__}")
     plain = df.groupBy(*request.keys).agg(*columns)
-    if is_connect(df):
-        for column in columns:
-            _refuse_by_name(column)
-        plain.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
-    else:
-        _refuse_by_class(plain)
-    if request.mode == "online" and query.rolls_back(df):
+    for each in session_of(df).aggregates(plain, columns):
+        refusal = refusal_of(each.kind, each.name)
+        if refusal is not None:
+            raise ValueError(refusal.format(" ".join(each.text().split())))
+    if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
+
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
-    rows = placed(routed(request), request.worker_column, request.workers)
-    return rows.drop(request.worker_column).groupBy(*request.keys).agg(*columns)
+    def build(request: Request) -> DataFrame:
+        rows = routed_and_placed(request).drop(request.worker_column)
+        return rows.groupBy(*request.keys).agg(*columns)
 
-
-def _refuse_by_class(result: DataFrame) -> None:
-    plan = result._jdf.queryExecution().analyzed()
-    while plan.getClass().getSimpleName() != "Aggregate":
-        plan = plan.children().apply(0)
-    expressions = plan.aggregateExpressions()
-    nodes = [expressions.apply(i) for i in range(expressions.size())]
-    while nodes:
-        node = nodes.pop()
-        if node.getClass().getSimpleName() == "AggregateExpression":
-            kind = node.aggregateFunction().getClass().getSimpleName()
-            if kind not in MERGED:
-                _refuse(kind, node.sql())
-        else:
-            children = node.children()
-            nodes.extend(children.apply(i) for i in range(children.size()))
-
-
-def _refuse_by_name(column: Column) -> None:
-    for node in _nodes(column._expr):
-        text = getattr(node, "_expr", None)
-        names = re.findall(r"(\w+)\s*\(", text) if isinstance(text, str) else [getattr(node, "_name", None)]
-        for name in names:
-            if str(name).lower() in REFUSED:
-                _refuse(str(name).lower(), text if isinstance(text, str) else str(node))
-        udf = getattr(node, "_function", None)
-        if getattr(udf, "_eval_type", None) in _PYTHON_AGGREGATES:
-            _refuse("", str(node))
-
-
-def _nodes(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _nodes(each)
-    elif type(value).__module__ == "pyspark.sql.connect.expressions":
-        yield value
-        yield from _nodes(list(vars(value).values()))
-
-
-def _refuse(kind: str, sql: str) -> None:
-    raise ValueError(REFUSED.get(kind, _FOREIGN).format(" ".join(sql.split())))
+    return built(request, build)

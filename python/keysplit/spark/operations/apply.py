@@ -2,23 +2,37 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from keysplit.spark import carry
 from keysplit.spark.engine.placement import placed_for_groups
-from keysplit.spark.operations.route import routed
-from keysplit.spark.options import Options, check, free_name, quoted, refuse_stream
+from keysplit.spark.operations.route import built, routed
+from keysplit.spark.options import (
+    Engine,
+    GroupingOrName,
+    Mode,
+    Options,
+    Request,
+    Trusted,
+    by_name,
+    check,
+    quoted,
+    refuse_stream,
+)
+from keysplit.spark.plans import Plan
+from keysplit.spark.session import versions
 
 Function = Callable[..., Any]
 
 
+@by_name
 def apply(
     df: DataFrame,
     key: str | Sequence[str],
@@ -27,8 +41,19 @@ def apply(
     schema: str | StructType,
     *,
     partial_schema: str | StructType | None = None,
-    format: str = "pandas",
-    **options: Unpack[Options],
+    format: Literal["pandas", "arrow"] = "pandas",
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
+    plan: Plan | None = None,
+    mode: Mode = "planned",
+    worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+    allow_inexact: bool = False,
 ) -> DataFrame:
     """Compute `df.groupBy(key).applyInPandas(lambda rows: merge(partial(rows)), schema)` in parts.
 
@@ -39,8 +64,8 @@ def apply(
     puts rows below each other. Keys are those of `groupBy`: null is one, NaN another, and -0.0 is 0.0.
 
     Args:
-        df: as `route`, but no streaming DataFrame.
-        key: as `route`.
+        df: a batch DataFrame, classic or of Spark Connect.
+        key: a column name, or a list of them; null is a key.
         partial: takes the rows of a key on a worker, with all columns of `df`, and returns any number of rows
             with the columns of `partial_schema`. With two arguments it takes the key as a tuple first. Both
             as in Spark's `applyInPandas`.
@@ -52,8 +77,26 @@ def apply(
             the rows go through Spark: `merge` sees a column of these types as `applyInPandas` shows it.
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table`, as in `applyInArrow`
             (from Spark 4.0 on).
-        options: all other arguments of `route`. The worker column is not among the columns that the functions
-            see.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
+        grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
+            names.
+        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        mode: "planned" or "online"; `route` explains them.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+            The functions do not see it.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
+        engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
+            executors; both give a row the same worker. If left out, "rust" counts the keys for a plan and
+            "columns" routes. For mode "planned".
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
+        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
+            or duplicate rows without an error.
 
     Returns:
         The rows that `merge` returned for all keys.
@@ -74,18 +117,33 @@ def apply(
         ...     return rows.nlargest(1, "length")
         >>> result = kss.apply(df, "word", longest, longest, df.schema, workers=8)  # doctest: +SKIP
     """
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        mode=mode,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+        allow_inexact=allow_inexact,
+    )
     request = check(df, key, options)
     calls = [_called(name, function) for name, function in (("partial", partial), ("merge", merge))]
     if format not in ("pandas", "arrow"):
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
     method = {"pandas": "applyInPandas", "arrow": "applyInArrow"}[format]
-    if not hasattr(df.groupBy(), method):
+    if format == "arrow" and not versions.has_apply_in_arrow(df):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
     refuse_stream(df)
     result_type = _struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else _struct(df, "partial_schema", partial_schema)
 
-    names = _free_names(df, part_type, len(request.keys))
+    taken = {request.columns.fold(name) for name in part_type.names}
+    names = [_free(f"key_{at}", taken, request.columns.fold) for at in range(len(request.keys))]
     types = request.key_types
     texts = [
         carry.text(F.col(name), type_)
@@ -103,19 +161,23 @@ def apply(
         for name, type_ in zip(names, types, strict=True)
     ]
 
-    rows = placed_for_groups(routed(request), request.worker_column, request.workers)
-    grouped = rows.groupBy(quoted(request.worker_column), *request.keys, *texts)
     in_part, in_merge = (_in_arrow, _in_arrow_merge) if format == "arrow" else (_in_pandas, _in_pandas_merge)
-    parts = getattr(grouped, method)(
-        in_part(calls[0], request.worker_column, places, part_type.names),
-        StructType([*part_type.fields, *carried]),
-    )
-    keys = [
-        F.col(name) if carry.is_steady(type_) else carry.value(F.col(name), type_).alias(name)
-        for name, type_ in zip(names, types, strict=True)
-    ]
-    parts = parts.select(*(F.col(quoted(name)) for name in part_type.names), *keys)
-    return getattr(parts.groupBy(*names), method)(in_merge(calls[1], names), result_type)
+
+    def build(request: Request) -> DataFrame:
+        rows = placed_for_groups(routed(request), request.worker_column, request.workers)
+        grouped = rows.groupBy(quoted(request.worker_column), *request.keys, *texts)
+        parts = getattr(grouped, method)(
+            in_part(calls[0], request.worker_column, places, part_type.names),
+            StructType([*part_type.fields, *carried]),
+        )
+        keys = [
+            F.col(name) if carry.is_steady(type_) else carry.value(F.col(name), type_).alias(name)
+            for name, type_ in zip(names, types, strict=True)
+        ]
+        parts = parts.select(*(F.col(quoted(name)) for name in part_type.names), *keys)
+        return getattr(parts.groupBy(*names), method)(in_merge(calls[1], names), result_type)
+
+    return built(request, build)
 
 
 # The functions that these four return go to the executors, which need no keysplit for them: they use nothing
@@ -202,6 +264,7 @@ def _struct(df: DataFrame, argument: str, schema: Any) -> StructType:
         raise ValueError(f"{argument} must be DDL such as 'word string, n long', got {schema!r}") from error
 
 
-def _free_names(df: DataFrame, part_type: StructType, number: int) -> list[str]:
-    parts = df.sparkSession.createDataFrame([], part_type)
-    return [free_name(parts, f"key_{at}") for at in range(number)]
+def _free(name: str, taken: set[str], fold: Callable[[str], str]) -> str:
+    while fold(name) in taken:
+        name += "_"
+    return name

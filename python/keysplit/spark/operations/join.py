@@ -1,30 +1,38 @@
 """`join`: a join whose hot keys are spread over several workers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from functools import reduce
+from operator import and_
+from typing import Any, Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.spark import query
 from keysplit.spark.engine.columns import is_split, workers_of
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.keys import key_hash, key_kinds
-from keysplit.spark.operations.route import planned, routed
+from keysplit.spark.operations.route import built, routed
 from keysplit.spark.options import (
+    Columns,
+    Engine,
+    GroupingOrName,
     Options,
     Request,
+    Side,
+    Trusted,
+    analysed,
+    by_name,
     check,
-    column_type,
-    free_name,
-    is_data_frame,
     key_names,
     quoted,
+    refuse_other_frames,
     refuse_stream,
 )
+from keysplit.spark.plans import Plan
+from keysplit.spark.session import versions
 
 # Spark's spellings, without underscores and in lower case, as Spark reads them.
 _KINDS = {
@@ -43,14 +51,46 @@ _KINDS = {
 }
 
 
+How = Literal[
+    "inner",
+    "left",
+    "leftouter",
+    "left_outer",
+    "right",
+    "rightouter",
+    "right_outer",
+    "full",
+    "outer",
+    "fullouter",
+    "full_outer",
+    "semi",
+    "leftsemi",
+    "left_semi",
+    "anti",
+    "leftanti",
+    "left_anti",
+]
+
+
+@by_name
 def join(
     left: DataFrame,
     right: DataFrame,
     on: str | Sequence[str],
-    how: str = "inner",
+    how: How = "inner",
     *,
-    split: str | None = None,
-    **options: Unpack[Options],
+    split: Side | None = None,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
+    plan: Plan | None = None,
+    mode: Literal["planned"] = "planned",
+    worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
 ) -> DataFrame:
     """Compute `left.join(right, on, how)`, the rows of a hot key being spread over several workers.
 
@@ -72,8 +112,24 @@ def join(
         how: inner, left, right, full, semi or anti, in any of Spark's spellings.
         split: the side that is split, "left" or "right"; if left out, "right" for a right join and "left" for
             all others. Semi and anti joins split the left one.
-        options: all other arguments of `route`, for the side that is split; the mode is always "planned". The
-            worker column is not in the result: its name is made free on both sides.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
+        grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
+            names.
+        plan: a plan made before from the side that is split. Without one, a pass over that side makes one at
+            the call.
+        mode: always "planned": a join has no online mode.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of the side that is split that are proved to come again the same when a task is retried.
+        weight: the load of a row of the side that is split: a numeric column, an expression, or "bytes" (see
+            `row_bytes`); 1 per row if left out.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
+        engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
+            executors; both give a row the same worker. If left out, "rust" counts the keys for a plan and
+            "columns" routes. For mode "planned".
+        trust: columns of the side that is split and functions (UDFs or their names) that give the same values
+            when a task is retried, on your word; docs/exactness.md says what depends on it.
 
     Returns:
         The rows that `left.join(right, on, how)` has.
@@ -93,62 +149,107 @@ def join(
         >>> sales = kss.join(orders, customers, "customer", "left", workers=8)  # doctest: +SKIP
     """
     kind = _kind(how)
-    split = _split(split, kind)
-    names, types = _checked(left, right, on, options)
+    hot = _split(split, kind)
+    if mode != "planned":
+        raise ValueError(f"mode must be 'planned' in join, got {mode!r}")
     sides = {"left": left, "right": right}
-    request = check(sides[split], names, options)
-    # Both sides and the result get the column, and in the end it is dropped by name.
-    both = left.crossJoin(right)
-    request = planned(replace(request, worker_column=free_name(both, request.worker_column)))
-    worker = request.worker_column
-    there, found = (free_name(both, f"{worker}_{name}") for name in ("there", "found"))
-    plan = request.plan
-    assert plan is not None
+    for side, df in sides.items():
+        refuse_other_frames(df, side)
+        refuse_stream(df, side)
+    names = [quoted(name) for name in key_names(on, "on")]
+    columns = {side: Columns(df) for side, df in sides.items()}
+    types = _key_types(names, columns)
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+    )
+    request = check(sides[hot], names, options)
+    # What is wrong with the join is said before a plan takes its jobs.
+    analysed(left.join(right, key_names(on), kind))
+    # Both sides and the result get these columns, and in the end they are dropped by name.
+    worker, *own = (
+        columns["left"].free(name, columns["right"])
+        for name in (
+            request.worker_column,
+            *(f"{request.worker_column}_{end}" for end in ("there", "found", *range(len(names)))),
+        )
+    )
+    other = "left" if hot == "right" else "right"
 
-    other = "left" if split == "right" else "right"
+    def build(request: Request) -> DataFrame:
+        return _joined(request, sides, hot, other, kind, key_names(on), types[other], own)
+
+    return built(replace(request, worker_column=worker), build)
+
+
+def _joined(
+    request: Request,
+    sides: Mapping[str, DataFrame],
+    hot: str,
+    other: str,
+    kind: str,
+    on: Sequence[str],
+    types: Sequence[DataType],
+    own: Sequence[str],
+) -> DataFrame:
+    """Join two sides: `types` are those of the keys on the side that is copied, `own` names for columns."""
+    plan, worker, names = request.plan, request.worker_column, request.keys
+    assert plan is not None
+    there, found, *met = own
     copies = sides[other]
-    workers = workers_of(plan, key_hash(names, types[other], request.params.seed))
-    # A join drops null keys first. Were a worker nullable, Spark would compute it once more for that.
-    rows = routed(request).withColumn(worker, F.coalesce(quoted(worker), F.lit(0)))
+    its_workers = workers_of(plan, key_hash(names, types, request.params.seed))
     once = kind in (other, "full") and plan.splits
     if once:
-        query.refuse_unrepeatable(request.df, f"as a {kind} join needs its keys first")
+        request.query.refuse_unrepeatable(request.keys, f"as a {kind} join needs its keys first")
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
-        # copied; with one, its copies on workers where it has none are dropped after the join.
-        copies = copies.join(
-            F.broadcast(_split_keys(request).withColumn(found, F.lit(True))), key_names(on), "left"
-        )
-        workers = F.when(F.col(quoted(found)), workers).otherwise(F.slice(workers, 1, 1))
-        rows = rows.withColumn(there, F.lit(True))
+        # copied; with one, its copies on workers where it has none are dropped after the join. The keys get
+        # names of their own: under their own ones they would hide those of the other side in the result.
+        keys = _split_keys(request, met).withColumn(found, F.lit(True))
+        same = reduce(and_, (F.col(name) == F.col(quoted(key)) for name, key in zip(names, met, strict=True)))
+        copies = copies.join(F.broadcast(keys), same, "left")
+        its_workers = F.when(F.col(quoted(found)), its_workers).otherwise(F.slice(its_workers, 1, 1))
     elif kind in ("semi", "anti"):
         copies = copies.select(*names).distinct().withColumn(found, F.lit(True))
     if kind not in (other, "full"):
-        for name in names:
-            copies = copies.filter(F.col(name).isNotNull())
-    copies = copies.withColumn(worker, F.explode(workers))
+        # Null keys meet nothing.
+        copies = copies.filter(reduce(and_, (F.col(name).isNotNull() for name in names)))
+    copies = copies.select("*", F.explode(its_workers).alias(worker))
+    rows = routed(request)
+    if once:
+        rows = rows.select("*", F.lit(True).alias(there))
 
-    sides = {split: _placed(rows, request), other: _placed(copies, request)}
+    both = {hot: _placed(rows, request), other: _placed(copies, request)}
     # Spark pushes a semi or anti join below the placing. Keys being distinct, these are the same.
     as_ = {"semi": "inner", "anti": "left"}.get(kind, kind)
-    joined = sides["left"].join(sides["right"], [*key_names(on), worker], as_)
+    joined = both["left"].join(both["right"], [*on, worker], as_)
     if once:
         joined = joined.filter(F.col(quoted(there)).isNotNull() | F.col(quoted(found)).isNull())
     if kind == "anti":
         joined = joined.filter(F.col(quoted(found)).isNull())
-    return joined.drop(worker, there, found)
+    return joined.drop(worker, *own)
 
 
-def _split_keys(request: Request) -> DataFrame:
+def _split_keys(request: Request, names: Sequence[str]) -> DataFrame:
     # At most a few for each worker: only a key that the plan places by itself may have several workers.
     plan = request.plan
     assert plan is not None
     rows = request.df.filter(is_split(plan, plan_hash(request)))
-    return rows.select(*request.keys).distinct()
+    return rows.select(
+        *(F.col(key).alias(name) for key, name in zip(request.keys, names, strict=True))
+    ).distinct()
 
 
 def _placed(df: DataFrame, request: Request) -> DataFrame:
     # Before 4.1 Spark cannot see how rows lie: placed or not, the join would shuffle them by key and worker.
-    if not hasattr(df, "repartitionById"):
+    if not versions.has_repartition_by_id(df):
         return df
     return placed(df, request.worker_column, request.workers)
 
@@ -172,22 +273,13 @@ def _split(split: Any, kind: str) -> str:
     return str(split)
 
 
-def _checked(left: Any, right: Any, on: Any, options: Options) -> tuple[list[str], dict[str, list[DataType]]]:
-    """Return the key columns, quoted, and their types on both sides."""
-    sides = {"left": left, "right": right}
-    for side, df in sides.items():
-        if not is_data_frame(df):
-            raise TypeError(f"{side} must be a Spark DataFrame, got {type(df).__name__}")
-        refuse_stream(df, side)
-    mode = options.get("mode", "planned")
-    if mode != "planned":
-        raise ValueError(f"mode must be 'planned' in join, got {mode!r}")
-    names = [quoted(name) for name in key_names(on, "on")]
-    types = {side: [column_type(df, "on", name) for name in names] for side, df in sides.items()}
+def _key_types(names: Sequence[str], columns: dict[str, Columns]) -> dict[str, list[DataType]]:
+    """Return the types of the key columns on both sides, if they fit."""
+    types = {side: [each.type_of("on", name) for name in names] for side, each in columns.items()}
     for mine, theirs in zip(types["left"], types["right"], strict=True):
         if key_kinds([mine]) != key_kinds([theirs]):
             raise TypeError(
                 f"on must have the same type on both sides, got {mine.simpleString()} and "
                 f"{theirs.simpleString()}: cast one of them"
             )
-    return names, types
+    return types

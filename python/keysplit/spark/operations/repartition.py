@@ -1,16 +1,42 @@
 """`repartition`: rows in the partition that has their worker's number."""
 
 from collections.abc import Sequence
-from typing import Unpack
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import routed
-from keysplit.spark.options import Options, check
+from keysplit.spark.operations.route import built, routed
+from keysplit.spark.options import (
+    Engine,
+    GroupingOrName,
+    Mode,
+    Options,
+    Request,
+    Trusted,
+    by_name,
+    check,
+)
+from keysplit.spark.plans import Plan
 
 
-def repartition(df: DataFrame, key: str | Sequence[str], **options: Unpack[Options]) -> DataFrame:
+@by_name
+def repartition(
+    df: DataFrame,
+    key: str | Sequence[str],
+    *,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
+    plan: Plan | None = None,
+    mode: Mode = "planned",
+    worker_column: str = "worker",
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+    allow_inexact: bool = False,
+) -> DataFrame:
     """Route the rows and move each into the partition that has its worker's number.
 
     Every row has `spark_partition_id() == worker`, with adaptive execution on or off. What groups or windows
@@ -18,9 +44,28 @@ def repartition(df: DataFrame, key: str | Sequence[str], **options: Unpack[Optio
     or `union` moves the rows again.
 
     Args:
-        df: as `route`.
-        key: as `route`.
-        options: all other arguments of `route`; `workers` is also the number of partitions.
+        df: a DataFrame, classic or of Spark Connect; `plan` must be given for a streaming one.
+        key: a column name, or a list of them; null is a key.
+        workers: the number of workers and of partitions, 1..=65536. Leave it out with a plan or a grouping
+            object.
+        grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
+            names.
+        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        mode: "planned" or "online"; `route` explains them.
+        worker_column: the name of the new column.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
+        engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
+            executors; both give a row the same worker. If left out, "rust" counts the keys for a plan and
+            "columns" routes. For mode "planned".
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
+        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
+            or duplicate rows without an error.
 
     Returns:
         The rows of `df` with the worker column, in `workers` partitions.
@@ -39,5 +84,23 @@ def repartition(df: DataFrame, key: str | Sequence[str], **options: Unpack[Optio
         >>> placed = kss.repartition(df, "word", workers=8)  # doctest: +SKIP
         >>> counts = placed.groupBy("worker", "word").count()  # doctest: +SKIP
     """
-    request = check(df, key, {"worker_column": "worker", **options})
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        mode=mode,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+        allow_inexact=allow_inexact,
+    )
+    return built(check(df, key, options), routed_and_placed)
+
+
+def routed_and_placed(request: Request) -> DataFrame:
+    """Route the rows of a request that has a plan, or needs none, and place them."""
     return placed(routed(request), request.worker_column, request.workers)

@@ -1,32 +1,43 @@
 """`route`: a worker for each row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.engine import columns, native, online
 from keysplit.spark.hashes import plan_hash, row_hash
-from keysplit.spark.options import Request, check
-from keysplit.spark.planner import make
+from keysplit.spark.options import (
+    Engine,
+    GroupingOrName,
+    Mode,
+    Options,
+    Request,
+    Trusted,
+    analysed,
+    by_name,
+    check,
+)
+from keysplit.spark.planner import make, stand_in
 from keysplit.spark.plans import Plan
 
 
+@by_name
 def route(
     df: DataFrame,
     key: str | Sequence[str],
     *,
     workers: int | None = None,
-    grouping: Any = "d_choices",
+    grouping: GroupingOrName = "d_choices",
     plan: Plan | None = None,
-    mode: str = "planned",
+    mode: Mode = "planned",
     worker_column: str = "worker",
     row_id: str | Sequence[str] | None = None,
     weight: str | Column | None = None,
     seed: int | None = None,
     capacities: Sequence[float] | None = None,
-    engine: str | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
     allow_inexact: bool = False,
 ) -> DataFrame:
     """Add a column that says which worker each row goes to.
@@ -40,25 +51,29 @@ def route(
         df: a DataFrame of a classic session or of Spark Connect. Online mode takes batches of classic
             sessions only; for a streaming DataFrame `plan` must be given.
         key: a column, or a list of columns; keys are equal where `groupBy` says so, and null is a key.
-        workers: how many workers there are, 1..=65536. With a plan or a grouping object, leave it out.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: a name, or a grouping such as `DChoices(workers=50)`. In mode "planned" key, partial_key,
             d_choices, w_choices, round_robin, flexd, distribution_aware or cut_to_fit; in mode "online" any
             in `keysplit.GROUPINGS`.
-        plan: a plan made before; without one, `df` is passed over once to make one, at the call.
+        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
         mode: "planned" or "online".
         worker_column: the name of the new column.
-        row_id: the columns that tell rows apart; they spread a hot key over its workers. All columns if left
-            out, but for maps, and above a shuffle but for floats and arrays. Rows that are equal in them go
-            to one worker.
-        weight: the load of a row: the name of a numeric column, an expression, or "bytes" (see `row_bytes`);
-            1 a row if left out.
-        seed: the seed of the hashes, 0 if left out. With a plan or a grouping object, leave it out.
-        capacities: for mode "planned", the relative speed of each worker, above 0; equal if left out.
-        engine: for mode "planned": "rust" runs the Rust core over Arrow, "columns" runs plain Column
-            expressions, with no Python and nothing of keysplit on the executors. Rows get the same worker
-            from both. Left out, keys are counted by "rust" and rows routed by "columns".
-        allow_inexact: True to route online above a shuffle all the same: rows may be lost or doubled, without
-            an error, when Spark runs a task again.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, all
+            columns that are known to have the same values when a task is retried, 32 at most; downstream of a
+            shuffle floats and arrays count only if there is nothing else. Rows that are equal in them go to
+            one worker.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
+        engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
+            executors; both give a row the same worker. If left out, "rust" counts the keys for a plan and
+            "columns" routes. For mode "planned".
+        trust: names of columns of `df`, and functions of yours in its query or their names, that you know to
+            give the same values for the same rows when a task is retried; docs/exactness.md says what that
+            means. keysplit trusts Spark's own functions only.
+        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
+            or duplicate rows without an error.
 
     Returns:
         The rows of `df` with one more column, INT, from 0 to workers - 1.
@@ -78,25 +93,40 @@ def route(
     Example:
         >>> routed = kss.route(df, "word", workers=8)  # doctest: +SKIP
     """
-    options = dict(locals())
-    request = check(options.pop("df"), options.pop("key"), options)
-    return routed(request)
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        mode=mode,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+        allow_inexact=allow_inexact,
+    )
+    return built(check(df, key, options), routed)
+
+
+def built(request: Request, build: Callable[[Request], DataFrame]) -> DataFrame:
+    """Build the query of an operation, with a plan made in one pass over the rows if the request has none.
+
+    What Spark refuses in the query it refuses before the plan takes its jobs.
+    """
+    if request.mode == "planned" and request.plan is None:
+        analysed(build(replace(request, plan=stand_in(request))))
+        request = replace(request, plan=make(request))
+    return build(request)
 
 
 def routed(request: Request) -> DataFrame:
-    """Add the worker column to the DataFrame of a checked request; `route` says what is guaranteed."""
+    """Add the worker column to the DataFrame of a request that has a plan, or needs none."""
     if request.mode == "online":
         return online.with_worker(request)
-    request = planned(request)
     plan = request.plan
     assert plan is not None
     engine = native if request.engine == "rust" else columns
     row = row_hash(request) if plan.splits else None
     return engine.with_worker(request.df, plan, plan_hash(request), row, request.worker_column)
-
-
-def planned(request: Request) -> Request:
-    """Return the request with a plan, made in one pass over its rows if it has none."""
-    if request.plan is not None:
-        return request
-    return replace(request, plan=make(request))

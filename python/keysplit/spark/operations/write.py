@@ -1,22 +1,46 @@
 """`write`: a partitioned write whose hot partitions are written by several tasks."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from pyspark.sql import DataFrame, DataFrameWriter
+from pyspark.sql import Column, DataFrame, DataFrameWriter
+from pyspark.sql.types import ArrayType, MapType, StructType
 
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import routed
-from keysplit.spark.options import check, column_type, is_data_frame, key_names, quoted, refuse_stream
+from keysplit.spark.operations.repartition import routed_and_placed
+from keysplit.spark.operations.route import built
+from keysplit.spark.options import (
+    Columns,
+    Engine,
+    GroupingOrName,
+    Mode,
+    Options,
+    Trusted,
+    by_name,
+    check,
+    key_names,
+    quoted,
+    refuse_other_frames,
+    refuse_stream,
+)
+from keysplit.spark.plans import Plan
 
 
+@by_name
 def write(
     df: DataFrame,
     partition_by: str | Sequence[str],
     *,
     workers: int | None = None,
-    grouping: Any = "cut_to_fit",
-    **options: Any,
+    grouping: GroupingOrName = "cut_to_fit",
+    plan: Plan | None = None,
+    mode: Mode = "planned",
+    worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+    allow_inexact: bool = False,
 ) -> DataFrameWriter:
     """Place the rows by a plan on the partition columns, and return the writer that writes them so.
 
@@ -31,10 +55,25 @@ def write(
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
-        workers: as `route`; also the number of tasks that write.
-        grouping: as `route`. The other groupings split a hot partition more often than "cut_to_fit".
-        options: all other arguments of `route`. With `weight="bytes"` tasks get equally many bytes instead of
-            rows, which suits a write best. The worker column is not written.
+        workers: the number of tasks that write, 1..=65536. Leave it out with a plan or a grouping object.
+        grouping: a name, or a grouping object; `route` lists the names. The others split a hot partition more
+            often than "cut_to_fit".
+        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        mode: "planned" or "online"; `route` explains them.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not written.
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+            columns of `df` that are proved to come again the same when a task is retried.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out. With "bytes" tasks get equally many bytes instead of rows, which suits a write best.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
+        capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
+        engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
+            executors; both give a row the same worker. If left out, "rust" counts the keys for a plan and
+            "columns" routes. For mode "planned".
+        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
+            retried, on your word; docs/exactness.md says what depends on it.
+        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
+            or duplicate rows without an error.
 
     Returns:
         The writer of the placed rows, `partitionBy` being set: go on with `.mode(...)`, `.parquet(path)`.
@@ -53,16 +92,34 @@ def write(
         >>> writer = kss.write(df, "country", workers=8, weight="bytes")  # doctest: +SKIP
         >>> writer.mode("overwrite").parquet(path)  # doctest: +SKIP
     """
-    if not is_data_frame(df):
-        raise TypeError(f"df must be a Spark DataFrame, got {type(df).__name__}")
+    refuse_other_frames(df)
     refuse_stream(df)
     names = key_names(partition_by, "partition_by")
     keys = [quoted(name) for name in names]
+    columns = Columns(df)
     for key in keys:
-        column_type(df, "partition_by", key)
-    given = {**options, "workers": workers}
-    if options.get("plan") is None or grouping != "cut_to_fit":
-        given["grouping"] = grouping
-    request = check(df, keys, given)
-    rows = placed(routed(request), request.worker_column, request.workers).drop(request.worker_column)
+        type_ = columns.type_of("partition_by", key)
+        if isinstance(type_, ArrayType | MapType | StructType):
+            raise TypeError(
+                f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
+                f"{type_.simpleString()}"
+            )
+    if isinstance(plan, Plan) and grouping == "cut_to_fit":
+        grouping = plan.grouping
+    options = Options(
+        workers=workers,
+        grouping=grouping,
+        plan=plan,
+        mode=mode,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+        allow_inexact=allow_inexact,
+    )
+    request = check(df, keys, options)
+    rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
     return rows.write.partitionBy(*names)

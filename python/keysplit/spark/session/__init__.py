@@ -1,1 +1,42 @@
-"""The only calls to what Spark keeps private."""
+"""The one seam to Spark's insides: all that is not public API of Spark is named in this folder alone.
+
+`session_of` returns the session of a DataFrame, `classic` or `connect`, which implement one interface.
+`versions` says what the installed Spark can do.
+"""
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from keysplit.spark.session.interface import Aggregate, Call, Node, Session, Steadiness
+
+__all__ = ["Aggregate", "Call", "Node", "Session", "Steadiness", "collation_key", "is_connect", "session_of"]
+
+
+def session_of(df: DataFrame) -> Session:
+    """Return the session of a DataFrame."""
+    if is_connect(df):
+        from keysplit.spark.session.connect import Connect
+
+        return Connect(df.sparkSession)
+    from keysplit.spark.session.classic import Classic
+
+    return Classic(df.sparkSession)
+
+
+def is_connect(value: Any) -> bool:
+    """Say whether a DataFrame or a Column belongs to Spark Connect, where there is no JVM to look into."""
+    return type(value).__module__.startswith("pyspark.sql.connect")
+
+
+def collation_key(column: Column) -> Column:
+    """Return the bytes whose equality is that of a collated string.
+
+    Raises:
+        TypeError: on Spark Connect, which has no name for it.
+    """
+    if is_connect(column):
+        raise TypeError("key must not be a collated string on Spark Connect: cast it to another column first")
+    from keysplit.spark.session import classic
+
+    return classic.collation_key(column)

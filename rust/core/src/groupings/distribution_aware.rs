@@ -84,7 +84,7 @@ struct DistributionAware {
 
 enum Phase {
     Learning(Learning),
-    Planned(Plan),
+    Planned(Assignment),
 }
 
 /// What is known of the distribution so far.
@@ -97,7 +97,7 @@ struct Learning {
 }
 
 /// A worker for every key.
-struct Plan {
+struct Assignment {
     /// Heavy hitters, their workers, and where they are found.
     hashes: Vec<u64>,
     workers: Vec<u32>,
@@ -131,7 +131,7 @@ impl Learning {
     }
 
     /// Heavy hitters and buckets, the largest first, each to the worker with the least so far.
-    fn plan(&self, workers: u32, inverse: f64, places: &Places) -> Plan {
+    fn plan(&self, workers: u32, inverse: f64, places: &Places) -> Assignment {
         let mut buckets = self.buckets.clone();
         let (mut hashes, mut parts) = (Vec::new(), Vec::new());
         for (slot, &hash) in self.sketch.hashes().iter().enumerate() {
@@ -158,11 +158,11 @@ impl Learning {
             }
         }
         let buckets = chosen.split_off(heavy);
-        Plan { index: Index::new(&hashes), hashes, workers: chosen, buckets }
+        Assignment { index: Index::new(&hashes), hashes, workers: chosen, buckets }
     }
 }
 
-impl Plan {
+impl Assignment {
     #[inline(always)]
     fn worker(&self, hash: KeyHash, places: &Places) -> u32 {
         match self.index.find(hash.0, &self.hashes) {
@@ -252,7 +252,7 @@ impl Grouping for DistributionAware {
                 {
                     return Err(damaged());
                 }
-                Phase::Planned(Plan { hashes, workers, index, buckets })
+                Phase::Planned(Assignment { hashes, workers, index, buckets })
             }
         };
         Ok(())

@@ -15,10 +15,6 @@
 //! of the values of r, to within one of its 2^32 high halves, and `cuts[cell]` of the 2^32 low halves of these go to
 //! `first[cell]`.
 //!
-//! A key of the head is in one of two places (R. Pagh, F. F. Rodler, "Cuckoo Hashing", Journal of Algorithms 51(2),
-//! 2004), so a look-up has no loop and no branch to guess wrongly. Keys that find no place, which takes hashes that
-//! someone chose for it, are in a sorted list: no look-up takes more steps than a binary search of the head.
-//!
 //! ```
 //! use keysplit_core::PlanTable;
 //!
@@ -31,10 +27,13 @@
 //! # Ok::<(), keysplit_core::Error>(())
 //! ```
 
+mod frequent;
+
 use std::hint::select_unpredictable;
 
 use hashbrown::HashSet;
 
+use self::frequent::{FrequentKeys, Run};
 use crate::error::{Error, Result};
 use crate::hash::{high, low, onto};
 use crate::params::MAX_WORKERS;
@@ -45,16 +44,13 @@ const MOST_BUCKETS: usize = 1 << 20;
 /// The cut of a cell that always takes its first worker.
 const WHOLE: u64 = 1 << 32;
 
-/// So many keys move for a new one, before one of them goes to the list of those without a place.
-const MOST_MOVES: usize = 64;
-
 /// The tables of a plan, ready to route rows.
 #[derive(Debug, Clone)]
 pub struct PlanTable {
     tail: Vec<u32>,
     /// 64 - b.
     shift: u32,
-    head: Head,
+    head: FrequentKeys,
     cells: Vec<Cell>,
 }
 
@@ -117,7 +113,7 @@ impl PlanTable {
             // What a key that is not in the head reads, in vain.
             cells.push(Cell { cut: 0, first: 0, second: 0 });
         }
-        Ok(Self { shift: 64 - tail.len().trailing_zeros(), tail, head: Head::new(&runs), cells })
+        Ok(Self { shift: 64 - tail.len().trailing_zeros(), tail, head: FrequentKeys::new(&runs), cells })
     }
 
     /// Writes the worker of each row, given by its key's hash and its own, into `workers`. Without `rows`, a row's own
@@ -150,81 +146,6 @@ impl PlanTable {
     }
 }
 
-/// The cells of a key of the head.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    hash: u64,
-    start: u32,
-    length: u32,
-}
-
-impl Run {
-    /// No cells.
-    const NONE: Self = Self { hash: 0, start: 0, length: 0 };
-}
-
-/// Maps the hashes of the head to their runs.
-#[derive(Debug, Clone)]
-struct Head {
-    /// A key is in its first or its second place; at most a quarter of all places are taken.
-    places: Vec<[Run; 2]>,
-    /// The keys that found no place, ascending by hash; empty nearly always.
-    spill: Vec<Run>,
-}
-
-impl Head {
-    fn new(runs: &[Run]) -> Self {
-        let pairs = (2 * runs.len()).next_power_of_two().max(2) as u64;
-        // A free place has a hash that is never looked for there.
-        let free = |pair: u64| [!pair, !pair << 32].map(|hash| Run { hash, ..Run::NONE });
-        let mut head = Self { places: (0..pairs).map(free).collect(), spill: Vec::new() };
-        for &run in runs {
-            head.settle(run);
-        }
-        head.spill.sort_unstable_by_key(|run| run.hash);
-        head
-    }
-
-    /// Where the first (0) or second (1) place of a hash is.
-    #[inline(always)]
-    fn pair(&self, hash: u64, which: usize) -> usize {
-        (hash >> (32 * which)) as usize & (self.places.len() - 1)
-    }
-
-    fn settle(&mut self, mut run: Run) {
-        for which in (0..2).cycle().take(MOST_MOVES) {
-            let pair = self.pair(run.hash, which);
-            std::mem::swap(&mut self.places[pair][which], &mut run);
-            if run.length == 0 {
-                return;
-            }
-        }
-        self.spill.push(run);
-    }
-
-    /// The run of a hash and whether it has one; if not, the run of another key or of none.
-    #[inline(always)]
-    fn find(&self, hash: u64) -> (Run, bool) {
-        let [one, other] = [0, 1].map(|which| self.places[self.pair(hash, which)][which]);
-        let is_one = one.hash == hash;
-        let run = Run {
-            hash,
-            start: select_unpredictable(is_one, one.start, other.start),
-            length: select_unpredictable(is_one, one.length, other.length),
-        };
-        let found = is_one | (other.hash == hash);
-        if self.spill.is_empty() || found { (run, found) } else { self.find_spilled(hash) }
-    }
-
-    #[cold]
-    fn find_spilled(&self, hash: u64) -> (Run, bool) {
-        match self.spill.binary_search_by_key(&hash, |run| run.hash) {
-            Ok(at) => (self.spill[at], true),
-            Err(_) => (Run::NONE, false),
-        }
-    }
-}
-
 fn same_length(name: &str, length: usize, each: &str, wanted: usize) -> Result<()> {
     if length == wanted {
         return Ok(());
@@ -245,16 +166,10 @@ fn check_each<T: Copy + Into<i64>>(name: &str, numbers: &[T], most: u64) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use super::frequent::crowded;
     use super::*;
-    use crate::hash::KeyHasher;
 
     const EXTREMES: [u64; 6] = [0, 1, u32::MAX as u64, 1 << 32, 1 << 63, u64::MAX];
-
-    /// Hashes that all have the same two places, and others.
-    fn crowded(count: u64) -> Vec<u64> {
-        let keys = KeyHasher::new(0);
-        (0..count).map(|key| if key % 2 == 0 { key << 16 } else { keys.unsigned(key) }).collect()
-    }
 
     /// A table in which key number i has one cell, which goes to worker 100 + i; all others go to worker 0 or 1.
     fn one_cell_each(hashes: &[u64]) -> PlanTable {
@@ -283,19 +198,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn only_a_crowd_is_without_a_place() {
-        let keys = KeyHasher::new(0);
-        for count in [1, 2, 30, 1000, 50_000] {
-            let runs: Vec<Run> = (0..count).map(|key| Run { hash: keys.whole(key), start: 0, length: 1 }).collect();
-            let head = Head::new(&runs);
-            assert!(head.spill.is_empty());
-            assert!(head.places.len() >= 2 * runs.len());
-        }
-        let runs: Vec<Run> = crowded(2000).into_iter().map(|hash| Run { hash, start: 0, length: 1 }).collect();
-        assert_eq!(Head::new(&runs).spill.len(), 998);
     }
 
     #[test]

@@ -235,4 +235,27 @@ mod tests {
             (1.75, 1.75, 3.5)
         );
     }
+
+    #[test]
+    fn absurd_numbers_are_refused() {
+        let params = Params { workers: 10, sketch_capacity: 5, epoch_messages: 10, ..Params::default() };
+        let mut keys = HotKeys::new(&params).unwrap();
+        (0..7).for_each(|_| drop(keys.count(10, KeyHash(1), 1.0)));
+        let damages: [fn(&mut State); 8] = [
+            |state| (state.position, state.next, state.least) = (6, 7, 0),
+            |state| (state.position, state.next, state.least) = (6, 7, 1),
+            |state| state.position = u64::MAX,
+            |state| state.next = u64::MAX,
+            |state| state.epoch.0 = 11,
+            |state| state.epoch.1 = f64::NAN,
+            |state| state.top = -1.0,
+            |state| state.given.push(1),
+        ];
+        for damage in damages {
+            let Saved(sketch, mut state) = keys.save();
+            damage(&mut state);
+            assert!(HotKeys::new(&params).unwrap().restore(Saved(sketch, state)).is_err());
+        }
+        HotKeys::new(&params).unwrap().restore(keys.save()).unwrap();
+    }
 }

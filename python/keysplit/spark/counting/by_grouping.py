@@ -1,0 +1,78 @@
+"""Keys counted exactly, by `groupBy`."""
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from keysplit.spark.counting.counted import BAD_WEIGHT, Counted, sum_of, write_texts
+
+# Keys that come along with a bucket at most.
+_MOST_OF_BUCKET = 16
+
+
+def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_candidates: int) -> Counted:
+    """Count the rows of each key exactly, with no Python on the executors.
+
+    It takes one pass where few keys are frequent. Where a bucket may have more frequent keys than came with
+    it, a second pass reads the frequent ones of all.
+
+    Args:
+        rows: the columns `hash`, `key` and `weight`.
+        share: the part of the weight from which a key is frequent.
+        bits: how many bits of the hash name the bucket.
+        types: the types of the key columns.
+        most_candidates: the most keys that may come to the driver along with the buckets.
+
+    Returns:
+        At least all frequent keys.
+
+    Raises:
+        ValueError: if a weight is null, negative or not finite, or if their sum is not finite.
+    """
+    counted = rows.groupBy("hash").agg(
+        F.sum("weight").alias("count"),
+        F.min("weight").alias("least"),
+        F.sum(F.col("weight").isNull().cast("int")).alias("nulls"),
+        F.first("key").alias("key"),
+    )
+    most = min(_MOST_OF_BUCKET, max(1, most_candidates >> bits))
+    heaviest = F.slice(F.sort_array(F.collect_list(F.struct("count", "hash", "key")), asc=False), 1, most)
+    found = (
+        counted.groupBy(F.shiftrightunsigned("hash", 64 - bits).alias("bucket"))
+        .agg(
+            F.sum("count").alias("weight"),
+            F.min("least").alias("least"),
+            F.sum("nulls").alias("nulls"),
+            heaviest.alias("keys"),
+        )
+        .withColumn("keys", F.transform("keys", lambda each: _candidate(each, types)))
+        .collect()
+    )
+    # what is not at least 0 may be NaN, too
+    if any(row.nulls or not row.least >= 0 for row in found):
+        raise ValueError(BAD_WEIGHT)
+    buckets = np.zeros(2**bits)
+    buckets[[row.bucket for row in found]] = [row.weight for row in found]
+    least = share * sum_of(buckets)
+    if any(len(row["keys"]) == most and row["keys"][-1]["count"] >= least for row in found):
+        each = F.struct("count", "hash", "key")
+        frequent = counted.filter(F.col("count") >= least).select(_candidate(each, types).alias("each"))
+        candidates = [row["each"] for row in frequent.collect()]
+    else:
+        candidates = [each for row in found for each in row["keys"]]
+    return Counted(
+        hashes=np.array([each["hash"] for each in candidates], np.int64),
+        counts=np.array([each["count"] for each in candidates], np.float64),
+        errors=np.zeros(len(candidates)),
+        buckets=buckets,
+        texts={each["hash"]: each["texts"] for each in candidates},
+    )
+
+
+def _candidate(each: Column, types: list[DataType]) -> Column:
+    return F.struct(
+        each.getField("count").alias("count"),
+        each.getField("hash").alias("hash"),
+        write_texts(each.getField("key"), types).alias("texts"),
+    )

@@ -1,0 +1,49 @@
+"""What a count of the rows of each key brings to the driver."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from keysplit.spark import values
+
+BAD_WEIGHT = "weight must be finite, at least 0 and not null in every row, and have a finite sum"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The weight of the buckets, and the keys that may be frequent.
+
+    Attributes:
+        hashes: the hash of each of these keys, int64.
+        counts: the most that each weighs, float64.
+        errors: by how much `counts` may be too large, float64.
+        buckets: the exact weight of all rows of each bucket, float64.
+        texts: what `write_texts` wrote of each key, by its hash.
+    """
+
+    hashes: np.ndarray
+    counts: np.ndarray
+    errors: np.ndarray
+    buckets: np.ndarray
+    texts: dict[int, list[bytes | None]]
+
+
+def sum_of(buckets: np.ndarray) -> float:
+    """Return the weight of all rows.
+
+    Raises:
+        ValueError: if it is not finite.
+    """
+    with np.errstate(over="ignore"):
+        total = float(buckets.sum())
+    if not np.isfinite(total):
+        raise ValueError(BAD_WEIGHT)
+    return total
+
+
+def write_texts(key: Column, types: list[DataType]) -> Column:
+    """Return the values k0, k1, ... of a key, which `values.send` sent, as texts that `values.read` reads."""
+    return F.array(*(values.write(key.getField(f"k{at}"), type_) for at, type_ in enumerate(types)))

@@ -1,0 +1,115 @@
+"""Texts in files: paths of this machine, and URLs of the stores that pyarrow knows."""
+
+import os
+import re
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+# One letter before the colon is a drive of Windows.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+# In these an object is there once its upload is complete, and not before.
+_WHOLE = ("abfs", "gcs", "s3")
+
+
+def write(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text to a file, the whole of it or nothing.
+
+    Args:
+        path: a path, or a URL such as s3://bucket/name.
+        text: the text.
+
+    Raises:
+        OSError: if the file cannot be written.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    data = text.encode()
+    if not _is_url(path):
+        _write_local(Path(path), data)
+        return
+    files, name = _open(str(path))
+    if files.type_name == "local":
+        _write_local(Path(name), data)
+    elif files.type_name in _WHOLE:
+        _write_stream(files, name, data)
+    else:
+        part = f"{name}.{uuid.uuid4().hex}.part"
+        try:
+            _write_stream(files, part, data)
+            _move(files, part, name)
+        except BaseException:
+            with suppress(OSError):
+                files.delete_file(part)
+            raise
+
+
+def read(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file; bytes that are no UTF-8 become replacement characters.
+
+    Args:
+        path: a path, or a URL such as s3://bucket/name.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    if not _is_url(path):
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    files, name = _open(str(path))
+    with files.open_input_stream(name, compression=None) as stream:
+        return bytes(stream.read()).decode(errors="replace")
+
+
+def _is_url(path: str | os.PathLike[str]) -> bool:
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+def _open(url: str) -> tuple["FileSystem", str]:
+    from pyarrow.fs import FileSystem  # which starts the clients of its stores
+
+    try:
+        files, name = FileSystem.from_uri(url)
+    except (NotImplementedError, ValueError) as error:  # of a connection that fails it makes an OSError
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"path must be a file or a URL of a file system that pyarrow knows, got {url!r}: {reason}"
+        ) from error
+    return files, name
+
+
+def _write_local(path: Path, data: bytes) -> None:
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _write_stream(files: "FileSystem", name: str, data: bytes) -> None:
+    with files.open_output_stream(name, compression=None) as stream:
+        stream.write(data)
+
+
+def _move(files: "FileSystem", part: str, name: str) -> None:
+    try:
+        files.move(part, name)
+        return
+    except OSError:
+        if not files.get_file_info(name).is_file:
+            raise
+    # HDFS moves nothing onto a file: the old one steps aside.
+    old = f"{part}.old"
+    files.move(name, old)
+    try:
+        files.move(part, name)
+    except BaseException:
+        files.move(old, name)
+        raise
+    files.delete_file(old)

@@ -1,0 +1,162 @@
+"""The stored form of a plan: JSON with a version.
+
+A plan is written in the oldest version that holds all of it, so that older keysplits read what they can use.
+Every version is read for ever. docs/plans.md lists the fields.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from keysplit import __version__
+from keysplit.planning import PLANS, bucket_bits
+from keysplit.spark.plans.frequent import FrequentKey
+
+FORMAT = "keysplit plan"
+_FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "capacities")
+FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id")}
+"""The fields of a plan that each version of the stored form holds."""
+VERSION = max(FIELDS)
+
+
+def write(plan: Mapping[str, Any]) -> str:
+    """Return the fields of a plan as JSON.
+
+    Args:
+        plan: the fields of a `Plan`, by name.
+
+    Returns:
+        The JSON, of version 1 if there is no `row_id`, else of version 2.
+    """
+    version = 1 if plan["row_id"] is None else 2
+    grouping = plan["grouping"]
+    data = {
+        **plan,
+        "grouping": {"name": grouping.name, **asdict(grouping)},
+        "head": [asdict(each) for each in plan["head"]],
+        "tail": _pack(plan["tail"].astype("<u4")),
+        "buckets": _pack(plan["buckets"].astype("<f8")),
+    }
+    stored = {name: data[name] for name in FIELDS[version]}
+    return json.dumps({"format": FORMAT, "version": version, **stored}, ensure_ascii=False)
+
+
+def read(text: str) -> dict[str, Any]:
+    """Return the fields of the plan that `write` wrote, in this version of keysplit or an older one.
+
+    Parameters of the grouping that the text has not take their defaults.
+
+    Args:
+        text: JSON.
+
+    Returns:
+        The fields of a `Plan`, by name.
+
+    Raises:
+        ValueError: if it is no plan, a damaged one, or one that only a newer keysplit understands.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"text must be a plan as JSON, got {text[:40]!r}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"text must be a plan that keysplit wrote, got {text[:40]!r}")
+    version = data.get("version")
+    if type(version) is not int or version < 1:
+        raise ValueError(f"version of the plan must be in 1..={VERSION}, got {version!r}")
+    if version > VERSION:
+        raise _newer(f"version {version}")
+    _refuse_unknown("field", set(data) - {"format", "version"}, FIELDS[version])
+    try:
+        plan = _fields(data)
+        sound = _is_sound(plan)
+    except _NewerError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+        raise ValueError(f"plan is damaged: {type(error).__name__}: {error}") from error
+    if not sound:
+        raise ValueError("plan is damaged: its workers, shares or buckets do not fit its grouping")
+    return plan
+
+
+class _NewerError(ValueError):
+    """A plan has what this keysplit does not know."""
+
+
+def _newer(what: str) -> ValueError:
+    return _NewerError(
+        f"plan must be one that keysplit {__version__} knows, got {what}, which a newer keysplit wrote: "
+        "pip install -U keysplit"
+    )
+
+
+def _refuse_unknown(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    for name in sorted(set(names) - set(known)):
+        raise _newer(f"the {kind} {name!r}")
+
+
+def _fields(data: dict[str, Any]) -> dict[str, Any]:
+    params = dict(data["grouping"])
+    name = params.pop("name")
+    _refuse_unknown("grouping", [name], PLANS)
+    grouping = PLANS[name]
+    _refuse_unknown(f"parameter of {name}", params, [field.name for field in fields(grouping)])
+    capacities, row_id = data["capacities"], data.get("row_id")
+    return {
+        "grouping": grouping(**params),
+        "key": tuple(data["key"]),
+        "key_types": tuple(data["key_types"]),
+        "total": float(data["total"]),
+        "head": tuple(_frequent(each) for each in data["head"]),
+        "tail": _unpack(data["tail"], "<u4").astype(np.uint32),
+        "buckets": _unpack(data["buckets"], "<f8").astype(np.float64),
+        "capacities": None if capacities is None else tuple(map(float, capacities)),
+        "row_id": None if row_id is None else tuple(row_id),
+    }
+
+
+def _frequent(data: dict[str, Any]) -> FrequentKey:
+    key = FrequentKey(
+        tuple(data["key"]),
+        int(data["hash"]),
+        float(data["count"]),
+        float(data["error"]),
+        tuple(map(int, data["workers"])),
+        tuple(map(float, data["shares"])),
+    )
+    _refuse_unknown("field of a key", data, [field.name for field in fields(FrequentKey)])
+    return key
+
+
+def _is_sound(plan: dict[str, Any]) -> bool:
+    n, head, tail, buckets = plan["grouping"].workers, plan["head"], plan["tail"], plan["buckets"]
+    row_id, capacities = plan["row_id"], plan["capacities"]
+    return (
+        len(tail) == len(buckets) == 2 ** bucket_bits(n)
+        and bool((tail < n).all())
+        and bool(np.isfinite(buckets).all())
+        and len({each.hash for each in head}) == len(head)
+        and all(
+            -(2**63) <= each.hash < 2**63
+            and len(each.workers) == len(each.shares) == len(set(each.workers)) > 0
+            and all(0 <= worker < n for worker in each.workers)
+            and all(share > 0 for share in each.shares)
+            and abs(sum(each.shares) - 1) < 1e-6
+            for each in head
+        )
+        and (capacities is None or len(capacities) == n)
+        and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))
+    )
+
+
+def _pack(numbers: np.ndarray) -> str:
+    return base64.b64encode(zlib.compress(numbers.tobytes())).decode()
+
+
+def _unpack(text: str, type_: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text, validate=True)), type_)

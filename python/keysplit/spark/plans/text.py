@@ -1,0 +1,87 @@
+"""What people read of a plan: a page of it, and how it differs from another."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keysplit.spark.plans.frequent import FrequentKey
+
+_SHOWN_KEYS = 10
+_NAMED_KEYS = 5
+_TITLES = {
+    "grouping": "grouping",
+    "key": "key",
+    "key_types": "key types",
+    "total": "weight of all rows",
+    "capacities": "capacities",
+    "row_id": "row_id",
+}
+
+
+def describe(plan: Mapping[str, Any], busiest: float) -> str:
+    """Return a plan in a few lines.
+
+    Args:
+        plan: the fields of a `Plan`, by name.
+        busiest: the expected load of the busiest worker, in multiples of the mean.
+
+    Returns:
+        Its parameters, what it expects and its frequent keys.
+    """
+    grouping, head, total = plan["grouping"], plan["head"], plan["total"]
+    keys = [
+        f"  {each.text}: {each.count / total:.2%} of the weight, "
+        f"{len(each.workers)} worker{'s' if len(each.workers) > 1 else ''}"
+        for each in head[:_SHOWN_KEYS]
+    ]
+    if len(head) > _SHOWN_KEYS:
+        keys.append(f"  ... and {len(head) - _SHOWN_KEYS} more")
+    level = f"{busiest:.3f} times the mean" if total else "no rows"
+    return "\n".join(
+        [
+            f"Plan {grouping.name} of {', '.join(plan['key'])} for {grouping.workers} workers, "
+            f"seed {grouping.seed}",
+            f"  made from a weight of {total:,.0f}; expected load of the busiest worker: {level}",
+            f"  {len(head)} frequent keys, {len(plan['tail'])} buckets of other keys",
+            *keys,
+        ]
+    )
+
+
+def compare(plan: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return in a few lines what is different in another plan: parameters, frequent keys, buckets.
+
+    Args:
+        plan: the fields of a `Plan`, by name.
+        other: those of the other one.
+
+    Returns:
+        A line per difference.
+    """
+    lines = [
+        f"{title}: {plan[name]!r}, the other has {other[name]!r}"
+        for name, title in _TITLES.items()
+        if plan[name] != other[name]
+    ]
+    mine, theirs = ({each.hash: each for each in fields["head"]} for fields in (plan, other))
+    lines += [
+        f"{title}: {len(keys)} ({_names(keys)})"
+        for title, keys in (
+            ("frequent keys that only this plan has", [mine[h] for h in mine if h not in theirs]),
+            ("frequent keys that only the other has", [theirs[h] for h in theirs if h not in mine]),
+            (
+                "frequent keys with other workers",
+                [mine[h] for h in mine if h in theirs and mine[h].workers != theirs[h].workers],
+            ),
+        )
+        if keys
+    ]
+    tail, others = plan["tail"], other["tail"]
+    if len(tail) != len(others):
+        lines.append(f"buckets: {len(tail)}, the other has {len(others)}")
+    elif moved := int((tail != others).sum()):
+        lines.append(f"buckets with another worker: {moved} of {len(tail)}")
+    return "\n".join(lines) or "the plans are equal"
+
+
+def _names(keys: list[FrequentKey]) -> str:
+    return ", ".join(each.text for each in keys[:_NAMED_KEYS]) + (", ..." if len(keys) > _NAMED_KEYS else "")

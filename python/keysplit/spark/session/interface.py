@@ -1,0 +1,129 @@
+"""What the rest of keysplit may ask a Spark session beyond Spark's public API, and in which words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from pyspark.sql import Column, DataFrame
+
+
+class Session(Protocol):
+    """A classic session or one of Spark Connect."""
+
+    def setting(self, name: str) -> str | None:
+        """Return the value of a setting; None if there is none, or if nobody may read it."""
+
+    def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> "Steadiness":
+        """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing.
+
+        Args:
+            df: the DataFrame.
+            trusted: names of functions of the user that are functions of their arguments alone.
+        """
+
+    def disorder(self, df: DataFrame) -> str | None:
+        """Return why rows may come in another order when a task is retried, None if they do not.
+
+        It is Spark's physical plan that says so: a broadcast is no shuffle, and a sort by all columns gives
+        the rows their order back.
+        """
+
+    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[Aggregate]":
+        """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
+
+    def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[Call]":
+        """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """What is proved of a query whose tasks may be retried. Reasons are noun phrases."""
+
+    rows: str | None
+    """Why there may be other rows; None if they differ in unsteady columns at most."""
+    columns: tuple[str | None, ...] | None
+    """For each column why its values may differ, None if it is steady; None if nothing is known."""
+    unknown: str | None
+    """Why nothing is known."""
+    order: str | None
+    """Why the rows may come in another order, as far as the query says before Spark has planned it."""
+    functions: frozenset[str]
+    """The names of all functions of the user in the query."""
+
+
+class Aggregate(NamedTuple):
+    """An aggregate function that a query calls."""
+
+    kind: str | None
+    """Spark's class; None on Spark Connect, which has none."""
+    name: str | None
+    """Its name in SQL; None for a function of Python."""
+    text: Callable[[], str]
+    """Makes the call as SQL, or something near it."""
+
+
+class Call(NamedTuple):
+    """A column that an aggregation computes."""
+
+    kind: str | None
+    """Spark's class of the aggregate; None on Spark Connect."""
+    name: str | None
+    """Its name in SQL; None if the column is no bare aggregate."""
+    text: str
+    """The column as SQL, or something near it."""
+    whole: Column
+    """The column without its alias."""
+    argument: Column
+    """What is aggregated; null where a FILTER drops the row."""
+    distinct: bool = False
+    opaque: bool = False
+    """Whether it is a text of SQL, of which nothing else is known."""
+    nested: bool = False
+    """Whether its arguments call functions. An operator is a function: its arguments are the aggregates."""
+    divide: Callable[[Column, Column], Column] | None = None
+    """For averages on classic sessions: divides a sum by a count as the average does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator of a query plan, or an expression in one."""
+
+    kind: str
+    """Its class, with the package."""
+    fields: Mapping[str, Any]
+    """What it was made from, as JSON."""
+    children: "tuple[Node, ...]"
+
+    @property
+    def name(self) -> str:
+        """Its class, without the package."""
+        return self.kind.rpartition(".")[2]
+
+    def trees(self, field: str) -> "list[Node]":
+        """Return the plan, or the expressions, that a field holds.
+
+        Raises:
+            LookupError: if the field holds none, or some cannot be read.
+        """
+        value = self.fields.get(field)
+        if not isinstance(value, list) or any(not isinstance(each, list | dict) for each in value):
+            raise LookupError(f"{self.name} has no {field} that can be read")
+        groups = [value] if value and isinstance(value[0], dict) else value
+        return [tree_of(group) for group in groups]
+
+
+def tree_of(nodes: list[dict[str, Any]]) -> Node:
+    """Make a tree of Spark's list of its nodes, a node before its children.
+
+    Raises:
+        LookupError: if it is no such list.
+    """
+    waiting: list[Node] = []
+    for each in reversed(nodes):
+        if not isinstance(each, dict) or "class" not in each or each["num-children"] > len(waiting):
+            raise LookupError("the plan cannot be read")
+        children = tuple(waiting.pop() for _ in range(each["num-children"]))
+        waiting.append(Node(each["class"], each, children))
+    if len(waiting) != 1:
+        raise LookupError("the plan cannot be read")
+    return waiting[0]

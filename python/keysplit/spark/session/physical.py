@@ -1,0 +1,165 @@
+"""In which order rows come, from Spark's physical plan: by a list of operators that are known to keep it."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from keysplit.spark.session.sources import SNAPSHOTS
+
+# These shuffle inside, without a node of their own; a recursive query runs its steps as jobs of their own.
+_SHUFFLING = ("CollectLimit", "CollectTail", "TakeOrderedAndProject", "UnionLoop")
+# These return their rows, or what they make of each, in the order of the rows that they read.
+_KEEPING = frozenset(
+    (
+        "ArrowEvalPython",
+        "ArrowEvalPythonUDTF",
+        "BatchEvalPython",
+        "BatchEvalPythonUDTF",
+        "BatchScan",
+        "BroadcastHashJoin",
+        "BroadcastNestedLoopJoin",
+        "CartesianProduct",
+        "Coalesce",
+        "CollectMetrics",
+        "ColumnarToRow",
+        "CommandResult",
+        "EmptyRelation",
+        "EventTimeWatermark",
+        "Expand",
+        "FileSourceScan",
+        "Filter",
+        "Generate",
+        "HiveTableScan",
+        "InMemoryTableScan",
+        "InputAdapter",
+        "LocalLimit",
+        "LocalTableScan",
+        "MapInArrow",
+        "MapInPandas",
+        "OneRowRelation",
+        "Project",
+        "PythonMapInArrow",
+        "RDDScan",
+        "Range",
+        "RowToColumnar",
+        "Sample",
+        "Sort",
+        "Union",
+        "WholeStageCodegen",
+    )
+)
+# Of these types two values that a sort finds equal are one value.
+_TOTALLY_ORDERED = (
+    "BinaryType",
+    "BooleanType",
+    "ByteType",
+    "DateType",
+    "DecimalType",
+    "IntegerType",
+    "LongType",
+    "ShortType",
+    "TimestampNTZType",
+    "TimestampType",
+)
+# Operators in the text of a plan, where a scan has the name of its format behind it.
+_OPERATOR = re.compile(r"^\(\d+\) ([A-Za-z]\w*)", re.MULTILINE)
+_IN_TEXT = frozenset(
+    ("AdaptiveSparkPlan", "BroadcastExchange", "LocalRelation", "ReusedExchange", "Scan", "Subquery")
+)
+
+
+def disorder(df: DataFrame) -> str | None:
+    """Return why rows of a batch on a classic session may come in another order, None if they do not."""
+    walk = _Walk(df.sparkSession.sparkContext._gateway)
+    shuffle = walk.plan(df._jdf.queryExecution().executedPlan())
+    return walk.unknown or shuffle
+
+
+def disorder_in(text: str) -> str | None:
+    """Return why rows may come in another order, from the text in which the server explains a plan."""
+    for name in _OPERATOR.findall(text):
+        if name not in _KEEPING and name not in _IN_TEXT:
+            return f"the operator {name}"
+    return None
+
+
+@dataclass
+class _Walk:
+    """Goes through a physical plan of the JVM."""
+
+    gateway: Any
+    unknown: str | None = None
+    """An operator that is not known to keep the order of rows."""
+    seen: set[int] = field(default_factory=set)
+
+    def plan(self, node: Any) -> str | None:
+        """Return a description of a shuffle whose order reaches the top, None if there is none."""
+        kind = str(node.getClass().getSimpleName()).removesuffix("Exec")
+        if self._is_a(node, "sql.execution.exchange.ShuffleExchangeLike"):
+            return f"a shuffle ({node.outputPartitioning().toString()})"
+        if self._is_a(node, "sql.execution.exchange.BroadcastExchangeLike"):
+            return None
+        if kind == "AdaptiveSparkPlan":
+            return self.plan(node.initialPlan())
+        if kind == "ReusedExchange":
+            return self.plan(node.child())
+        if kind == "InMemoryTableScan":
+            found = self.plan(node.relation().cachedPlan())
+            return found and f"{found} in a cached DataFrame"
+        if kind in ("RDDScan", "ExternalRDDScan"):
+            return "a shuffle in the lineage of an RDD" if self._in_lineage(node.rdd()) else None
+        below = [self.plan(child) for child in _items(node.children())]
+        found = next((each for each in below if each is not None), None)
+        if kind in _SHUFFLING:
+            return f"a shuffle ({node.nodeName()})"
+        if not self._keeps_order(kind, node) and found is None:
+            self.unknown = (
+                self.unknown or f"the operator {kind}, which is not known to keep the order of rows"
+            )
+        return None if kind == "Sort" and _is_total(node) else found
+
+    def _keeps_order(self, kind: str, node: Any) -> bool:
+        if kind == "BatchScan":
+            return str(node.table().getClass().getName()).startswith(SNAPSHOTS)
+        return kind in _KEEPING
+
+    def _in_lineage(self, root: Any) -> bool:
+        rdds = [root]
+        while rdds:
+            rdd = rdds.pop()
+            if rdd.id() in self.seen:
+                continue
+            self.seen.add(rdd.id())
+            for dependency in _items(rdd.dependencies()):
+                if self._is_a(dependency, "ShuffleDependency"):
+                    return True
+                rdds.append(dependency.rdd())
+        return False
+
+    def _is_a(self, node: Any, name: str) -> bool:
+        from py4j.java_gateway import is_instance_of
+
+        return bool(is_instance_of(self.gateway, node, f"org.apache.spark.{name}"))
+
+
+def _is_total(sort: Any) -> bool:
+    """Say whether no two different rows are equal to a sort: it is by all columns, of steady types."""
+    by = {
+        order.child().exprId().toString()
+        for order in _items(sort.sortOrder())
+        if order.child().getClass().getSimpleName() == "AttributeReference"
+    }
+    return all(
+        attribute.exprId().toString() in by
+        and (
+            attribute.dataType().getClass().getSimpleName().rstrip("$") in _TOTALLY_ORDERED
+            or attribute.dataType().simpleString() == "string"
+        )
+        for attribute in _items(sort.output())
+    )
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]

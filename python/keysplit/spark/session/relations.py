@@ -1,0 +1,413 @@
+"""Proves on Spark Connect which columns have the same values when tasks are retried, from the client's plan.
+
+The client knows names and no types: a column is known by its name, and what hangs on its type is decided by
+the types of the result. Relations and functions that are not in a list here count against a column.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from keysplit.spark.session.interface import Steadiness
+
+# Steady if the column comes out of the query as it is, and is of a type of which equal values are one value.
+_BY_TYPE = "a group's key, minimum, maximum or sum, of a type that keysplit does not know"
+_EXACT = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType)
+_PASSING = frozenset(
+    ("collect_metrics", "common", "hint", "subquery_alias", "to_df", "to_schema", "with_watermark")
+)
+_OPERATORS = frozenset(
+    (
+        "!",
+        "%",
+        "&",
+        "*",
+        "+",
+        "-",
+        "/",
+        "<",
+        "<=",
+        "<=>",
+        "=",
+        "==",
+        ">",
+        ">=",
+        "^",
+        "and",
+        "in",
+        "isnotnull",
+        "isnull",
+        "negative",
+        "not",
+        "or",
+        "positive",
+        "substr",
+        "substring",
+        "when",
+        "|",
+        "~",
+        "like",
+        "rlike",
+    )
+)
+_BY_ORDER = frozenset(
+    (
+        "input_file_block_length",
+        "input_file_block_start",
+        "input_file_name",
+        "monotonically_increasing_id",
+        "rand",
+        "randn",
+        "random",
+        "randstr",
+        "shuffle",
+        "spark_partition_id",
+        "uniform",
+        "uuid",
+    )
+)
+# Names of PySpark's that run other functions, or are no functions of rows.
+_OTHERS = frozenset(
+    (
+        "aes_encrypt",
+        "call_function",
+        "call_udf",
+        "expr",
+        "java_method",
+        "reflect",
+        "try_reflect",
+        "udf",
+        "udtf",
+        "arrow_udf",
+        "arrow_udtf",
+        "pandas_udf",
+        "unwrap_udt",
+        "broadcast",
+    )
+)
+_AGGREGATES = frozenset(
+    ("approx_count_distinct", "bool_and", "bool_or", "count", "count_if", "every", "some")
+)
+_AGGREGATES_BY_TYPE = frozenset(("bit_and", "bit_or", "bit_xor", "max", "min", "sum"))
+_WINDOWS = frozenset(
+    (
+        "any_value",
+        "cume_dist",
+        "dense_rank",
+        "first",
+        "first_value",
+        "lag",
+        "last",
+        "last_value",
+        "lead",
+        "nth_value",
+        "ntile",
+        "percent_rank",
+        "rank",
+        "row_number",
+    )
+)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What is known of the rows of a relation."""
+
+    known: dict[str, str | None] = field(default_factory=dict)
+    """Why values of a column may differ, by its name in small letters; None if they do not."""
+    rest: str | None = None
+    """The same for all other columns."""
+    rows: str | None = None
+    order: str | None = None
+
+    def of(self, name: str) -> str | None:
+        """Return why values of a column, or of a field of one, may differ."""
+        parts = [part.strip("`").lower() for part in name.split(".")]
+        found = [self.known[part] for part in parts if part in self.known]
+        return next(filter(None, found), None) if found else self.rest
+
+    def any(self) -> str | None:
+        """Return why values of any column may differ."""
+        return self.rest or next(filter(None, self.known.values()), None)
+
+
+class Proof:
+    """Goes through a plan of the client."""
+
+    def __init__(self, trusted: frozenset[str]) -> None:
+        self._trusted = trusted
+        self._functions: set[str] = set()
+        self._steady_names = frozenset(name.lower() for name in F.__all__) | _OPERATORS
+
+    def of(self, plan: Any, schema: StructType) -> Steadiness:
+        """Return what is proved of the columns of a plan whose result has these columns."""
+        try:
+            found = self._relation(plan)
+        except RecursionError:
+            found = _unknown("a query plan that keysplit cannot read")
+        columns = tuple(_by_type(found.of(f"`{each.name}`"), each.dataType) for each in schema.fields)
+        return Steadiness(found.rows, columns, None, found.order, frozenset(self._functions))
+
+    def _relation(self, relation: Any) -> _Rows:
+        kind = relation.WhichOneof("rel_type")
+        body: Any = getattr(relation, kind) if kind else None
+        if kind in _PASSING and kind not in ("to_df", "to_schema"):
+            return self._relation(body.input)
+        method = getattr(self, f"_{kind}", None)
+        if method is None:
+            return _unknown(f"the relation {kind}, which keysplit does not know")
+        found: _Rows = method(body)
+        return found
+
+    def _range(self, body: Any) -> _Rows:
+        return _Rows()
+
+    _local_relation = _cached_local_relation = _chunked_cached_local_relation = _range
+
+    def _read(self, body: Any) -> _Rows:
+        formats = ("avro", "csv", "delta", "iceberg", "json", "orc", "parquet", "text", "xml", "rate")
+        if body.WhichOneof("read_type") == "data_source" and body.data_source.format.lower() in formats:
+            return _Rows()
+        return _unknown("a table or view, of which Spark Connect's client does not know how it is made")
+
+    def _project(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        known: dict[str, str | None] = {}
+        rest = None
+        for each in body.expressions:
+            name, why = self._name(each), self._value(each, child)
+            if each.WhichOneof("expr_type") in ("unresolved_star", "unresolved_regex"):
+                known, rest = {**child.known, **known}, rest or child.rest
+            elif name is None:
+                rest = rest or why
+            else:
+                known[name] = known.get(name) or why
+        if "*" in known:
+            rest = rest or known["*"]
+        return replace(child, known=known, rest=rest)
+
+    def _with_columns(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        new = {
+            each.name[0].lower(): self._value(each.expr, child)
+            for each in body.aliases
+            if len(each.name) == 1
+        }
+        rest = None if len(new) == len(body.aliases) else "a column with several names"
+        return replace(child, known={**child.known, **new}, rest=child.rest or rest)
+
+    def _with_columns_renamed(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        pairs = [
+            *body.rename_columns_map.items(),
+            *((each.col_name, each.new_col_name) for each in body.renames),
+        ]
+        return replace(
+            child, known={**child.known, **{new.lower(): child.of(f"`{old}`") for old, new in pairs}}
+        )
+
+    def _drop(self, body: Any) -> _Rows:
+        # A column of that name may still be there: what is known of it stays.
+        return self._relation(body.input)
+
+    def _filter(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        return replace(child, rows=child.rows or self._inside(body.condition, child))
+
+    def _join(self, body: Any) -> _Rows:
+        left, right = self._relation(body.left), self._relation(body.right)
+        both = _both(left, right)
+        condition = self._inside(body.join_condition, both) if body.HasField("join_condition") else None
+        return replace(both, rows=both.rows or condition, order="a join")
+
+    def _set_op(self, body: Any) -> _Rows:
+        left, right = self._relation(body.left_input), self._relation(body.right_input)
+        why = left.any() or right.any()
+        union = body.set_op_type == body.SET_OP_TYPE_UNION
+        rows = left.rows or right.rows or (None if union else why)
+        order = left.order or right.order if union and body.is_all else "a set operation"
+        return _Rows({}, why or (None if union and body.is_all else _BY_TYPE), rows, order)
+
+    def _sort(self, body: Any) -> _Rows:
+        return replace(self._relation(body.input), order="a sort")
+
+    def _limit(self, body: Any) -> _Rows:
+        return _chosen(self._relation(body.input), "a limit, an offset or a tail")
+
+    _offset = _tail = _limit
+
+    def _sample(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        return _chosen(child, f"a sample downstream of {child.order}") if child.order else child
+
+    def _repartition(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        return replace(child, order="a shuffle (repartition)") if body.shuffle else child
+
+    def _repartition_by_expression(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        why = next(filter(None, (self._inside(each, child) for each in body.partition_exprs)), None)
+        return replace(child, order="a shuffle (repartition)", rows=child.rows or why)
+
+    def _deduplicate(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        if body.all_columns_as_keys:
+            return _Rows({}, child.any() or _BY_TYPE, child.rows or child.any(), "a distinct")
+        known: dict[str, str | None] = {
+            name.lower(): child.of(f"`{name}`") or _BY_TYPE for name in body.column_names
+        }
+        why = next((each for each in known.values() if each != _BY_TYPE), None)
+        return _Rows(
+            known, "dropDuplicates, which keeps one of several rows", child.rows or why, "a distinct"
+        )
+
+    def _aggregate(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        if body.HasField("pivot"):
+            return replace(_unknown("a pivot"), rows=child.rows)
+        known: dict[str, str | None] = {}
+        rest, lost = None, None
+        for each in body.grouping_expressions:
+            why = self._value(each, child)
+            lost = lost or why
+            name = self._name(each)
+            if name is None:
+                rest = rest or why or _BY_TYPE
+            else:
+                known[name] = why or _BY_TYPE
+        for each in body.aggregate_expressions:
+            why, name = self._aggregated(each, child), self._name(each)
+            if name is None:
+                rest = rest or why
+            elif name not in known or each.WhichOneof("expr_type") != "unresolved_attribute":
+                known[name] = known.get(name) or why
+        return _Rows(known, rest, child.rows or (None if lost == _BY_TYPE else lost), "a groupBy")
+
+    def _map_partitions(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        why = self._function(body.func) or child.rows or child.any()
+        return _Rows({}, why, why, child.order)
+
+    def _group_map(self, body: Any) -> _Rows:
+        return replace(self._map_partitions(body), order="a shuffle (applyInPandas)")
+
+    def _name(self, expression: Any) -> str | None:
+        """Return the name of the column that an expression makes, None if the server gives it one."""
+        kind = expression.WhichOneof("expr_type")
+        if kind == "alias" and len(expression.alias.name) == 1:
+            return str(expression.alias.name[0]).lower()
+        if kind == "unresolved_attribute":
+            text = expression.unresolved_attribute.unparsed_identifier
+            return str(text.split(".")[-1].strip("`").lower()) if text.count("`") <= 2 else None
+        return None
+
+    def _value(self, expression: Any, child: _Rows) -> str | None:
+        """Return why an expression that stands for a column may differ; a column alone stays what it is."""
+        kind = expression.WhichOneof("expr_type")
+        if kind == "alias":
+            return self._value(expression.alias.expr, child)
+        if kind == "unresolved_attribute":
+            return child.of(expression.unresolved_attribute.unparsed_identifier)
+        return self._inside(expression, child)
+
+    def _inside(self, expression: Any, child: _Rows) -> str | None:
+        """Return why the value of an expression may differ when a task is retried, None if it does not."""
+        kind = expression.WhichOneof("expr_type")
+        body: Any = getattr(expression, kind) if kind else None
+        if kind in ("literal", "unresolved_named_lambda_variable"):
+            return None
+        if kind == "unresolved_attribute":
+            why = child.of(body.unparsed_identifier)
+            return f"an expression of {why}" if why == _BY_TYPE else why
+        if kind in ("unresolved_star", "unresolved_regex"):
+            return child.any()
+        if kind == "unresolved_function":
+            return self._called(body, child)
+        if kind == "common_inline_user_defined_function":
+            return self._function(body) or self._all(body.arguments, child)
+        inner = {
+            "alias": lambda: [body.expr],
+            "cast": lambda: [body.expr],
+            "sort_order": lambda: [body.child],
+            "lambda_function": lambda: [body.function],
+            "unresolved_extract_value": lambda: [body.child, body.extraction],
+            "update_fields": lambda: [body.struct_expression, body.value_expression][
+                : 1 + body.HasField("value_expression")
+            ],
+            "named_argument_expression": lambda: [body.value],
+            "direct_shuffle_partition_id": lambda: [body.child],
+        }.get(kind)
+        if inner is None:
+            return {
+                "expression_string": "a text of SQL, which only the server reads",
+                "window": "a window function",
+            }.get(kind, f"the expression {kind}, which keysplit does not know")
+        return self._all(inner(), child)
+
+    def _called(self, body: Any, child: _Rows) -> str | None:
+        name = body.function_name.lower()
+        if body.is_user_defined_function:
+            return self._function(body) or self._all(body.arguments, child)
+        if name in _BY_ORDER:
+            return (child.order and f"{name} downstream of {child.order}") or self._all(body.arguments, child)
+        if name in _OTHERS or name in _WINDOWS or name not in self._steady_names:
+            return f"the function {name}, which keysplit does not know"
+        return self._all(body.arguments, child)
+
+    def _aggregated(self, expression: Any, child: _Rows) -> str | None:
+        kind = expression.WhichOneof("expr_type")
+        if kind == "alias":
+            return self._aggregated(expression.alias.expr, child)
+        if kind == "unresolved_attribute":
+            return child.of(expression.unresolved_attribute.unparsed_identifier) or _BY_TYPE
+        if kind != "unresolved_function":
+            return "an aggregate, which may depend on the order of rows"
+        body = expression.unresolved_function
+        name = body.function_name.lower()
+        if name not in _AGGREGATES and name not in _AGGREGATES_BY_TYPE:
+            return f"the aggregate {name}, which may depend on the order of rows"
+        starred = [each for each in body.arguments if each.WhichOneof("expr_type") != "unresolved_star"]
+        why = child.rows or self._all(starred, child)
+        return why or (None if name in _AGGREGATES else _BY_TYPE)
+
+    def _function(self, body: Any) -> str | None:
+        name = body.function_name
+        self._functions.add(name)
+        return None if name in self._trusted else f"the function {name!r}, which is not trusted"
+
+    def _all(self, expressions: Iterable[Any], child: _Rows) -> str | None:
+        return next(filter(None, (self._inside(each, child) for each in expressions)), None)
+
+
+def _by_type(why: str | None, type_: DataType) -> str | None:
+    # Spark 4 made collations: StringType() has none of its own.
+    exact = isinstance(type_, _EXACT) or (isinstance(type_, StringType) and type_ == StringType())
+    return None if why == _BY_TYPE and exact else why
+
+
+def _both(left: _Rows, right: _Rows) -> _Rows:
+    names = {*left.known, *right.known}
+    known = {name: left.of(f"`{name}`") or right.of(f"`{name}`") for name in names}
+    return _Rows(known, left.rest or right.rest, left.rows or right.rows, left.order or right.order)
+
+
+def _chosen(child: _Rows, what: str) -> _Rows:
+    return replace(child, rows=child.rows or f"{what} without a total order", order=child.order or what)
+
+
+def _unknown(why: str) -> _Rows:
+    return _Rows({}, why, why, why)

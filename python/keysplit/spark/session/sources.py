@@ -1,0 +1,157 @@
+"""What is known of the sources of a query on a classic session: whether they return the same rows again."""
+
+import pickletools
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from keysplit.spark.session.interface import Node
+from keysplit.spark.session.steadiness import Source
+
+_SQL = "org.apache.spark.sql."
+_STEADY: Source = (None, None)
+# These hold their rows, or the rule that makes them.
+_WITHOUT_A_CALL = frozenset(
+    _SQL + name
+    for name in (
+        "catalyst.catalog.HiveTableRelation",
+        "catalyst.plans.logical.CommandResult",
+        "catalyst.plans.logical.LocalRelation",
+        "catalyst.plans.logical.Range",
+    )
+)
+# Packages of file formats, each a prefix of its classes.
+_FILE_FORMATS = (
+    _SQL + "avro.",
+    _SQL + "delta.",
+    _SQL + "execution.datasources.",
+    _SQL + "hive.orc.",
+    "org.apache.spark.ml.source.",
+)
+# Tables that return a snapshot, files, or the records between fixed offsets.
+SNAPSHOTS = (
+    "org.apache.iceberg.spark.source.",
+    _SQL + "delta.catalog.",
+    _SQL + "execution.datasources.v2.csv.",
+    _SQL + "execution.datasources.v2.json.",
+    _SQL + "execution.datasources.v2.orc.",
+    _SQL + "execution.datasources.v2.parquet.",
+    _SQL + "execution.datasources.v2.text.",
+    _SQL + "execution.datasources.v2.xml.",
+    _SQL + "execution.streaming.sources.Rate",
+    _SQL + "execution.streaming.sources.Memory",
+    _SQL + "kafka010.",
+    _SQL + "v2.avro.",
+)
+# What makes the RDD of `createDataFrame` from a list, from the top down, and that from Arrow.
+_FROM_LIST = (
+    ("MapPartitionsRDD", "applySchemaToPythonRDD at "),
+    ("MapPartitionsRDD", "map at SerDeUtil.scala"),
+    ("MapPartitionsRDD", "mapPartitions at SerDeUtil.scala"),
+    ("PythonRDD", "RDD at PythonRDD.scala"),
+    ("ParallelCollectionRDD", "readRDDFromFile at PythonRDD.scala"),
+)
+_FROM_ARROW = (("MapPartitionsRDD", "toDataFrame at "), ("ParallelCollectionRDD", "toDataFrame at "))
+
+
+class Sources:
+    """The leaves of an analysed plan of the JVM, and of the plans of its subqueries."""
+
+    def __init__(self, spark: SparkSession, plan: Any) -> None:
+        self._spark, self._plan = spark, plan
+
+    def of(self, node: Node, output: list[int]) -> Source:
+        """Return why rows of a leaf may differ when it is read again, and why their order may."""
+        if node.kind in _WITHOUT_A_CALL:
+            return _STEADY
+        leaf = self._leaves.get((node.kind, output[0])) if output else None
+        why = (
+            f"the source {node.name}, which keysplit does not know" if leaf is None else self._of(node, leaf)
+        )
+        return why, why
+
+    @cached_property
+    def _leaves(self) -> dict[tuple[str, int], Any]:
+        """The leaves of the JVM, by their class and the number of their first column."""
+        found = {}
+        plans = [self._plan, *_items(self._plan.subqueriesAll())]
+        for leaf in (leaf for plan in plans for leaf in _items(plan.collectLeaves())):
+            output = leaf.output()
+            if output.size():
+                found[leaf.getClass().getName(), int(output.apply(0).exprId().id())] = leaf
+        return found
+
+    def _of(self, node: Node, leaf: Any) -> str | None:
+        if node.kind == _SQL + "execution.LogicalRDD":
+            return None if self._is_known_rdd(leaf.rdd()) else "an RDD"
+        if node.name == "LogicalRelation":
+            relation = leaf.relation()
+            if relation.getClass().getName() == _SQL + "execution.datasources.HadoopFsRelation":
+                kind = relation.fileFormat().getClass().getName()
+                return None if kind.startswith(_FILE_FORMATS) else f"the file format {kind}"
+            return f"the source {relation.getClass().getSimpleName()}"
+        if node.name == "StreamingRelation":
+            name = str(leaf.sourceName())
+            return None if name.startswith(("FileSource[", "delta")) else f"the source {name}"
+        if node.name in ("DataSourceV2Relation", "StreamingRelationV2", "StreamingDataSourceV2Relation"):
+            kind = leaf.table().getClass().getName()
+            return None if kind.startswith(SNAPSHOTS) else f"the source {kind}"
+        return f"the source {node.name}, which keysplit does not know"
+
+    def _is_known_rdd(self, rdd: Any) -> bool:
+        """Say whether it is a checkpoint, or a list or table that the driver has sent."""
+        if rdd.isCheckpointed():
+            return True
+        chain: list[Any] = []
+        while len(chain) < len(_FROM_LIST):
+            chain.append(rdd)
+            dependencies = rdd.dependencies()
+            if dependencies.size() != 1:
+                break
+            rdd = dependencies.apply(0).rdd()
+        seen = [(each.getClass().getSimpleName(), str(each.creationSite().shortForm())) for each in chain]
+        if _is_like(seen, _FROM_ARROW):
+            return True
+        return _is_like(seen, _FROM_LIST) and self._only_pickles(chain[3])
+
+    def _only_pickles(self, rdd: Any) -> bool:
+        """Say whether the function of an RDD is PySpark's own, which changes how rows are pickled."""
+        found = _operations(_command(rdd))
+        own = _operations(_command(self._spark.sparkContext.parallelize([None], 1)._pickled()._jrdd.rdd()))
+        # They may differ in one number: how many rows are pickled at once.
+        differ = [(mine, theirs) for mine, theirs in zip(found, own, strict=False) if mine != theirs]
+        return (
+            len(found) == len(own)
+            and all(isinstance(mine[1], int) and isinstance(theirs[1], int) for mine, theirs in differ[:1])
+            and len(differ) <= 1
+        )
+
+
+def _is_like(seen: list[tuple[str, str]], pattern: tuple[tuple[str, str], ...]) -> bool:
+    return len(seen) == len(pattern) and all(
+        kind == wanted and site.startswith(begin)
+        for (kind, site), (wanted, begin) in zip(seen, pattern, strict=True)
+    )
+
+
+def _command(rdd: Any) -> bytes:
+    """Return the pickled function of an RDD of Python."""
+    field = rdd.getClass().getDeclaredField("func")
+    field.setAccessible(True)
+    numbers = field.get(rdd).command().mkString(",")
+    return bytes(int(number) & 0xFF for number in numbers.split(",")) if numbers else b""
+
+
+def _operations(pickled: bytes) -> list[tuple[str, Any]]:
+    """Return what a pickle does, but for how it is cut; nothing of it is run."""
+    found = ((operation.name, argument) for operation, argument, _ in pickletools.genops(pickled))
+    return [
+        ("INT" if name.startswith("BININT") else name, argument)
+        for name, argument in found
+        if name != "FRAME"
+    ]
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]

@@ -1,0 +1,557 @@
+"""Proves which columns of a query have the same values when tasks are retried, from its analysed plan.
+
+A column is steady if it is made by sources, operators and expressions that are known to be, and by nothing
+else: what is not in a list here counts against it. Reasons are noun phrases, for error messages.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from keysplit.spark.aggregates import AGGREGATES
+from keysplit.spark.session import expressions as of
+from keysplit.spark.session.interface import Node, Steadiness, tree_of
+
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
+_CATALYST = "org.apache.spark.sql.catalyst."
+_PASSING = frozenset(
+    (
+        "CollectMetrics",
+        "EventTimeWatermark",
+        "ResolvedHint",
+        "Subquery",
+        "SubqueryAlias",
+        "UpdateEventTimeWatermarkColumn",
+        "View",
+    )
+)
+_SHUFFLING = frozenset(("RebalancePartitions", "RepartitionByExpression"))
+# A function of the user over many rows at once.
+_OVER_ROWS = frozenset(
+    (
+        "FlatMapCoGroupsInArrow",
+        "FlatMapCoGroupsInPandas",
+        "FlatMapGroupsInArrow",
+        "FlatMapGroupsInPandas",
+        "MapInArrow",
+        "MapInPandas",
+        "PythonMapInArrow",
+    )
+)
+# Types of which two values that are equal are one value.
+_EXACT = (
+    "binary",
+    "boolean",
+    "byte",
+    "date",
+    "integer",
+    "long",
+    "short",
+    "string",
+    "timestamp",
+    "timestamp_ntz",
+)
+
+Source = tuple[str | None, str | None]
+"""Why the rows of a source may differ when it is read again, and why their order may; None if they do not."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What is known of the rows that an operator returns."""
+
+    output: list[int]
+    """The numbers of its columns, in order."""
+    columns: Mapping[int, str | None]
+    """For each column why its values may differ, None if they do not."""
+    rows: str | None = None
+    """Why there may be other rows, whatever their values."""
+    order: str | None = None
+    """Why they may come in another order."""
+    sorted: bool = False
+    """Whether they are in a total order across all partitions."""
+
+    def lost(self, why: str) -> "_Rows":
+        """Return them in an order that may be another one."""
+        return replace(self, order=why, sorted=False)
+
+
+@dataclass
+class Proof:
+    """Goes through an analysed plan.
+
+    Attributes:
+        source: says what is known of a leaf of the plan.
+        trusted: names of functions of the user that are trusted.
+        functions: names of all functions of the user that were met.
+    """
+
+    source: Callable[[Node, list[int]], Source]
+    trusted: frozenset[str]
+    functions: set[str] = field(default_factory=set)
+    _types: dict[int, Any] = field(default_factory=dict)
+    _collated: bool = False
+    _ctes: dict[int, _Rows] = field(default_factory=dict)
+
+    def of(self, plan: str) -> Steadiness:
+        """Return what is proved of the columns of a plan, which Spark has written as JSON."""
+        self._collated = "collat" in plan.lower()
+        try:
+            nodes = json.loads(plan)
+            self._types.update(_types_in(nodes))
+            found = self._plan(tree_of(nodes), {})
+        except (LookupError, TypeError, ValueError, RecursionError):
+            why = "a query plan that keysplit cannot read"
+            return Steadiness(why, None, why, why, frozenset(self.functions))
+        columns = tuple(found.columns[each] for each in found.output)
+        return Steadiness(found.rows, columns, None, found.order, frozenset(self.functions))
+
+    def _plan(self, root: Node, outer: Mapping[int, str | None]) -> _Rows:
+        done: list[_Rows] = []
+        for node in _after_children(root):
+            first = len(done) - len(node.children)
+            below = done[first:]
+            del done[first:]
+            done.append(self._operator(node, below, outer))
+        return done[0]
+
+    def _operator(self, node: Node, below: list[_Rows], outer: Mapping[int, str | None]) -> _Rows:
+        name = node.name if node.kind == _LOGICAL + node.name else ""
+        if not node.children:
+            return self._leaf(node, name)
+        child = below[0]
+        scope = _Scope(self, {**outer, **_merged(below)}, _first(each.rows for each in below), child.order)
+        if name in _PASSING:
+            return child
+        if name in _OVER_ROWS:
+            return self._over_rows(node, below, scope)
+        if name in _SHUFFLING:
+            return self._repartitioned(node, child, scope)
+        method = _OPERATORS.get(name)
+        if method is None:
+            return _unknown(node, below, f"the operator {node.name}, which keysplit does not know")
+        return method(self, node, below, scope)
+
+    def _leaf(self, node: Node, name: str) -> _Rows:
+        if name == "OneRowRelation":
+            return _Rows([], {})
+        if name == "CTERelationRef":
+            return self._cte(node)
+        if node.kind == _CATALYST + "catalog.HiveTableRelation":
+            output = [_id(each) for part in ("dataCols", "partitionCols") for each in node.trees(part)]
+        else:
+            output = [_id(each) for each in node.trees("output")]
+        values, order = self.source(node, output)
+        return _Rows(output, dict.fromkeys(output, values), values, order or values)
+
+    def _cte(self, node: Node) -> _Rows:
+        output = [_id(each) for each in node.trees("output")]
+        found = self._ctes.get(node.fields["cteId"])
+        if found is None or len(found.output) != len(output) or node.fields.get("recursive"):
+            return _of_output(output, "a recursive query")
+        columns = {to: found.columns[from_] for to, from_ in zip(output, found.output, strict=True)}
+        return _Rows(output, columns, found.rows, "a common table expression")
+
+    def _with_cte(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        plan: int = node.fields["plan"]
+        return below[plan]
+
+    def _cte_def(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        self._ctes[node.fields["id"]] = below[0]
+        return below[0]
+
+    def _project(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        return _named(below[0], node.trees("projectList"), scope)
+
+    def _filter(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        return replace(below[0], rows=below[0].rows or scope.all(node.trees("condition")))
+
+    def _join(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        left, right = below
+        kind = node.fields["joinType"]
+        kind = str(kind.get("object") or kind.get("product-class")).rpartition(".")[2].rstrip("$")
+        condition = scope.all(node.trees("condition")) if node.fields.get("condition") else None
+        rows = left.rows or right.rows or condition
+        if kind in ("LeftSemi", "LeftAnti"):
+            return _Rows(left.output, left.columns, rows, "a join")
+        if kind not in ("Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter"):
+            return _unknown(node, below, f"a join of kind {kind}, which keysplit does not know")
+        return _Rows([*left.output, *right.output], {**left.columns, **right.columns}, rows, "a join")
+
+    def _lateral(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        left = below[0]
+        subquery = node.trees("right")[0]
+        right = self._plan(subquery.trees("plan")[0], scope.columns)
+        condition = scope.inside(right).all(node.trees("condition")) if node.fields.get("condition") else None
+        joined = scope.all(subquery.trees("joinCond")) if subquery.fields.get("joinCond") else None
+        rows = left.rows or right.rows or condition or joined
+        return _Rows([*left.output, *right.output], {**left.columns, **right.columns}, rows, "a join")
+
+    def _union(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        first = below[0]
+        if any(len(each.output) != len(first.output) for each in below):
+            return _unknown(node, below, "a union that keysplit cannot read")
+        columns = {
+            place: _first(each.columns[each.output[at]] for each in below)
+            for at, place in enumerate(first.output)
+        }
+        return _Rows(
+            first.output, columns, _first(each.rows for each in below), _first(each.order for each in below)
+        )
+
+    def _set(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        values = _first(each for side in below for each in side.columns.values())
+        rows = _first(each.rows for each in below) or values
+        return replace(below[0].lost("a set operation"), rows=rows, columns=self._one_of_equal(below[0]))
+
+    def _aggregate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child, keys = below[0], node.trees("groupingExpressions")
+        collated = [_text(key) for key in keys if _is_collated(key)]
+        # The value that stands for a group of equal ones may be any of them.
+        inside = scope.with_collated(collated)
+        found = _named(child, node.trees("aggregateExpressions"), inside)
+        return replace(found.lost("a groupBy"), rows=child.rows or scope.all(keys))
+
+    def _distinct(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child = below[0]
+        rows = child.rows or _first(child.columns.values())
+        return replace(child.lost("a distinct"), rows=rows, columns=self._one_of_equal(child))
+
+    def _deduplicate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child, keys = below[0], node.trees("keys")
+        kept = {_id(key) for key in keys if _has_exact_type(key)}
+        rows = child.rows or scope.all(keys)
+        columns = {
+            each: why if each in kept else why or "dropDuplicates, which keeps one of several rows"
+            for each, why in child.columns.items()
+        }
+        return replace(child.lost("a dropDuplicates"), rows=rows, columns=columns)
+
+    def _one_of_equal(self, child: _Rows) -> dict[int, str | None]:
+        """Return the columns of rows of which one stands for all that are equal."""
+        return {
+            each: why
+            if self._is_plain(each)
+            else why or "strings that may be collated, one of several that are equal"
+            for each, why in child.columns.items()
+        }
+
+    def _is_plain(self, column: int) -> bool:
+        if not self._collated:
+            return True  # of equal floats Spark makes one value
+        type_ = self._types.get(column)
+        return type_ is not None and "collat" not in json.dumps(type_).lower()
+
+    def _window(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child = below[0]
+        new = {_id(each): scope.all([each]) for each in node.trees("windowExpressions")}
+        return _Rows([*child.output, *new], {**child.columns, **new}, child.rows, "a window")
+
+    def _generate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child = below[0]
+        if node.fields["unrequiredChildIndex"]:
+            raise LookupError("an optimised plan")
+        why = scope.all(node.trees("generator"))
+        new = {_id(each): why for each in node.trees("generatorOutput")}
+        return replace(
+            child,
+            output=[*child.output, *new],
+            columns={**child.columns, **new},
+            rows=child.rows or why,
+            sorted=False,
+        )
+
+    def _expand(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        output = [_id(each) for each in node.trees("output")]
+        lists = [[tree_of(each) for each in projection] for projection in node.fields["projections"]]
+        if any(len(each) != len(output) for each in lists):
+            raise LookupError("projections of another length")
+        columns = {place: _first(scope.all([each[at]]) for each in lists) for at, place in enumerate(output)}
+        return _Rows(output, columns, below[0].rows, below[0].order)
+
+    def _sort(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child = below[0]
+        by = {_id(each.children[0]) for each in node.trees("order") if _has_exact_type(each.children[0])}
+        steady = not child.rows and not any(child.columns[each] for each in child.output)
+        if not (steady and by.issuperset(child.output)):
+            return child.lost("a sort")
+        # Rows that such a sort finds equal are equal.
+        return replace(child, order=None, sorted=bool(node.fields["global"]))
+
+    def _limit(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child = below[0]
+        chosen = None if child.sorted else "a limit or an offset without a total order"
+        return replace(child, rows=child.rows or chosen, order=child.order or chosen)
+
+    def _local_limit(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child = below[0]
+        return replace(child, rows=child.rows or (child.order and f"a limit downstream of {child.order}"))
+
+    def _sample(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child = below[0]
+        return replace(child, rows=child.rows or (child.order and f"a sample downstream of {child.order}"))
+
+    def _repartition(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        return below[0].lost("a shuffle (repartition)") if node.fields["shuffle"] else below[0]
+
+    def _repartitioned(self, node: Node, child: _Rows, scope: "_Scope") -> _Rows:
+        why = scope.all(node.trees("partitionExpressions"))
+        return replace(child.lost("a shuffle (repartition)"), rows=child.rows or why)
+
+    def _attach_sequence(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        child, new = below[0], _id(node.trees("sequenceAttr")[0])
+        why = "an index that depends on the order of rows"
+        return replace(child, output=[new, *child.output], columns={new: why, **child.columns})
+
+    def _over_rows(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        function = node.trees("functionExpr")[0]
+        why = self.function(function) or _first(
+            each for child in below for each in (child.rows, *child.columns.values())
+        )
+        return _of_output([_id(each) for each in node.trees("output")], why, "a function over rows")
+
+    def function(self, node: Node) -> str | None:
+        """Return why a function of the user is not steady; None if it is trusted."""
+        name = node.fields.get("name") or node.fields.get("udfName") or node.name
+        name = name if isinstance(name, str) else node.name
+        self.functions.add(name)
+        kind = "Python function" if node.name.startswith(("Python", "PrettyPython")) else "function"
+        return None if name in self.trusted else f"the {kind} {name!r}, which is not trusted"
+
+    def subquery(self, node: Node, columns: Mapping[int, str | None]) -> str | None:
+        """Return why the answer of a subquery may differ."""
+        found = self._plan(node.trees("plan")[0], columns)
+        return found.rows or _first(found.columns[each] for each in found.output)
+
+
+_Method = Callable[[Proof, Node, list[_Rows], "_Scope"], _Rows]
+_OPERATORS: dict[str, _Method] = {
+    "Aggregate": Proof._aggregate,
+    "AttachDistributedSequence": Proof._attach_sequence,
+    "CTERelationDef": Proof._cte_def,
+    "Deduplicate": Proof._deduplicate,
+    "DeduplicateWithinWatermark": Proof._deduplicate,
+    "Distinct": Proof._distinct,
+    "Except": Proof._set,
+    "Expand": Proof._expand,
+    "Filter": Proof._filter,
+    "Generate": Proof._generate,
+    "GlobalLimit": Proof._limit,
+    "Intersect": Proof._set,
+    "Join": Proof._join,
+    "LateralJoin": Proof._lateral,
+    "LocalLimit": Proof._local_limit,
+    "Offset": Proof._limit,
+    "Project": Proof._project,
+    "Repartition": Proof._repartition,
+    "Sample": Proof._sample,
+    "Sort": Proof._sort,
+    "Tail": Proof._limit,
+    "Union": Proof._union,
+    "Window": Proof._window,
+    "WithCTE": Proof._with_cte,
+}
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What expressions of an operator see."""
+
+    proof: Proof
+    columns: Mapping[int, str | None]
+    rows: str | None
+    order: str | None
+    collated: tuple[str, ...] = ()
+    """Grouping keys that hold collated strings, as text."""
+
+    def with_collated(self, keys: Iterable[str]) -> "_Scope":
+        return replace(self, collated=tuple(keys))
+
+    def inside(self, other: _Rows) -> "_Scope":
+        return replace(self, columns={**self.columns, **other.columns})
+
+    def all(self, trees: Iterable[Node]) -> str | None:
+        """Return why a value of some expressions may differ when a task is retried, None if none does."""
+        waiting = list(trees)
+        while waiting:
+            node = waiting.pop()
+            if self.collated and _text(node) in self.collated:
+                return "a grouping key of collated strings"
+            why, more = self._one(node)
+            if why is not None:
+                return why
+            waiting.extend(more)
+        return None
+
+    def _one(self, node: Node) -> tuple[str | None, Iterable[Node]]:
+        """Return why an expression is not steady in itself, and the expressions that it depends on."""
+        name = node.kind.removeprefix(of.PACKAGE) if node.kind.startswith(of.PACKAGE) else ""
+        short = node.name
+        if name == "AttributeReference":
+            return self.columns.get(_id(node), "a column that keysplit cannot find"), ()
+        if name == "OuterReference":
+            return None, node.trees("e")
+        if name == "aggregate.AggregateExpression":
+            return self._aggregate(node), ()
+        if name == "WindowExpression":
+            return self._window(node), ()
+        if name in ("ScalarSubquery", "Exists", "ListQuery"):
+            return self.proof.subquery(node, self.columns), node.children
+        if name == "InSubquery":
+            return None, node.children
+        if name in ("PythonUDF", "ScalaUDF"):
+            return self.proof.function(node), node.children
+        if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
+            return None, node.children
+        if name in of.BY_ORDER:
+            return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
+        return f"the expression {short}, which keysplit does not know", ()
+
+    def _aggregate(self, node: Node) -> str | None:
+        function = node.children[0]
+        name = function.name
+        inputs = [*function.children, *node.children[1:]]
+        if name in ("PythonUDAF", "PythonUDF", "ScalaUDAF", "ScalaAggregator"):
+            why = self.proof.function(function)
+        elif not function.kind.startswith(of.PACKAGE):
+            why = f"the aggregate {name}, which keysplit does not know"
+        elif name not in AGGREGATES or not AGGREGATES[name].is_steady:
+            why = f"the aggregate {name}, which may depend on the order of rows"
+        elif name not in of.OF_ALL_TYPES and not all(map(_has_exact_type, _summed(function))):
+            why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
+        elif name in of.ADDING_DOUBLES and not all(map(_is_decimal, function.children)):
+            why = f"the aggregate {name}, which adds doubles"
+        else:
+            why = None
+        return why or self.rows or replace(self, collated=()).all(inputs)
+
+    def _window(self, node: Node) -> str | None:
+        function, spec = node.children[0], node.children[1]
+        whole = _covers_equal_rows(spec.children[-1])
+        if function.name == "AggregateExpression":
+            why = self._aggregate(function) if whole else "a window function over a number of rows"
+        elif function.kind.startswith(of.PACKAGE) and function.name in of.BY_RANK:
+            why = self.all(function.children)
+        else:
+            why = f"the window function {function.name}, which may depend on the order of rows"
+        return why or self.rows or self.all(spec.children[:-1])
+
+
+def _summed(function: Node) -> tuple[Node, ...]:
+    """Return what an aggregate looks at in each row: for percentiles all but which and how often."""
+    return function.children[:1] if function.name.startswith("Percentile") else function.children
+
+
+def _covers_equal_rows(frame: Node) -> bool:
+    """Say whether a window's frame has either all of several equal rows or none."""
+    if "RangeFrame" in json.dumps(frame.fields.get("frameType")):
+        return True
+    return [each.name for each in frame.children] == ["UnboundedPreceding$", "UnboundedFollowing$"]
+
+
+def _named(child: _Rows, trees: list[Node], scope: _Scope) -> _Rows:
+    found = {}
+    for each in trees:
+        found[_id(each)] = scope.all([each])
+    return replace(child, output=[_id(each) for each in trees], columns=found)
+
+
+def _unknown(node: Node, below: list[_Rows], why: str) -> _Rows:
+    if "output" in node.fields:
+        return _of_output([_id(each) for each in node.trees("output")], why)
+    return _of_output([each for child in below for each in child.output], why)
+
+
+def _of_output(output: list[int], why: str | None, order: str | None = None) -> _Rows:
+    return _Rows(output, dict.fromkeys(output, why), why, order or why)
+
+
+def _merged(below: list[_Rows]) -> dict[int, str | None]:
+    return {each: why for child in below for each, why in child.columns.items()}
+
+
+def _first(found: Iterable[str | None]) -> str | None:
+    return next((each for each in found if each is not None), None)
+
+
+def _id(node: Node) -> int:
+    return int(node.fields["exprId"]["id"])
+
+
+def _text(node: Node) -> str:
+    """Return an expression as text that is equal for equal expressions."""
+    own = {
+        key: value for key, value in node.fields.items() if key not in ("qualifier", "nullable", "metadata")
+    }
+    return json.dumps(own, sort_keys=True) + "".join(map(_text, node.children))
+
+
+def _is_collated(node: Node) -> bool:
+    """Say whether collated strings have a part in an expression; all names of theirs hold this word."""
+    return "collat" in json.dumps(dict(node.fields)).lower() or any(map(_is_collated, node.children))
+
+
+def _has_exact_type(node: Node) -> bool:
+    """Say whether values of an expression that are equal are one value, and sums of them exact."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each.name in ("AttributeReference", "Literal", "Cast"):
+            if not _is_exact(each.fields.get("dataType")):
+                return False
+        elif each.name == "If":
+            waiting.extend(each.children[1:])
+        elif each.name == "CaseWhen":
+            # conditions and values in turn, then what is left
+            whens = len(each.children) // 2 * 2
+            waiting.extend([*each.children[1:whens:2], *each.children[whens:]])
+        elif each.name in of.KEEPING_EXACT:
+            waiting.extend(each.children)
+        elif each.name not in of.ALWAYS_EXACT:
+            return False
+    return True
+
+
+def _is_decimal(node: Node) -> bool:
+    type_ = node.fields.get("dataType")
+    return isinstance(type_, str) and type_.startswith("decimal")
+
+
+def _is_exact(type_: Any) -> bool:
+    if isinstance(type_, dict):
+        if "collat" in json.dumps(type_).lower():
+            return False
+        if type_.get("type") == "struct":
+            return all(_is_exact(each["type"]) for each in type_["fields"])
+        return type_.get("type") == "array" and _is_exact(type_["elementType"])
+    return type_ in _EXACT or (isinstance(type_, str) and type_.startswith("decimal"))
+
+
+def _types_in(value: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the type of each column that is named in JSON of a plan."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting.extend(each)
+            for new, old in itertools.pairwise(each):
+                if isinstance(new, dict) and new.get("class") == of.PACKAGE + "Alias" and "dataType" in old:
+                    yield new["exprId"]["id"], old["dataType"]
+        elif isinstance(each, dict):
+            if each.get("class") == of.PACKAGE + "AttributeReference":
+                yield each["exprId"]["id"], each["dataType"]
+            waiting.extend(part for part in each.values() if isinstance(part, list))
+
+
+def _after_children(root: Node) -> Iterator[Node]:
+    """Yield the nodes of a tree, each after its children."""
+    waiting = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            yield node
+        else:
+            waiting.append((node, True))
+            waiting.extend((child, False) for child in reversed(node.children))

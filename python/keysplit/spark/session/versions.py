@@ -1,0 +1,31 @@
+"""What the installed Spark can do; every branch on its version is here."""
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+
+def has_repartition_by_id(df: DataFrame) -> bool:
+    """Say whether rows can be put into the partition of a number: from Spark 4.1 on."""
+    return hasattr(df, "repartitionById")
+
+
+def has_arrow_udf() -> bool:
+    """Say whether there are UDFs over Arrow arrays: from Spark 4.1 on."""
+    return hasattr(F, "arrow_udf")
+
+
+def has_apply_in_arrow(df: DataFrame) -> bool:
+    """Say whether groups go to functions over Arrow tables: from Spark 4.0 on."""
+    return hasattr(df.groupBy(), "applyInArrow")
+
+
+def is_data_frame_of_connect(value: Any) -> bool:
+    """Say whether it is a DataFrame of Spark Connect, which before Spark 4 is a class of its own."""
+    return type(value).__module__.startswith("pyspark.sql.connect") and hasattr(value, "sparkSession")
+
+
+def is_column(value: Any) -> bool:
+    """Say whether it is a Column; before Spark 4 the one of Connect is a class of its own."""
+    return type(value).__name__ == "Column"

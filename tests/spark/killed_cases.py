@@ -1,0 +1,226 @@
+"""Kill an executor in mid-stage while unsteady rows are routed by a plan; print what came out.
+
+usage: python killed_cases.py FOLDER [--bypass] CASE...
+
+Each case makes rows downstream of a shuffle that hold values which differ when a task is retried, and places
+them by a plan without a `row_id`. Spark's checksums of shuffles are off, as they are up to Spark 4.1: only
+keysplit's proof stands between a retried task and lost rows. Where `route` refuses a case, the remedy that it
+names is taken. With `--bypass` the guard is told to trust what it should not.
+
+A line of JSON a case says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact
+means that the steady columns of the rows are those of plain Spark without a kill.
+"""
+
+import argparse
+import json
+import os
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import killed_executor
+import pandas as pd
+from killed_executor import ROWS, SOURCES, WORKERS, Job, cluster, reason, session, wait_for
+from py4j.protocol import Py4JJavaError
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit.spark.query import CHECKSUMS
+
+BY_ID = {"row_id": "id", "trust": ["id"]}
+
+
+def zip_with_index(df):
+    return df.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1])).toDF([*df.columns, "at"])
+
+
+def index_of_pandas(df):
+    import pyspark.pandas  # noqa: F401  it gives frames the method
+
+    return df.pandas_api().to_spark(index_col="at")
+
+
+def uuids_in_python(df):
+    def drawing(frames):
+        for frame in frames:
+            yield frame.assign(u=[str(uuid.uuid4()) for _ in range(len(frame))])
+
+    return df.mapInPandas(drawing, "id long, key long, u string")
+
+
+def script(df):
+    df.createOrReplaceTempView("rows")
+    return df.sparkSession.sql("select transform(id, key) using 'cat' as (id bigint, key bigint) from rows")
+
+
+def random_udf(df):
+    return df.withColumn("u", F.udf(lambda _: str(uuid.uuid4()))("id"))
+
+
+def collated(df):
+    # two rows each have strings that are equal
+    text = F.concat(F.lit("k"), (F.col("id") / 2).cast("long"))
+    return df.withColumn("c", F.when(F.col("id") % 2 == 0, F.upper(text)).otherwise(text)).withColumn(
+        "c", F.expr("c collate utf8_lcase")
+    )
+
+
+def pairs(df, *columns, by=()):
+    """Make a row of each two rows."""
+    by = by or [(F.col("id") / 2).cast("long").alias("pair")]
+    return df.groupBy(*by).agg(F.min("id").alias("id"), F.min("key").alias("key"), *columns)
+
+
+CASES = {
+    "zip_with_index": (zip_with_index, BY_ID),
+    "index_of_pandas": (index_of_pandas, None),
+    "uuids_in_python": (uuids_in_python, BY_ID),
+    "script": (script, BY_ID),
+    "random_udf": (random_udf, None),
+    "collated_key": (lambda df: pairs(collated(df), by=["c"]), None),
+    "collated_struct": (lambda df: pairs(collated(df), by=[F.struct("c").alias("c")]), None),
+    "collated_max": (lambda df: pairs(collated(df), F.max("c").alias("c")), None),
+    "negative_zero": (
+        lambda df: pairs(
+            df, F.max(F.when(F.col("id") % 2 == 0, -0.0).otherwise(0.0)).cast("string").alias("z")
+        ),
+        None,
+    ),
+    "sum_of_floats": (
+        lambda df: pairs(df, F.sum(F.rand(3)).alias("x"), F.collect_list("id").alias("l")),
+        None,
+    ),
+    "sample": (lambda df: df.sample(0.9, seed=1).checkpoint(), None),
+    "limit": (lambda df: df.limit(ROWS // 2).checkpoint(), None),
+    "offset": (lambda df: df.offset(ROWS // 2).checkpoint(), None),
+}
+"""Makes rows with unsteady values, and the remedy where there is no other way."""
+
+ACTS = ("join", "apply", "write")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("cases", nargs="+", choices=[*CASES, *ACTS])
+    parser.add_argument("--bypass", action="store_true")
+    options = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    cloudpickle.register_pickle_by_value(killed_executor)  # the workers cannot import it
+    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    options.folder.mkdir(parents=True)
+    with cluster(options.folder) as master:
+        spark = session(master, SimpleNamespace(folder=options.folder, speculation=False))
+        spark.sparkContext.setCheckpointDir(str(options.folder / "checkpoints"))
+        for setting in CHECKSUMS:
+            spark.conf.set(setting, "false")
+        numbers = spark.range(ROWS, numPartitions=SOURCES).selectExpr(
+            "id", "CASE WHEN id % 3 = 0 THEN 0 ELSE CAST(sqrt(id) AS bigint) END AS key"
+        )
+        plan = kss.plan(numbers, "key", WORKERS)
+        for case in options.cases:
+            wait_for(lambda: len(spark._jsc.sc().statusTracker().getExecutorInfos()) == 3)
+            job = Job(options.folder / case, "partial", 0)
+            job.folder.mkdir()
+            try:
+                found = (acted if case in ACTS else placed)(numbers, plan, job, case, bypass=options.bypass)
+            except (Py4JJavaError, PySparkException) as error:
+                found = {"outcome": "stopped", "error": reason(error)}
+            print(json.dumps({"case": case, **found, **job.ran()}), flush=True)
+        spark.stop()
+
+
+def placed(numbers, plan, job, case, *, bypass):
+    """Place the rows of a case, lose an executor, and compare the steady columns."""
+    make, remedy = CASES[case]
+    steady = ["id", "key"]
+    below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
+    try:
+        made = make(below)
+    except ImportError:
+        return {"outcome": "cannot run here"}
+    rows = made.withColumn("id", noted(job, "route")("id"))
+    given = {"trust": ["noted"]}
+    refused = None
+    if bypass:
+        given = {"row_id": "at", "trust": ["at"]}
+    elif remedy:
+        try:
+            kss.route(rows, "key", plan=plan, trust=["noted"])
+        except ValueError as error:
+            refused = str(error)
+        given = remedy
+    routed = kss.repartition(rows, "key", plan=plan, **given)
+    routed.mapInArrow(job.work("partial"), routed.schema).write.parquet(str(job.folder / "rows"))
+    spark = numbers.sparkSession
+    # what a checkpoint has cut off is read from it again
+    true = Counter(
+        map(
+            tuple,
+            (made if case in ("sample", "limit", "offset") else make(numbers)).select(*steady).collect(),
+        )
+    )
+    return compared(spark.read.parquet(str(job.folder / "rows")).select(*steady), true) | {"refused": refused}
+
+
+def acted(numbers, plan, job, case, *, bypass):
+    """Join, apply a function, or write, downstream of a shuffle, and lose an executor."""
+    spark = numbers.sparkSession
+    below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
+    rows = below.withColumn("id", noted(job, "route")("id"))
+    given = {"plan": plan, "trust": ["noted"]}
+    if case == "join":
+        right = spark.range(150).select(F.col("id").alias("key"), (F.col("id") * 2).alias("w"))
+        joined = kss.join(rows, right, "key", **given)
+        found = joined.mapInArrow(job.work("partial"), joined.schema)
+        true = numbers.join(right, "key")
+    elif case == "apply":
+        slow, schema = job.work("partial"), "key long, n long, ids long"
+
+        def part(frame):
+            list(slow([frame]))
+            sums = {"key": [frame["key"].iloc[0]], "n": [len(frame)], "ids": [frame["id"].sum()]}
+            return pd.DataFrame(sums)
+
+        def whole(frame):
+            return pd.DataFrame(
+                {name: [frame[name].agg("first" if name == "key" else "sum")] for name in frame}
+            )
+
+        few = rows.filter("key < 12")  # each group sleeps
+        found = kss.apply(few, "key", part, whole, schema, **given)
+        true = numbers.filter("key < 12").groupBy("key").agg(F.count("*"), F.sum("id"))
+    else:
+        writer = kss.write(rows, "key", **given)
+        # no function of ours runs in the stage that writes: put one between
+        slow = writer._df.mapInArrow(job.work("partial"), writer._df.schema)
+        slow.write.partitionBy("key").parquet(str(job.folder / "rows"))
+        found = spark.read.parquet(str(job.folder / "rows")).select("id", F.col("key").cast("long"))
+        true = numbers
+    return compared(found, Counter(map(tuple, true.collect())))
+
+
+def compared(found, true):
+    """Compare rows as multisets."""
+    seen = Counter(map(tuple, found.collect()))
+    outcome = "exact" if seen == true else "wrong"
+    return {"outcome": outcome, "rows": sum(seen.values()), "distinct": len(seen), "of": sum(true.values())}
+
+
+def noted(job, stage):
+    """A UDF that returns what it is given; its tasks note that they ran."""
+
+    def noted(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        job.note(stage)
+        yield from batches
+
+    return F.pandas_udf(noted, "long")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Rows that hold unsteady values stay exact when executors are killed and Spark's checksums are off.
+
+`killed_cases.py` says what a case is.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+PROGRAM = Path(__file__).with_name("killed_cases.py")
+UNSTEADY = ["uuids_in_python", "script", "random_udf", "negative_zero", "sum_of_floats"]
+COLLATED = ["collated_key", "collated_struct", "collated_max"]
+CHOSEN = ["sample", "limit", "offset"]
+ACTS = ["join", "apply", "write"]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.kill,
+    pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor to kill in /proc"),
+]
+
+
+def cases(folder, *arguments):
+    """Run the program; return what it found, by case. Each case has lost an executor and retried a task."""
+    run = subprocess.run(
+        [sys.executable, PROGRAM, folder / "run", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
+    assert run.returncode == 0, run.stderr[-5000:]
+    found = {line["case"]: line for line in map(json.loads, run.stdout.splitlines())}
+    for line in found.values():
+        assert line["outcome"] == "cannot run here" or (line["killed"] and line["tasks run again"] >= 1), line
+    return found
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["zip_with_index", "index_of_pandas"], UNSTEADY, COLLATED, CHOSEN, ACTS],
+    ids=lambda names: names[0],
+)
+def test_nothing_is_lost_or_doubled(tmp_path, names):
+    if names == COLLATED and pyspark.__version__ < "4":
+        pytest.skip("Spark 3.5 has no collations")
+    found = cases(tmp_path, *names)
+    assert list(found) == names
+    wrong = [line for line in found.values() if line["outcome"] not in ("exact", "cannot run here")]
+    assert wrong == []
+    for name in {"zip_with_index", "uuids_in_python", "script"} & set(found):
+        assert found[name]["refused"].startswith("row_id must be given"), name
+
+
+def test_rows_are_lost_if_an_index_of_an_rdd_is_trusted(tmp_path):
+    """The guard is there for this: without it the same kill gives other rows, and no error."""
+    found = cases(tmp_path, "zip_with_index", "--bypass")["zip_with_index"]
+    assert (found["outcome"], found["of"]) == ("wrong", 40_000)

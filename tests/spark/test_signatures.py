@@ -1,0 +1,86 @@
+"""Every public function spells its arguments out, documents each, and stands in the API's page."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from keysplit import spark as kss
+from keysplit.spark.options import Options, type_name
+
+API = Path(__file__).parents[2] / "docs/api.md"
+FUNCTIONS = {
+    **{name: each for name in kss.__all__ if inspect.isfunction(each := getattr(kss, name))},
+    **{
+        f"streaming.{name}": each
+        for name in kss.streaming.__all__
+        if inspect.isfunction(each := getattr(kss.streaming, name))
+    },
+}
+every = pytest.mark.parametrize("name", FUNCTIONS)
+
+
+@every
+def test_all_arguments_are_named_typed_and_documented(name):
+    parameters = inspect.signature(FUNCTIONS[name]).parameters
+    assert [each.name for each in parameters.values() if each.kind is each.VAR_KEYWORD] == []
+    assert [each.name for each in parameters.values() if each.annotation in (each.empty, "Any")] == []
+    described = inspect.getdoc(FUNCTIONS[name]).split("Args:")[1].split("Returns:")[0]
+    assert set(re.findall(r"^    (\w+): ", described.split("\n\n")[0], re.MULTILINE)) == set(parameters)
+
+
+@pytest.mark.parametrize("name", ["route", "repartition", "aggregate", "apply", "join", "write", "plan"])
+def test_operations_take_the_shared_options(name):
+    own = {"plan": {"plan", "mode", "worker_column", "allow_inexact"}, "join": {"allow_inexact"}}
+    shared = set(inspect.signature(Options).parameters) - own.get(name, set())
+    assert shared <= set(inspect.signature(FUNCTIONS[name]).parameters)
+
+
+@every
+def test_the_api_s_page_has_it(name):
+    function = FUNCTIONS[name]
+    assert f"::: {function.__module__}.{function.__name__}\n" in API.read_text(encoding="utf-8")
+
+
+def test_completion_shows_public_names_only():
+    assert dir(kss) == sorted(kss.__all__)
+    assert dir(kss.streaming) == sorted(kss.streaming.__all__)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: kss.route(None, "key", 8),
+            "route takes df, key by position and all else by name, such as workers=8, got 8 by position",
+        ),
+        (lambda: kss.write(None, "key", 8), "write takes df, partition_by by position and all else by name"),
+        (
+            lambda: kss.join(None, None, "key", "inner", 8),
+            "join takes left, right, on, how by position and all else by name, such as workers=8, got 8",
+        ),
+        (
+            lambda: kss.aggregate(None, "key", 8),
+            "workers must be given by name, after the columns: workers=8",
+        ),
+    ],
+)
+def test_an_argument_by_position_is_named(call, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        call()
+
+
+def test_frames_of_others_are_named():
+    import pandas as pd
+
+    message = "^df must be a Spark DataFrame, got pandas.DataFrame: spark.createDataFrame makes one of it$"
+    for call in (
+        lambda: kss.plan(pd.DataFrame({"key": [1]}), "key", 8),
+        lambda: kss.route(pd.DataFrame({"key": [1]}), "key", workers=8),
+        lambda: kss.write(pd.DataFrame({"key": [1]}), "key", workers=8),
+        lambda: kss.profile(pd.DataFrame({"key": [1]}), "key", 8),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+    assert type_name(3) == "int"

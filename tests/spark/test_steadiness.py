@@ -1,0 +1,449 @@
+"""The identity of a row is made of columns that are proved to be the same when a task is retried.
+
+A column is steady if known sources, operators and functions make it. All else is left out, or refused.
+"""
+
+from decimal import Decimal
+
+import pandas as pd
+import pytest
+from frames import same_rows
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit.spark import query
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    made = [(i % 3, i, f"s{i % 7}", i / 3, Decimal(i) / 10) for i in range(40)]
+    return spark.createDataFrame(made, "key long, id long, s string, x double, d decimal(9,2)")
+
+
+@pytest.fixture(scope="module")
+def shuffled(rows):
+    return rows.repartition(3)
+
+
+@pytest.fixture(scope="module")
+def plan(rows):
+    return kss.plan(rows, "key", 4, "w_choices", row_id="id")
+
+
+def steady(df, *trust):
+    """Return the columns of a frame that are proved steady; None if there may be other rows."""
+    found = query.Query(df, query.trusted_names(trust))
+    if found.steadiness.rows is not None:
+        return None
+    return [name for name, why in zip(df.columns, found.reasons, strict=True) if why is None]
+
+
+def drawing(batches):
+    import uuid
+
+    for batch in batches:
+        yield batch.assign(u=[str(uuid.uuid4()) for _ in range(len(batch))])
+
+
+def a_draw(name):
+    def draw(_):
+        import uuid
+
+        return str(uuid.uuid4())
+
+    return F.udf(draw, "string")(name)
+
+
+def collated(df):
+    if df.sparkSession.version < "4":
+        pytest.skip("Spark 3.5 has no collations")
+    return df.withColumn("c", F.expr("s collate utf8_lcase"))
+
+
+SOURCES = {
+    "list": lambda spark, df, folder: df,
+    "names alone": lambda spark, df, folder: spark.createDataFrame([(i,) for i in range(3000)], ["n"]),
+    "pandas": lambda spark, df, folder: spark.createDataFrame(pd.DataFrame({"a": [1, 2]})),
+    "range": lambda spark, df, folder: spark.range(9),
+    "SQL": lambda spark, df, folder: spark.sql("select 1 as a, current_timestamp() as b"),
+    "files": lambda spark, df, folder: written(df, folder, "parquet"),
+    "text files": lambda spark, df, folder: written(df, folder, "json"),
+    "table": lambda spark, df, folder: a_table(df),
+    "view": lambda spark, df, folder: a_view(df),
+    "checkpoint": lambda spark, df, folder: df.withColumn("r", F.rand()).repartition(2).checkpoint(),
+    "local checkpoint": lambda spark, df, folder: df.withColumn("r", F.rand()).localCheckpoint(),
+    "cache": lambda spark, df, folder: df.filter("id > 1").cache(),
+}
+
+
+def written(df, folder, kind):
+    df.write.format(kind).save(str(folder / "rows"))
+    return df.sparkSession.read.schema(df.schema).format(kind).load(str(folder / "rows"))
+
+
+def a_table(df):
+    df.write.mode("overwrite").saveAsTable("steady_rows")
+    return df.sparkSession.table("steady_rows")
+
+
+def a_view(df):
+    df.createOrReplaceTempView("steady_view")
+    return df.sparkSession.sql("with a as (select * from steady_view) select * from a")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_known_sources_are_steady(spark, rows, tmp_path, name):
+    df = SOURCES[name](spark, rows, tmp_path)
+    assert steady(df) == df.columns
+
+
+UNKNOWN = {
+    "RDD": lambda df: df.sparkSession.createDataFrame(df.rdd.map(lambda row: (row.key,)), "key long"),
+    "zipWithIndex": lambda df: (
+        df.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1])).toDF([*df.columns, "at"])
+    ),
+    "lazy checkpoint": lambda df: df.checkpoint(eager=False),
+    "mapInPandas": lambda df: df.mapInPandas(drawing, "key long, u string"),
+    "mapInArrow": lambda df: df.mapInArrow(lambda batches: batches, df.schema),
+    "applyInPandas": lambda df: df.groupBy("key").applyInPandas(lambda rows: rows, df.schema),
+    "script": lambda df: a_script(df),
+    "limit": lambda df: df.limit(7),
+    "limit of some order": lambda df: df.sort("s").limit(7),
+    "offset": lambda df: df.offset(3),
+    "sample": lambda df: df.sample(0.5, seed=3),
+    "filter by chance": lambda df: df.filter(F.rand(1) > 0.5),
+    "join by chance": lambda df: df.join(
+        df.sparkSession.range(9).toDF("n"), a_draw("id") == F.col("n").cast("string")
+    ),
+    "anti join by chance": lambda df: df.join(df.filter(F.rand(1) > 0.5).select("id"), "id", "left_anti"),
+    "distinct of a draw": lambda df: df.select(F.rand(1).alias("r")).distinct(),
+    "groups by chance": lambda df: df.groupBy((F.rand(1) * 3).cast("int").alias("g")).count(),
+    "repartition by chance": lambda df: df.repartition(3, F.rand(1)),
+    "except by chance": lambda df: df.exceptAll(df.filter(F.rand(1) > 0.5)),
+    "subquery of a limit": lambda df: a_subquery(df),
+}
+
+
+def a_script(df):
+    df.createOrReplaceTempView("to_script")
+    return df.sparkSession.sql(
+        "select transform(key, id) using 'cat' as (key bigint, id bigint) from to_script"
+    )
+
+
+def a_subquery(df):
+    df.limit(3).createOrReplaceTempView("limited")
+    df.createOrReplaceTempView("whole")
+    return df.sparkSession.sql("select * from whole where id in (select id from limited)")
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_where_there_may_be_other_rows_a_row_id_is_asked_for(shuffled, plan, name):
+    df = UNKNOWN[name](shuffled)
+    assert steady(df) is None
+    if "key" in df.columns:
+        with pytest.raises(ValueError, match=r"^row_id must be given: df may have other rows .*checkpoint"):
+            kss.route(df, "key", plan=plan)
+
+
+LEFT_OUT = {
+    "rand": lambda df: df.withColumn("r", F.rand()),
+    "uuid": lambda df: df.withColumn("r", F.expr("uuid()")),
+    "monotonic": lambda df: df.withColumn("r", F.monotonically_increasing_id()),
+    "partition": lambda df: df.withColumn("r", F.spark_partition_id()),
+    "shuffle": lambda df: df.withColumn("r", F.shuffle(F.array("key", "id"))),
+    "of a draw": lambda df: df.withColumn("q", F.rand()).withColumn("r", F.col("q") > 0.5).drop("q"),
+    "UDF that draws": lambda df: df.withColumn("r", a_draw("id")),
+    "marked UDF": lambda df: df.withColumn("r", F.udf(lambda: 3, "int").asNondeterministic()()),
+    "inside a function": lambda df: df.withColumn("r", F.concat(F.lit("a"), a_draw("id"))),
+    "java_method": lambda df: df.withColumn("r", F.expr("java_method('java.util.UUID', 'randomUUID')")),
+    "aes_encrypt": lambda df: df.withColumn("r", F.expr("aes_encrypt(s, '0123456789abcdef')")),
+    "cached draw": lambda df: df.withColumn("r", F.rand()).cache(),
+    "joined draw": lambda df: df.join(df.select("id", F.rand().alias("r")), "id"),
+    "union with a draw": lambda df: df.withColumn("r", F.lit(0.5)).union(df.withColumn("r", F.rand())),
+    "draw in a lambda": lambda df: df.withColumn("r", F.transform(F.array("id"), lambda x: x + F.rand())),
+    "scalar subquery": lambda df: a_scalar(df),
+    "row_number": lambda df: df.withColumn("r", F.expr("row_number() over (partition by key order by s)")),
+    "lag": lambda df: df.withColumn("r", F.expr("lag(id) over (partition by key order by s)")),
+    "running sum": lambda df: df.withColumn(
+        "r", F.expr("sum(id) over (partition by key order by s rows unbounded preceding)")
+    ),
+    "window of floats": lambda df: df.withColumn("r", F.expr("sum(x) over (partition by key)").cast("int")),
+}
+
+
+def a_scalar(df):
+    df.createOrReplaceTempView("all_rows")
+    return df.sparkSession.sql("select *, (select first(s) from all_rows) as r from all_rows")
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_an_unsteady_column_is_left_out(spark, shuffled, plan, name):
+    df = LEFT_OUT[name](shuffled)
+    assert set(steady(df)) == {*shuffled.columns}
+    routed = kss.route(df, "key", plan=plan)
+    assert routed.columns == [*df.columns, "worker"]
+    with pytest.raises(ValueError, match=r"^row_id must name columns that have the same values .* got 'r'"):
+        kss.route(df, "key", plan=plan, row_id=["id", "r"])
+    spark.catalog.clearCache()
+
+
+AGGREGATES = {
+    "count(*)": True,
+    "count(distinct x)": True,
+    "count_if(x > 1)": True,
+    "sum(id)": True,
+    "sum(id * 2 + 1) filter (where x > 1)": True,
+    "sum(d)": True,
+    "avg(id)": False,  # it adds doubles
+    "avg(d)": True,
+    "max(s)": True,
+    "min(struct(d, s))": False,  # a type that is not looked into
+    "max(case when x > 1 then id else 0 end)": True,
+    "bool_and(x > 1)": True,
+    "bit_xor(id)": True,
+    "approx_count_distinct(s)": True,
+    "median(id)": True,
+    "percentile(id, 0.3)": True,
+    "sum(x)": False,
+    "avg(x)": False,
+    "cast(sum(x) as int)": False,
+    "cast(max(-x) as string)": False,
+    "avg(cast(id as double))": False,
+    "stddev(id)": False,
+    "collect_list(s)": False,
+    "collect_set(id)": False,
+    "size(collect_set(id))": False,
+    "concat_ws(',', collect_list(s))": False,
+    "first(s)": False,
+    "any_value(s)": False,
+    "mode(s)": False,
+    "max_by(s, id)": False,
+    "approx_percentile(id, 0.5)": False,
+    "hll_sketch_agg(id)": False,
+}
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_aggregates(shuffled, aggregate):
+    df = shuffled.groupBy("key").agg(F.expr(aggregate).alias("a"))
+    assert steady(df) == (["key", "a"] if AGGREGATES[aggregate] else ["key"])
+
+
+def test_aggregates_of_unsteady_rows_are_unsteady(shuffled):
+    assert steady(shuffled.filter(F.rand(1) > 0.5).groupBy("key").agg(F.count("*").alias("n"))) is None
+    assert steady(shuffled.groupBy("key").agg(F.max(a_draw("id")).alias("u"))) == ["key"]
+
+
+def test_sketches_and_lists_as_text(spark, shuffled):
+    if spark.version < "4":
+        pytest.skip("Spark 3.5 has no listagg")
+    df = shuffled.groupBy("key").agg(F.expr("listagg(s, ',')").alias("a"))
+    assert steady(df) == ["key"]
+
+
+def test_a_pivot_is_left_out(shuffled):
+    assert steady(shuffled.groupBy("key").pivot("s", ["s1", "s2"]).agg(F.first("id"))) == ["key"]
+    assert steady(shuffled.groupBy("key").pivot("s", ["s1", "s2"]).sum("id")) == ["key"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda df: df.groupBy("c").agg(F.count("*").alias("n")),
+        lambda df: df.groupBy("c").agg(F.count("*").alias("n")).selectExpr("c collate utf8_binary as c", "n"),
+        lambda df: df.groupBy("c").agg(F.count("*").alias("n")).selectExpr("upper(c) as c", "n"),
+        lambda df: df.groupBy(F.struct("c").alias("c")).agg(F.count("*").alias("n")),
+        lambda df: df.groupBy(F.array("c").alias("c")).agg(F.count("*").alias("n")),
+        lambda df: df.groupBy(F.col("key").alias("n")).agg(F.max("c").alias("c")),
+        lambda df: df.groupBy(F.col("key").alias("n")).agg(F.max(F.struct("c")).alias("c")),
+        lambda df: df.groupBy(F.col("key").alias("n")).agg(F.expr("cast(min(c) as string)").alias("c")),
+        lambda df: df.select("c", F.col("key").alias("n")).distinct(),
+        lambda df: df.select("c", F.col("key").alias("n")).dropDuplicates(["c", "n"]),
+        lambda df: df.select("c", F.col("key").alias("n")).intersect(df.select("c", "key")),
+        lambda df: df.withColumn("n", F.col("key")).dropDuplicates(["n"]).select("n", "c"),
+    ],
+)
+def test_one_of_several_equal_strings_is_left_out(shuffled, made):
+    assert steady(made(collated(shuffled))) == ["n"]
+
+
+def test_collated_strings_of_the_source_are_steady(shuffled):
+    df = collated(shuffled)
+    assert steady(df) == df.columns
+    assert steady(df.groupBy("key").agg(F.count(F.col("c")))) == ["key", "count(c)"]
+
+
+def test_what_stays_steady_downstream_of_a_shuffle(spark, rows, shuffled):
+    for df in (
+        shuffled,
+        shuffled.filter("x > 1").withColumn("y", F.upper("s")).drop("s"),
+        shuffled.join(rows.select("id", F.col("s").alias("t")), "id", "left"),
+        shuffled.select("key", F.explode(F.array("id", "key"))),
+        shuffled.rollup("key", "s").count(),
+        shuffled.union(rows),
+        shuffled.drop("x").distinct(),
+        shuffled.dropDuplicates(["key"]).select("key"),
+        shuffled.sort("id").withColumn("at", F.lit(1)),
+        shuffled.select("key", "id").sort("id", "key").limit(5),
+        shuffled.withColumn("n", F.expr("rank() over (partition by key order by s)")),
+        shuffled.withColumn("n", F.expr("sum(id) over (partition by key order by s)")),
+        shuffled.select(F.parse_json("s").alias("v")) if spark.version > "4" else shuffled,
+        shuffled.select(F.transform(F.array("id"), lambda x: x + 1).alias("a")),
+        shuffled.groupBy(F.window(F.timestamp_seconds("id"), "5 seconds"), "key").count(),
+    ):
+        assert steady(df) == df.columns
+
+
+def test_chance_is_steady_where_rows_come_in_the_same_order(rows):
+    df = rows.withColumn("r", F.rand(1)).withColumn("m", F.monotonically_increasing_id()).sample(0.9, seed=1)
+    assert steady(df.coalesce(1)) == df.columns
+    sorted_ = rows.drop("x").repartition(3).sort("id", "key", "s", "d")
+    assert "m" in steady(sorted_.withColumn("m", F.monotonically_increasing_id()))
+
+
+def test_the_index_of_pandas_on_spark_is_unsteady(shuffled, plan):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYARROW_IGNORE_TIMEZONE", "1")
+        try:
+            import pyspark.pandas  # noqa: F401
+        except ImportError:
+            pytest.skip("this Spark's pandas API does not know this pandas")
+        df = shuffled.pandas_api().to_spark(index_col="at")
+    assert "at" not in steady(df)
+    with pytest.raises(ValueError, match=r"^row_id must name columns that have the same values"):
+        kss.route(df, "key", plan=plan, row_id="at")
+
+
+def test_an_index_of_an_rdd_is_no_row_id(shuffled, plan):
+    df = UNKNOWN["zipWithIndex"](shuffled)
+    for row_id in ("at", "id"):
+        with pytest.raises(
+            ValueError, match=rf"^row_id must name .* got '{row_id}', which depends on an RDD"
+        ):
+            kss.route(df, "key", plan=plan, row_id=row_id)
+    assert "worker" in kss.route(df, "key", plan=plan, row_id="id", trust=["id"]).columns
+
+
+def tripled(values: pd.Series) -> pd.Series:
+    return values * 3
+
+
+def passed(batches):
+    yield from batches
+
+
+def test_trusted_functions_make_steady_columns(shuffled, plan):
+    triple = F.pandas_udf(tripled, "long")
+    df = shuffled.withColumn("t", triple("id"))
+    assert "t" not in steady(df)
+    for trust in ("tripled", triple, tripled, "t"):
+        assert "t" in steady(df, trust)
+    mapped = shuffled.mapInPandas(passed, shuffled.schema)
+    assert steady(mapped) is None
+    assert steady(mapped, passed) == mapped.columns
+    # what it is given must be steady
+    assert (
+        steady(shuffled.withColumn("t", triple(F.monotonically_increasing_id())), triple) == shuffled.columns
+    )
+    with pytest.raises(ValueError, match=r"^row_id must be given"):
+        kss.route(mapped, "key", plan=plan)
+    assert "worker" in kss.route(mapped, "key", plan=plan, trust=[passed]).columns
+
+
+def test_trust_is_checked(shuffled, plan):
+    with pytest.raises(ValueError, match=r"^trust must name columns of df or functions .* got 'nothing'"):
+        kss.route(shuffled, "key", plan=plan, trust=["nothing"])
+    with pytest.raises(TypeError, match=r"^trust must be a list"):
+        kss.route(shuffled, "key", plan=plan, trust=3)
+    for bad in (3, lambda x: x):
+        with pytest.raises(TypeError, match=r"^trust must hold names of columns"):
+            kss.route(shuffled, "key", plan=plan, trust=[bad])
+
+
+def test_if_no_column_is_steady_the_error_says_why(shuffled, plan):
+    df = shuffled.select(F.monotonically_increasing_id().alias("key"))
+    with pytest.raises(
+        ValueError,
+        match=r"^row_id must be given: df has no column .*key: monotonically_increasing_id downstream",
+    ) as error:
+        kss.route(df, "key", plan=plan)
+    assert "\n" not in str(error.value)
+
+
+def test_floats_and_arrays_count_where_there_is_nothing_else(shuffled, plan):
+    assert query.Query(shuffled).identity == ["key", "id", "s", "d"]
+    assert query.Query(shuffled.select("x", F.array("id").alias("a"))).identity == ["x", "a"]
+
+
+def test_many_columns(spark, plan):
+    names = [f"c{at}" for at in range(40)]
+    wide = spark.range(60).select(
+        (F.col("id") % 3).alias("key"),
+        *((F.col("id") > at).alias(name) for at, name in enumerate(names)),
+        "id",
+    )
+    assert query.Query(wide).identity == ["key", *names[:30], "id"]
+    assert query.Query(wide.drop(*names[30:])).identity == ["key", *names[:30], "id"]
+    routed = kss.route(wide, "key", plan=plan)
+    given = kss.route(wide, "key", plan=plan, row_id=["key", *names[:30], "id"])
+    assert same_rows(routed, given)
+
+
+def test_variants_inside_other_types_are_left_out(spark, shuffled, plan):
+    if spark.version < "4":
+        pytest.skip("Spark 3.5 has no variants")
+    df = shuffled.select("key", "id", F.struct(F.parse_json("s"), "s").alias("v"), F.array(F.parse_json("s")))
+    assert query.Query(df).identity == ["key", "id"]
+
+
+class Calls:
+    """Counts the calls to the JVM."""
+
+    def __init__(self, spark, patch):
+        client = spark.sparkContext._gateway._gateway_client
+        self.made, send = 0, client.send_command
+
+        def counted(command, *arguments, **options):
+            self.made += command.startswith("c\n")  # others give objects back
+            return send(command, *arguments, **options)
+
+        patch.setattr(client, "send_command", counted)
+
+
+def test_the_proof_takes_as_many_calls_for_many_columns_as_for_few(spark, monkeypatch):
+    def of(columns):
+        df = spark.range(9).select("*", *(F.lit(at).alias(f"c{at}") for at in range(columns))).groupBy("id")
+        return df.agg(*(F.max(f"c{at}") for at in range(columns)))
+
+    frames = [of(3), of(300)]
+    counts = Calls(spark, monkeypatch)
+    made = []
+    for df in frames:
+        before = counts.made
+        query.Query(df).steadiness  # noqa: B018  it is worked out when it is asked for
+        made.append(counts.made - before)
+    assert made[0] == made[1] < 12
+
+
+def test_a_source_that_keysplit_does_not_know(spark, monkeypatch):
+    from keysplit.spark.session import sources
+
+    monkeypatch.setattr(sources, "_WITHOUT_A_CALL", frozenset())
+    assert steady(spark.range(4)) is None
+
+
+def test_streams(spark, rows, plan, tmp_path):
+    stream = written(rows, tmp_path, "json")
+    stream = spark.readStream.schema(rows.schema).json(str(tmp_path / "rows"))
+    assert steady(stream) == stream.columns
+    drawn = stream.withColumn("r", a_draw("id"))
+    assert kss.route(drawn, "key", plan=plan, row_id="id").isStreaming
+    assert kss.route(drawn, "key", plan=plan).isStreaming
+    with pytest.raises(ValueError, match=r"^row_id must name .* got 'r'") as error:
+        kss.route(drawn, "key", plan=plan, row_id="r")
+    assert "checkpoint" not in str(error.value)
+    socket = spark.readStream.format("socket").option("host", "localhost").option("port", 1).load()
+    with pytest.raises(ValueError, match=r"^row_id must be given") as error:
+        kss.route(socket.withColumn("key", F.lit(1)), "key", plan=plan)
+    assert "checkpoint" not in str(error.value)

@@ -1,0 +1,274 @@
+"""Plans that were stored are read for ever: their JSON, their pickles, from files and from stores."""
+
+import json
+import os
+import pickle
+import stat
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow.fs
+import pytest
+
+import keysplit as ks
+from keysplit.planning import PLANS
+from keysplit.spark import Plan
+from keysplit.spark.engine import native
+from keysplit.spark.plans import FrequentKey, stored
+
+# Each version's file was written once, by the keysplit that brought the version, and never changes.
+GOLDEN = Path(__file__).parent.parent / "golden" / "plans"
+ROW_IDS = {1: None, 2: ("id", "`a.b`")}
+
+
+def golden(version):
+    return (GOLDEN / f"version-{version}.json").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def plan():
+    return Plan.from_json(golden(1))
+
+
+def test_every_version_has_its_golden_files():
+    assert {path.name for path in GOLDEN.iterdir()} == {
+        f"version-{version}.{kind}" for version in stored.FIELDS for kind in ("json", "pickle")
+    }
+
+
+@pytest.mark.parametrize("version", stored.FIELDS)
+@pytest.mark.parametrize("kind", ["json", "pickle"])
+def test_every_version_is_read(version, kind):
+    if kind == "json":
+        plan = Plan.from_json(golden(version))
+    else:
+        plan = pickle.loads((GOLDEN / f"version-{version}.pickle").read_bytes())
+    assert plan.grouping == ks.DChoices(workers=4, seed=2**63 + 1, threshold=0.01)
+    assert (plan.key, plan.key_types) == (("word", "day.of`it"), ("string", "date"))
+    assert plan.head == (
+        FrequentKey(("a", None), -5, 9000.0, 12.5, (0, 2, 3), (0.5, 0.25, 0.25)),
+        FrequentKey(('żółć, "b"', "2024-03-31"), 2**62, 800.0, 0.0, (1,), (1.0,)),
+    )
+    assert np.array_equal(plan.tail, np.arange(4096) % 4)
+    assert np.array_equal(plan.buckets, np.arange(4096) % 7)
+    assert plan.total == plan.buckets.sum()
+    assert plan.capacities == (1.0, 2.0, 0.5, 1.0)
+    assert plan.row_id == ROW_IDS[version]
+    # where the rows of the first key go, of the second, and of three that are not frequent
+    keys = np.array([-5] * 6 + [2**62] + [0, 2**52, -(2**53)])
+    rows = np.array([0, 2**32 - 1, 3 << 61, (3 << 61) + 2**32 - 1, -1, -(2**32)] + [0] * 4)
+    assert native.table(plan.tables).route(keys, rows).tolist() == [0, 0, 2, 0, 0, 3, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("version", stored.FIELDS)
+def test_a_plan_is_written_in_the_oldest_version_that_holds_it(version):
+    plan = Plan.from_json(golden(version))
+    old, new = json.loads(golden(version)), json.loads(plan.to_json())
+    assert new["version"] == version
+    # zlib may pack the same numbers otherwise, and groupings may have got parameters since
+    packed = ("tail", "buckets")
+    assert {**new, "grouping": old["grouping"]} == {**old, **{name: new[name] for name in packed}}
+    assert new["grouping"].items() >= old["grouping"].items()
+    assert Plan.from_json(plan.to_json()) == plan
+    assert pickle.loads(pickle.dumps(plan)) == plan
+
+
+def test_the_identity_of_rows_is_part_of_a_plan(plan):
+    other = replace(plan, row_id=("id",))
+    assert Plan.from_json(other.to_json()).row_id == ("id",)
+    assert other != plan
+    assert "row_id: None, the other has ('id',)" in plan.compare(other)
+
+
+def test_a_parameter_that_a_plan_has_not_takes_its_default(monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Later(ks.DChoices):
+        name: ClassVar[str] = "d_choices"
+        patience: int = 3
+
+        def __post_init__(self):
+            """Ask no grouping of Rust, which does not know the parameter."""
+
+    monkeypatch.setitem(PLANS, "d_choices", Later)
+    for version in stored.FIELDS:
+        assert Plan.from_json(golden(version)).grouping.patience == 3
+        restored = pickle.loads((GOLDEN / f"version-{version}.pickle").read_bytes())
+        assert restored.grouping.patience == 3
+
+
+def changed(base=1, **changes):
+    return json.dumps({**json.loads(golden(base)), **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (changed(version=99), "version 99"),
+        (changed(row_id=["id"]), "the field 'row_id'"),
+        (changed(2, salt=7), "the field 'salt'"),
+        (changed(grouping={"name": "best", "workers": 4}), "the grouping 'best'"),
+        (
+            changed(grouping={"name": "d_choices", "workers": 4, "patience": 3}),
+            "the parameter of d_choices 'patience'",
+        ),
+        (
+            changed(head=[{**json.loads(golden(1))["head"][0], "shade": 1}]),
+            "the field of a key 'shade'",
+        ),
+    ],
+)
+def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
+    with pytest.raises(ValueError, match=r"^plan must be one that keysplit .* knows, got ") as raised:
+        Plan.from_json(text)
+    assert str(raised.value) == (
+        f"plan must be one that keysplit {ks.__version__} knows, got {what}, which a newer keysplit wrote: "
+        "pip install -U keysplit"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "^text must be a plan as JSON"),
+        ("[1]", "^text must be a plan that keysplit wrote"),
+        (changed(version=0), r"^version of the plan must be in 1\.\.=2, got 0$"),
+        (changed(version="1"), r"^version of the plan must be in 1\.\.=2, got '1'$"),
+        (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its workers"),
+        (changed(grouping=5), "^plan is damaged: TypeError"),
+        (changed(head=[{}]), "^plan is damaged: KeyError"),
+        (changed(head=7), "^plan is damaged: TypeError"),
+        (changed(tail="x"), "^plan is damaged"),
+        (changed(tail=7), "^plan is damaged"),
+        (changed(2, row_id=[]), "^plan is damaged: its workers"),
+        (changed(2, row_id=[1]), "^plan is damaged: its workers"),
+        (changed(capacities=[1]), "^plan is damaged: its workers"),
+    ],
+)
+def test_damaged_plans_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        Plan.from_json(text)
+
+
+def test_every_field_of_a_plan_is_stored():
+    assert set(stored.FIELDS[stored.VERSION]) == {field.name for field in fields(Plan)}
+
+
+def test_a_file_has_the_mode_that_the_umask_leaves(plan, tmp_path):
+    for umask, mode in ((0o022, 0o644), (0o027, 0o640), (0o077, 0o600)):
+        before = os.umask(umask)
+        try:
+            plan.save(tmp_path / "plan.json")
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / "plan.json").stat().st_mode) == mode
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_a_file_is_written_whole_or_not_at_all(plan, tmp_path, monkeypatch):
+    path = tmp_path / "plan.json"
+    path.write_text("the old one")
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no more"):
+        plan.save(path)
+    assert path.read_text() == "the old one"
+    assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
+    monkeypatch.undo()
+    with pytest.raises(FileNotFoundError):
+        plan.save(tmp_path / "no folder" / "plan.json")
+
+
+def fail(*_):
+    raise OSError("no more")
+
+
+def test_a_local_url_is_a_file(plan, tmp_path):
+    url = (tmp_path / "plan.json").as_uri()
+    plan.save(url)
+    assert Plan.load(url) == Plan.load(tmp_path / "plan.json") == plan
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+    with pytest.raises(FileNotFoundError):
+        Plan.load((tmp_path / "none.json").as_uri())
+
+
+@dataclass
+class Store:
+    """A store in memory, and what it was asked for."""
+
+    files: pyarrow.fs.FileSystem
+    type_name: str
+    calls: list
+    fails: str | None = None
+    replaces: bool = True
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def call(*arguments, **options):
+            self.calls.append(name)
+            if self.fails == name:
+                raise OSError("no more")
+            if name == "move" and not self.replaces and self.get_file_info(arguments[1]).is_file:
+                raise OSError("the file exists")
+            return getattr(self.files, name)(*arguments, **options)
+
+        return call
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """Stand a store in memory for that of every URL."""
+    store = Store(pyarrow.fs._MockFileSystem(), "mock", [])
+
+    class Files:
+        @staticmethod
+        def from_uri(url):
+            return store, url.split("://")[1]
+
+    monkeypatch.setattr(pyarrow.fs, "FileSystem", Files)
+    return store
+
+
+def names(store):
+    return [each.path for each in store.files.get_file_info(pyarrow.fs.FileSelector("", recursive=True))]
+
+
+@pytest.mark.parametrize("kind", ["s3", "gcs", "abfs", "hdfs", "mock"])
+def test_a_plan_is_kept_in_a_store(plan, store, kind, monkeypatch):
+    store.type_name, store.replaces = kind, kind != "hdfs"
+    plan.save("store://plan.json")
+    other = replace(plan, row_id=("id",))
+    other.save("store://plan.json")
+    assert Plan.load("store://plan.json") == other
+    monkeypatch.undo()
+    assert names(store) == ["plan.json"]
+    # an object is there once it is whole; elsewhere a file moves into its place
+    assert ("move" in store.calls) == (kind in ("hdfs", "mock"))
+
+
+@pytest.mark.parametrize("fails", ["open_output_stream", "move"])
+def test_a_store_keeps_the_old_plan_where_writing_fails(plan, store, fails, monkeypatch):
+    plan.save("store://plan.json")
+    store.fails = fails
+    with pytest.raises(OSError, match="no more"):
+        replace(plan, row_id=("id",)).save("store://plan.json")
+    assert Plan.load("store://plan.json") == plan
+    monkeypatch.undo()
+    assert names(store) == ["plan.json"]
+
+
+@pytest.mark.parametrize("url", ["dbfs:/plans/plan.json", "nowhere://host/plan.json"])
+def test_a_url_that_pyarrow_does_not_know_is_named(plan, url):
+    for call in (lambda: plan.save(url), lambda: Plan.load(url)):
+        with pytest.raises(ValueError, match=r"^path must be a file or a URL of a file system") as raised:
+            call()
+        assert repr(url) in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_no_text_is_no_plan(tmp_path):
+    (tmp_path / "plan.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"^text must be a plan as JSON"):
+        Plan.load(tmp_path / "plan.json")

@@ -1,0 +1,106 @@
+"""Counting keys: all that are frequent are found, and no count is wrong by more than is promised."""
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import keysplit as ks
+from keysplit import spark as kss
+from keysplit.planning import head_threshold
+from keysplit.spark.options import check
+from keysplit.spark.summary import summarise
+
+ENGINES = pytest.mark.parametrize("engine", ["columns", "rust"])
+BAD = r"^weight must be finite, at least 0 and not null in every row, and have a finite sum$"
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    """Make 6,000 rows of 300 keys in 3 tasks, 20 rows a key or a few more or less."""
+    return spark.range(0, 6000, 1, 3).select(F.pmod(F.xxhash64("id"), F.lit(300)).alias("key"), "id")
+
+
+def found(rows, params, **options):
+    request = check(rows, "key", {"grouping": params, "engine": options.pop("engine", None)})
+    return summarise(request, **options)
+
+
+def counts_of(rows):
+    return {row.key: row["count"] for row in rows.groupBy("key").count().collect()}
+
+
+def test_keys_are_counted_exactly_where_a_sketch_would_need_too_many_counters(rows):
+    true = counts_of(rows)
+    counted = found(rows, ks.DChoices(workers=4, threshold=1 / 300), most_counters=100)
+    frequent = {key for key, count in true.items() if count >= 20}
+    assert 100 < len(frequent) < 200
+    assert {key for (key,) in counted.keys.values()} == frequent
+    assert not counted.summary.errors.any()
+    for hash_, count in zip(counted.summary.hashes.tolist(), counted.summary.counts, strict=True):
+        assert count == true[counted.keys[hash_][0]]
+    assert counted.summary.total == counted.summary.buckets.sum() == 6000
+
+
+@pytest.mark.parametrize("most_counters", [100, 3000, 10_000])
+def test_no_count_is_too_large_by_more_than_a_tenth_of_the_threshold(rows, most_counters):
+    true = counts_of(rows)
+    params = ks.DChoices(workers=4, threshold=1 / 300)
+    counted = found(rows, params, most_counters=most_counters)
+    summary = counted.summary
+    assert (summary.errors <= head_threshold(params) * summary.total / 10).all()
+    for hash_, count, error in zip(
+        summary.hashes.tolist(), summary.counts.tolist(), summary.errors.tolist(), strict=True
+    ):
+        assert count - error <= true[counted.keys[hash_][0]] <= count
+
+
+def test_the_promise_holds_for_thousands_of_workers(rows):
+    # 10 * 20 * 6,000 counters would be more than a task may have
+    top = kss.profile(rows, "key", 6000).top
+    assert {each.key: each.count for each in top} == counts_of(rows)
+    assert {each.error for each in top} == {0}
+
+
+@ENGINES
+def test_frequent_keys_that_crowd_in_a_bucket_are_read_in_a_second_pass(rows, engine):
+    # of 300 keys in 4,096 buckets some share one, and one candidate a bucket is too few
+    params = ks.DChoices(workers=4, threshold=1 / 2000)
+    options = {"engine": engine, "most_counters": 100}
+    crowded = found(rows, params, most_candidates=1, **options)
+    whole = found(rows, params, **options)
+    assert crowded.keys == whole.keys
+    assert len(whole.keys) == 300
+    assert crowded.summary.counts.tolist() == whole.summary.counts.tolist()
+
+
+@ENGINES
+@pytest.mark.parametrize("bad", [None, -1.0, float("nan"), float("inf")])
+def test_bad_weights_are_refused(spark, engine, bad):
+    df = spark.createDataFrame([(i % 3, bad if i == 50 else 1.0) for i in range(80)], "key int, w double")
+    with pytest.raises(ValueError, match=BAD):
+        kss.plan(df.repartition(3), "key", 4, weight="w", engine=engine)
+
+
+@ENGINES
+def test_weights_without_a_finite_sum_are_refused(spark, engine):
+    df = spark.range(40).select((F.col("id") % 3).alias("key"), F.lit(1e307).alias("w"))
+    with pytest.raises(ValueError, match=BAD):
+        kss.plan(df, "key", 4, weight="w", engine=engine)
+
+
+@ENGINES
+def test_an_error_of_the_weight_itself_stays_what_it_is(spark, engine):
+    @F.udf(T.DoubleType())
+    def weigh(key):
+        raise ValueError("weights must be blue")
+
+    df = spark.range(40).select((F.col("id") % 3).alias("key"))
+    with pytest.raises(PySparkException, match="weights must be blue"):
+        kss.plan(df, "key", 4, weight=weigh("key"), engine=engine)
+
+
+@ENGINES
+def test_no_rows_have_no_frequent_keys(spark, engine):
+    counted = found(spark.range(0).toDF("key"), ks.DChoices(workers=4), engine=engine)
+    assert (counted.keys, counted.summary.total) == ({}, 0)

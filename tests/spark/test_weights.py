@@ -1,0 +1,71 @@
+"""The bytes of a row as a weight."""
+
+import math
+
+import pytest
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit.spark import weights
+
+
+def bytes_of(df):
+    return df.select(kss.row_bytes(df).alias("bytes")).first()["bytes"]
+
+
+def test_it_counts_what_a_row_holds(spark):
+    df = spark.sql(
+        "select 1 as i, 'äb' as s, cast(null as string) as n, array('x', 'y') as a, true as b, "
+        "cast(1 as decimal(20, 2)) as d, cast('abc' as binary) as x, map('k', 1) as m, 1L as `a.b``c`, "
+        "interval '1' day as t, cast(null as int) as z"
+    )
+    known = 4 + 3 + 0 + len('["x","y"]') + 1 + 16 + 3 + len('{"k":1}') + 8 + 0
+    assert bytes_of(df) == known + len("INTERVAL '1' DAY")
+    assert df.select(kss.row_bytes(df)).dtypes[0][1] == "double"
+
+
+def test_null_is_no_byte_whatever_the_type(spark):
+    types = ["int", "bigint", "double", "boolean", "date", "timestamp", "decimal(38, 2)", "string", "binary"]
+    types += ["array<int>", "map<int, int>", "struct<a: int>"]
+    nulls = spark.range(1).select(*(F.lit(None).cast(type_).alias(type_) for type_ in types))
+    assert bytes_of(nulls) == 0
+    assert bytes_of(spark.range(1)) == 8
+    assert bytes_of(nulls.select("int", F.lit(1).cast("int").alias("one"))) == 4
+
+
+@pytest.fixture(scope="module")
+def wide(spark):
+    """Make rows of 2,000 columns of three types, many of which hold nulls."""
+    made = ["if(id % 2 = {0} % 2, null, id + {0})", "cast(id + {0} as int)", "concat('x', {0} + id)"]
+    columns = [f"{made[at % 3].format(at)} as c{at}" for at in range(1999)]
+    return spark.range(20).selectExpr("id % 3 as key", *columns)
+
+
+def test_two_thousand_columns_are_weighed(wide):
+    rows = wide.collect()
+    sizes = {"bigint": 8, "int": 4}
+    total = sum(
+        len(value) if kind == "string" else sizes[kind]
+        for row in rows
+        for value, (_, kind) in zip(row, wide.dtypes, strict=True)
+        if value is not None
+    )
+    assert kss.plan(wide, "key", 2, "cut_to_fit", weight="bytes").total == total
+
+
+def test_the_sum_is_no_deeper_than_its_logarithm():
+    for terms in (1, 2, 3, 1000):
+        text = weights._sum(["1"] * terms)
+        assert eval(text) == terms
+        depth = max(text[:at].count("(") - text[:at].count(")") for at in range(len(text) + 1))
+        assert depth == math.ceil(math.log2(terms))
+
+
+def test_one_expression_is_made_for_all_columns(wide, monkeypatch):
+    made = []
+    expr = F.expr
+    monkeypatch.setattr(F, "expr", lambda text: made.append(text) or expr(text))
+    for name in ("col", "when", "coalesce", "lit"):
+        monkeypatch.setattr(F, name, None)
+    kss.row_bytes(wide)
+    assert len(made) == 1
