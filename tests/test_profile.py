@@ -24,7 +24,7 @@ from keysplit.profiling import SHORT_LIST
 from keysplit.profiling.advice import advise_simulated, recommend, recommend_simulated
 from keysplit.profiling.model import Outcome, TopKey
 from keysplit.profiling.text import format_key
-from keysplit.profiling.windows import Windows, overlaps, steady_overlap
+from keysplit.profiling.windows import Windows, expect_overlap, measure_overlap
 from keysplit.runs import LEAST_MEMORY
 
 
@@ -81,10 +81,10 @@ def test_overlaps_are_mean_jaccard_indices():
     windows.update([key for part in parts for key in part])
     tops = [{1, 2, 3}, {1, 2, 4}, {5, 6, 1}]
     indices = [len(a & b) / len(a | b) for a, b in combinations(tops, 2)]
-    near, any_two = overlaps(windows.all, 3)
+    near, any_two = measure_overlap(windows.all, 3)
     assert near == pytest.approx((indices[0] + indices[2]) / 2)
     assert any_two == pytest.approx(sum(indices) / 3)
-    assert overlaps(windows.all[:1], 3) == (1.0, 1.0)
+    assert measure_overlap(windows.all[:1], 3) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_the_steady_overlap_is_that_of_a_shuffled_stream(exponent, keys, message
     keys = drawn(exponent, messages, keys)
     windows = Windows(length=len(keys), most=10, shortest=1, capacity=2_000)
     windows.update(keys)
-    steady = steady_overlap(windows.all, windows.whole(), 20)
-    assert steady == pytest.approx(overlaps(windows.all, 20)[1], abs=0.05)
+    steady = expect_overlap(windows.all, windows.whole(), 20)
+    assert steady == pytest.approx(measure_overlap(windows.all, 20)[1], abs=0.05)
     assert steady < 1
 
 

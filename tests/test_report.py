@@ -91,7 +91,7 @@ def test_a_report_without_need_of_action_shows_hash_grouping(tmp_path):
     read = Page(path)
     assert "No action needed" in read.words
     assert "→" not in read.words
-    (number,) = panels.of_each_number(list(profile.advice[0].results.values()))
+    (number,) = panels.make_panels(list(profile.advice[0].results.values()))
     assert [panel["name"] for panel in number["large"]] == ["key"]
     assert read.classes["take"] == 1
     assert f"No key has more than {profile.top[0].share:.2%} of the messages." in read.words
@@ -144,12 +144,12 @@ def test_a_report_of_a_simulation_has_its_times(timed, tmp_path):
     assert timed.utilisation is not None
     assert f"most {timed.utilisation.max():.1%}" in read.words
     assert "a full bar is 100%" in read.words
-    found = panels.timing(timed)
+    found = panels.make_timing(timed)
     assert found is not None
     assert [bar["height"] for bar in found["busy"]] == pytest.approx(100 * timed.utilisation)
     assert found["busy_mean_height"] == pytest.approx(100 * timed.utilisation.mean())
     faster = dataclasses.replace(timed, utilisation=2 * timed.utilisation / timed.utilisation.max())
-    found = panels.timing(faster)
+    found = panels.make_timing(faster)
     assert found is not None
     assert (found["busy_full"], max(bar["height"] for bar in found["busy"])) == (2, pytest.approx(100))
     untimed = ks.simulate(ks.KeyGrouping(workers=3), words(500))
@@ -159,7 +159,7 @@ def test_a_report_of_a_simulation_has_its_times(timed, tmp_path):
 
 def test_many_workers_are_drawn_together():
     result = ks.simulate(ks.KeyGrouping(workers=10_000), words(50_000, keys=5_000))
-    (panel,) = panels.of_each_number([result])
+    (panel,) = panels.make_panels([result])
     (bars,) = panel["large"]
     assert len(bars["bars"]) == panels.MOST_BARS
     assert max(bar["height"] for bar in bars["bars"]) == 100, "the busiest worker is not lost"
@@ -179,7 +179,7 @@ def test_many_workers_are_drawn_together():
 
 
 def test_the_tree_map_shows_the_keys_of_hash_grouping(profile):
-    numbers = panels.of_each_number(list(profile.advice[0].results.values()), keys=profile.top)
+    numbers = panels.make_panels(list(profile.advice[0].results.values()), keys=profile.top)
     hashed, split = numbers[0]["maps"]
     shown = {key["title"].split(": ")[0]: tile["title"] for tile in hashed["tiles"] for key in tile["keys"]}
     first = profile.top[0]

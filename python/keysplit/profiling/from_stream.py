@@ -15,7 +15,7 @@ from keysplit.comparison import compare
 from keysplit.groupings import grouping
 from keysplit.profiling.advice import LEAST_DRIFT, advise_simulated, describe_drift, recommend_simulated
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
-from keysplit.profiling.windows import Window, Windows, overlaps, steady_overlap
+from keysplit.profiling.windows import Window, Windows, expect_overlap, measure_overlap
 from keysplit.runs import MEMORY, Footprint, is_chunked
 from keysplit.simulation import SimulationResult
 
@@ -182,8 +182,8 @@ def _profile(
     standard_error: float,
 ) -> Profile:
     windows, whole = collected.all, collected.whole()
-    steady = steady_overlap(windows, whole, top)
-    neighbours, any_two = overlaps(windows, top)
+    steady = expect_overlap(windows, whole, top)
+    neighbours, any_two = measure_overlap(windows, top)
     drifts = any_two < steady - LEAST_DRIFT
     hot: dict[Any, list[int]] = {}
     for number, window in enumerate(windows):

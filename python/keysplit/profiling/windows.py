@@ -11,7 +11,7 @@ import numpy as np
 
 from keysplit._core import SpaceSaving
 
-__all__ = ["Window", "Windows", "overlaps", "steady_overlap"]
+__all__ = ["Window", "Windows", "expect_overlap", "measure_overlap"]
 
 _DRAWS = 10  # of the whole stream
 _DRAWN_KEYS = 2000  # are told apart in a draw; the others cannot come among the first few
@@ -117,7 +117,7 @@ def _merged(pair: Sequence[Window]) -> Window:
     return Window(first.start, second.stop, first.sketch)
 
 
-def overlaps(windows: Sequence[Window], keys: int) -> tuple[float, float]:
+def measure_overlap(windows: Sequence[Window], keys: int) -> tuple[float, float]:
     """How much windows have in common: the mean Jaccard index of their most frequent keys.
 
     Args:
@@ -132,8 +132,8 @@ def overlaps(windows: Sequence[Window], keys: int) -> tuple[float, float]:
     return _mean_jaccard(pairwise(tops)), _mean_jaccard(combinations(tops, 2))
 
 
-def steady_overlap(windows: Sequence[Window], whole: SpaceSaving, keys: int) -> float:
-    """What `overlaps` would be if the messages came in random order, estimated from ten seeded draws.
+def expect_overlap(windows: Sequence[Window], whole: SpaceSaving, keys: int) -> float:
+    """What `measure_overlap` would be if the messages came in random order, estimated from ten seeded draws.
 
     Args:
         windows: the windows, in order.

@@ -32,14 +32,14 @@ def write_profile(profile: Profile, path: Path, *, title: str) -> None:
         path,
         title=title,
         results=results,
-        numbers=panels.of_each_number(
+        numbers=panels.make_panels(
             results,
             keys=profile.top,
             verdicts={advice.workers: advice.verdict for advice in profile.advice},
             recommended={advice.workers: advice.recommended for advice in profile.advice},
         ),
         keys_error=profile.distinct_keys_error,
-        keys=panels.keys_of(profile),
+        keys=panels.list_keys(profile),
         drift=profile.drift[0].upper() + profile.drift[1:] + ".",
         threshold=profile.threshold,
         overlap=(profile.overlap_of_any, profile.steady_overlap) if len(profile.windows) > 2 else None,
@@ -57,7 +57,7 @@ def write_comparison(results: Sequence[SimulationResult], path: Path, *, title: 
     Raises:
         OSError: the file cannot be written.
     """
-    _write(path, title=title, results=results, numbers=panels.of_each_number(results))
+    _write(path, title=title, results=results, numbers=panels.make_panels(results))
 
 
 def write_simulation(result: SimulationResult, path: Path, *, title: str) -> None:
@@ -73,10 +73,15 @@ def write_simulation(result: SimulationResult, path: Path, *, title: str) -> Non
     """
     workers, name = result.params.workers, result.params.name
     verdicts, recommended = {workers: describe_simulation(result)}, {workers: name}
-    numbers = panels.of_each_number([result], verdicts=verdicts, recommended=recommended)
+    numbers = panels.make_panels([result], verdicts=verdicts, recommended=recommended)
     figures = list_figures(result)
     _write(
-        path, title=title, results=[result], numbers=numbers, figures=figures, timing=panels.timing(result)
+        path,
+        title=title,
+        results=[result],
+        numbers=numbers,
+        figures=figures,
+        timing=panels.make_timing(result),
     )
 
 

@@ -25,7 +25,7 @@ _PIXELS = 360  # width of a map, on a phone
 _LETTER, _LINE, _EDGES = 7, 17, 15  # pixels
 
 
-def of_each_number(
+def make_panels(
     results: Sequence[SimulationResult],
     *,
     keys: Sequence[TopKey] = (),
@@ -265,7 +265,7 @@ def _scatter(results: Sequence[SimulationResult], styles: Mapping[str, str], fro
     )
 
 
-def timing(result: SimulationResult) -> dict[str, Any] | None:
+def make_timing(result: SimulationResult) -> dict[str, Any] | None:
     """Return what the page shows of the timing model, None if there was none."""
     if result.queue_over_time is None:
         return None
@@ -307,7 +307,7 @@ def timing(result: SimulationResult) -> dict[str, Any] | None:
     }
 
 
-def keys_of(profile: Profile) -> dict[str, Any]:
+def list_keys(profile: Profile) -> dict[str, Any]:
     """Return the most frequent keys, and those that were hot for a while only, each with when it was."""
     top = [key for key in profile.top[:TOP_KEYS] if key.certain]
     others = [key for key in profile.hot if key not in top and key.age_share < 1]
