@@ -261,3 +261,21 @@ def test_65536_workers(spark, hot):
     routed = [kss.route(hot, "key", plan=plan, engine=engine).select("id", "worker") for engine in ENGINES]
     assert same_rows(*routed)
     assert routed[0].agg(F.max("worker")).first()[0] > 10_000
+
+
+def test_a_plan_keeps_the_identity_of_wide_rows(spark):
+    names = [f"c.{at}" for at in range(40)]
+    columns = [(F.col("id") * at % 7).cast("int").alias(name) for at, name in enumerate(names)]
+    narrow = spark.range(400).select(F.lit("hot").alias("key"), "id", *columns[:9])
+    wide = spark.range(400).select(F.lit("hot").alias("key"), "id", *columns)
+    plan = kss.plan(wide, "key", 4, "w_choices")
+    assert plan.row_id == ("key", "id", *(f"`{name}`" for name in names[:30]))
+    assert kss.plan(narrow, "key", 4, "w_choices").row_id is None
+    assert kss.plan(wide, "key", 4, "w_choices", row_id="id").row_id is None
+    again = kss.Plan.from_json(plan.to_json())
+    # a later column of a type that comes first, and one that differs when a task is retried
+    more = wide.select(F.rand().alias("drawn"), F.lit("x").alias("more"), "*")
+    workers = {row.id: row.worker for row in kss.route(wide, "key", plan=plan).collect()}
+    assert {row.id: row.worker for row in kss.route(more, "key", plan=again).collect()} == workers
+    # without its columns rows have an identity all the same
+    assert kss.route(narrow, "key", plan=again).select("worker").distinct().count() == 4

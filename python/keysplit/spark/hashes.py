@@ -17,9 +17,11 @@ def plan_hash(request: Request) -> Column:
 
 def row_hash(request: Request) -> Column:
     """Return the hash of a row's identity, or raise where it would not come again the same."""
-    names = request.row_id
+    names, chosen = request.row_id, None if request.plan is None else request.plan.row_id
     if names is not None:
         request.query.refuse_unsteady_id(names)
+    elif chosen is not None and request.query.are_steady(chosen):
+        names = list(chosen)
     else:
         names = [quoted(name) for name in request.query.identity]
     return keys.seeded_hash(request.params.seed ^ _ROW, [F.col(name) for name in names])

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -19,9 +20,11 @@ from keysplit.spark.options import (
     Trusted,
     by_name,
     check,
+    quoted,
     refuse_stream,
 )
 from keysplit.spark.plans import Plan
+from keysplit.spark.rows import MOST_COLUMNS
 from keysplit.spark.summary import Pass, summarise
 
 # Rows of split keys that are looked at, and how many of one key are enough to say that they are alike.
@@ -106,6 +109,9 @@ def make(request: Request) -> Plan:
     plan = plan_of(request, summarise(request))
     if plan.splits and not request.query.is_shuffled:
         _warn_of_like_rows(request, plan)
+        if request.row_id is None and len(request.query.columns) > MOST_COLUMNS:
+            # Which of many columns tell rows apart is decided once, also for frames that have others beside.
+            plan = replace(plan, row_id=tuple(map(quoted, request.query.identity)))
     return plan
 
 

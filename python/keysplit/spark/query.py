@@ -136,6 +136,10 @@ class Query:
                     f"{name!r}, which depends on {why}; {self._remedies('name other columns')}"
                 )
 
+    def are_steady(self, names: Sequence[str]) -> bool:
+        """Say whether there are such columns, with the same rows and values when a task is retried."""
+        return self.steadiness.rows is None and not any(map(self._why, names))
+
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
         found = self.steadiness.rows or next(filter(None, map(self._why, names)), None)
