@@ -261,6 +261,7 @@ def test_sketches_and_lists_as_text(spark, shuffled):
 def test_a_pivot_is_left_out(shuffled):
     assert steady(shuffled.groupBy("key").pivot("s", ["s1", "s2"]).agg(F.first("id"))) == ["key"]
     assert steady(shuffled.groupBy("key").pivot("s", ["s1", "s2"]).sum("id")) == ["key"]
+    assert steady(shuffled.unpivot(["id"], ["key", "x"], "name", "value")) == ["id"]
 
 
 @pytest.mark.parametrize(
