@@ -97,6 +97,22 @@ def test_known_sources_are_steady(spark, rows, tmp_path, name):
     assert steady(df) == df.columns
 
 
+def test_files_of_the_newer_kind_are_steady(rows, conf, tmp_path):
+    conf("spark.sql.sources.useV1SourceList", "")
+    df = written(rows, tmp_path, "parquet")
+    assert steady(df.withColumn("r", F.rand(1))) == [*rows.columns, "r"]
+    assert "worker" in kss.route(df, "key", workers=4, mode="online").columns
+
+
+def test_a_database_is_not_known_to_return_the_same_rows(spark):
+    df = spark.read.jdbc("jdbc:derby:memory:keysplit;create=true", "SYSIBM.SYSDUMMY1")
+    assert steady(df) is None
+    with pytest.raises(
+        ValueError, match=r"^mode 'online' is exact only .* got the operator RowDataSourceScan"
+    ):
+        kss.route(df, "IBMREQD", workers=4, mode="online")
+
+
 UNKNOWN = {
     "RDD": lambda df: df.sparkSession.createDataFrame(df.rdd.map(lambda row: (row.key,)), "key long"),
     "zipWithIndex": lambda df: (
@@ -245,6 +261,7 @@ def test_sketches_and_lists_as_text(spark, shuffled):
 def test_a_pivot_is_left_out(shuffled):
     assert steady(shuffled.groupBy("key").pivot("s", ["s1", "s2"]).agg(F.first("id"))) == ["key"]
     assert steady(shuffled.groupBy("key").pivot("s", ["s1", "s2"]).sum("id")) == ["key"]
+    assert steady(shuffled.unpivot(["id"], ["key", "x"], "name", "value")) == ["id"]
 
 
 @pytest.mark.parametrize(

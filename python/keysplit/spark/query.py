@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from keysplit.spark.rows import identifying
-from keysplit.spark.session import Session, Steadiness, session_of
+from keysplit.spark.session import Session, Steadiness, is_connect, session_of
 
 CHECKSUMS = [
     f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")
@@ -161,7 +161,10 @@ class Query:
         return next((self.reasons[at] for at in places if self.reasons[at]), None)
 
     def _remedies(self, first: str) -> str:
-        cut = "" if self.df.isStreaming else ", or call df.checkpoint() before"
+        cut = ", or call df.checkpoint() before"
+        if is_connect(self.df):  # its client does not know what a checkpoint holds
+            cut = ", or write df to files and read it back"
+        cut = "" if self.df.isStreaming else cut
         return f"{first}, or pass trust=[...] with columns or functions that you know to be steady{cut}"
 
 

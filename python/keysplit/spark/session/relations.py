@@ -25,11 +25,10 @@ from pyspark.sql.types import (
 from keysplit.spark.session.interface import Steadiness
 
 # Steady if the column comes out of the query as it is, and is of a type of which equal values are one value.
-_BY_TYPE = "a group's key, minimum, maximum or sum, of a type that keysplit does not know"
+_OF_EQUAL = "one of several equal values, of a type that keysplit does not know"
+_SUM = "a sum of numbers, of a type that keysplit does not know"
 _EXACT = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType)
-_PASSING = frozenset(
-    ("collect_metrics", "common", "hint", "subquery_alias", "to_df", "to_schema", "with_watermark")
-)
+_PASSING = frozenset(("collect_metrics", "hint", "subquery_alias", "with_watermark"))
 _OPERATORS = frozenset(
     (
         "!",
@@ -138,11 +137,11 @@ class _Rows:
         """Return why values of a column, or of a field of one, may differ."""
         parts = [part.strip("`").lower() for part in name.split(".")]
         found = [self.known[part] for part in parts if part in self.known]
-        return next(filter(None, found), None) if found else self.rest
+        return _worst(*found) if found else self.rest
 
     def any(self) -> str | None:
         """Return why values of any column may differ."""
-        return self.rest or next(filter(None, self.known.values()), None)
+        return _worst(self.rest, *self.known.values())
 
 
 class Proof:
@@ -165,7 +164,7 @@ class Proof:
     def _relation(self, relation: Any) -> _Rows:
         kind = relation.WhichOneof("rel_type")
         body: Any = getattr(relation, kind) if kind else None
-        if kind in _PASSING and kind not in ("to_df", "to_schema"):
+        if kind in _PASSING:
             return self._relation(body.input)
         method = getattr(self, f"_{kind}", None)
         if method is None:
@@ -191,34 +190,38 @@ class Proof:
         for each in body.expressions:
             name, why = self._name(each), self._value(each, child)
             if each.WhichOneof("expr_type") in ("unresolved_star", "unresolved_regex"):
-                known, rest = {**child.known, **known}, rest or child.rest
+                known, rest = {**child.known, **known}, _worst(rest, child.rest)
             elif name is None:
-                rest = rest or why
+                rest = _worst(rest, why)
             else:
-                known[name] = known.get(name) or why
-        if "*" in known:
-            rest = rest or known["*"]
+                known[name] = _worst(known.get(name), why)
         return replace(child, known=known, rest=rest)
 
     def _with_columns(self, body: Any) -> _Rows:
         child = self._relation(body.input)
-        new = {
-            each.name[0].lower(): self._value(each.expr, child)
-            for each in body.aliases
-            if len(each.name) == 1
-        }
-        rest = None if len(new) == len(body.aliases) else "a column with several names"
-        return replace(child, known={**child.known, **new}, rest=child.rest or rest)
+        if any(len(each.name) != 1 for each in body.aliases):
+            return _unknown("a column with several names")
+        return _with_more(child, ((each.name[0], self._value(each.expr, child)) for each in body.aliases))
 
     def _with_columns_renamed(self, body: Any) -> _Rows:
         child = self._relation(body.input)
-        pairs = [
-            *body.rename_columns_map.items(),
-            *((each.col_name, each.new_col_name) for each in body.renames),
-        ]
-        return replace(
-            child, known={**child.known, **{new.lower(): child.of(f"`{old}`") for old, new in pairs}}
-        )
+        old = dict(body.rename_columns_map) | {each.col_name: each.new_col_name for each in body.renames}
+        return _with_more(child, ((new, child.of(f"`{name}`")) for name, new in old.items()))
+
+    def _to_df(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        return replace(child, known={}, rest=child.any())
+
+    def _fill_na(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        known = {name: _within(why) for name, why in child.known.items()}
+        return replace(child, known=known, rest=_within(child.rest))
+
+    _replace = _to_schema = _fill_na
+
+    def _drop_na(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        return replace(child, rows=child.rows or _of_rows(child.any()))
 
     def _drop(self, body: Any) -> _Rows:
         # A column of that name may still be there: what is known of it stays.
@@ -236,11 +239,11 @@ class Proof:
 
     def _set_op(self, body: Any) -> _Rows:
         left, right = self._relation(body.left_input), self._relation(body.right_input)
-        why = left.any() or right.any()
+        why = _worst(left.any(), right.any())
         union = body.set_op_type == body.SET_OP_TYPE_UNION
-        rows = left.rows or right.rows or (None if union else why)
+        rows = left.rows or right.rows or (None if union else _of_rows(why))
         order = left.order or right.order if union and body.is_all else "a set operation"
-        return _Rows({}, why or (None if union and body.is_all else _BY_TYPE), rows, order)
+        return _Rows({}, why or (None if union and body.is_all else _OF_EQUAL), rows, order)
 
     def _sort(self, body: Any) -> _Rows:
         return replace(self._relation(body.input), order="a sort")
@@ -266,11 +269,12 @@ class Proof:
     def _deduplicate(self, body: Any) -> _Rows:
         child = self._relation(body.input)
         if body.all_columns_as_keys:
-            return _Rows({}, child.any() or _BY_TYPE, child.rows or child.any(), "a distinct")
+            rows = child.rows or _of_rows(child.any())
+            return _Rows({}, child.any() or _OF_EQUAL, rows, "a distinct")
         known: dict[str, str | None] = {
-            name.lower(): child.of(f"`{name}`") or _BY_TYPE for name in body.column_names
+            name.lower(): child.of(f"`{name}`") or _OF_EQUAL for name in body.column_names
         }
-        why = next((each for each in known.values() if each != _BY_TYPE), None)
+        why = _of_rows(_worst(*known.values()))
         return _Rows(
             known, "dropDuplicates, which keeps one of several rows", child.rows or why, "a distinct"
         )
@@ -283,19 +287,19 @@ class Proof:
         rest, lost = None, None
         for each in body.grouping_expressions:
             why = self._value(each, child)
-            lost = lost or why
+            lost = _worst(lost, why)
             name = self._name(each)
             if name is None:
-                rest = rest or why or _BY_TYPE
+                rest = _worst(rest, why or _OF_EQUAL)
             else:
-                known[name] = why or _BY_TYPE
+                known[name] = why or _OF_EQUAL
         for each in body.aggregate_expressions:
             why, name = self._aggregated(each, child), self._name(each)
             if name is None:
-                rest = rest or why
+                rest = _worst(rest, why)
             elif name not in known or each.WhichOneof("expr_type") != "unresolved_attribute":
-                known[name] = known.get(name) or why
-        return _Rows(known, rest, child.rows or (None if lost == _BY_TYPE else lost), "a groupBy")
+                known[name] = _worst(known.get(name), why)
+        return _Rows(known, rest, child.rows or _of_rows(lost), "a groupBy")
 
     def _map_partitions(self, body: Any) -> _Rows:
         child = self._relation(body.input)
@@ -332,9 +336,9 @@ class Proof:
             return None
         if kind == "unresolved_attribute":
             why = child.of(body.unparsed_identifier)
-            return f"an expression of {why}" if why == _BY_TYPE else why
+            return _within(why)
         if kind in ("unresolved_star", "unresolved_regex"):
-            return child.any()
+            return _within(child.any())
         if kind == "unresolved_function":
             return self._called(body, child)
         if kind == "common_inline_user_defined_function":
@@ -373,7 +377,7 @@ class Proof:
         if kind == "alias":
             return self._aggregated(expression.alias.expr, child)
         if kind == "unresolved_attribute":
-            return child.of(expression.unresolved_attribute.unparsed_identifier) or _BY_TYPE
+            return child.of(expression.unresolved_attribute.unparsed_identifier) or _OF_EQUAL
         if kind != "unresolved_function":
             return "an aggregate, which may depend on the order of rows"
         body = expression.unresolved_function
@@ -382,7 +386,7 @@ class Proof:
             return f"the aggregate {name}, which may depend on the order of rows"
         starred = [each for each in body.arguments if each.WhichOneof("expr_type") != "unresolved_star"]
         why = child.rows or self._all(starred, child)
-        return why or (None if name in _AGGREGATES else _BY_TYPE)
+        return why or (None if name in _AGGREGATES else _SUM if name == "sum" else _OF_EQUAL)
 
     def _function(self, body: Any) -> str | None:
         name = body.function_name
@@ -396,13 +400,37 @@ class Proof:
 def _by_type(why: str | None, type_: DataType) -> str | None:
     # Spark 4 made collations: StringType() has none of its own.
     exact = isinstance(type_, _EXACT) or (isinstance(type_, StringType) and type_ == StringType())
-    return None if why == _BY_TYPE and exact else why
+    return None if why in (_OF_EQUAL, _SUM) and exact else why
+
+
+def _worst(*reasons: str | None) -> str | None:
+    """Return the reason of several that no type of the result takes back, if there is one."""
+    found = [each for each in reasons if each is not None]
+    return min(found, key=lambda why: (why == _OF_EQUAL, why == _SUM), default=None)
+
+
+def _of_rows(why: str | None) -> str | None:
+    """Return why there may be other groups of equal values."""
+    return None if why == _OF_EQUAL else why
+
+
+def _within(why: str | None) -> str | None:
+    """Return why an expression of a column may differ, whatever the type of the result."""
+    return f"an expression of {why}" if why in (_OF_EQUAL, _SUM) else why
+
+
+def _with_more(child: _Rows, columns: Iterable[tuple[str, str | None]]) -> _Rows:
+    # A column of the name may stay beside the new one where the session minds the case of letters.
+    known = dict(child.known)
+    for name, why in columns:
+        known[name.lower()] = _worst(known.get(name.lower()), why)
+    return replace(child, known=known)
 
 
 def _both(left: _Rows, right: _Rows) -> _Rows:
     names = {*left.known, *right.known}
-    known = {name: left.of(f"`{name}`") or right.of(f"`{name}`") for name in names}
-    return _Rows(known, left.rest or right.rest, left.rows or right.rows, left.order or right.order)
+    known = {name: _worst(left.of(f"`{name}`"), right.of(f"`{name}`")) for name in names}
+    return _Rows(known, _worst(left.rest, right.rest), left.rows or right.rows, left.order or right.order)
 
 
 def _chosen(child: _Rows, what: str) -> _Rows:

@@ -265,6 +265,12 @@ class Proof:
 
     def _expand(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         output = [_id(each) for each in node.trees("output")]
+        if node.fields["projections"] is None:  # those of unpivot are not written down
+            child = below[0]
+            why = "an unpivot"
+            return _Rows(
+                output, {each: child.columns.get(each, why) for each in output}, child.rows, child.order
+            )
         lists = [[tree_of(each) for each in projection] for projection in node.fields["projections"]]
         if any(len(each) != len(output) for each in lists):
             raise LookupError("projections of another length")
