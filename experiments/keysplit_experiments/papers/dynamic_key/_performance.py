@@ -29,18 +29,19 @@ NAMES = ["latency", "StdDev", "DistCost", "throughput"]
 """Of the metrics, in their order, without units."""
 
 MODEL = (
-    "Closed loop with 100 messages a worker under way, which is ours. A message takes 1.05 ms at a worker: "
-    "so SG takes the time of Table 3. Streams that are shorter than the paper's take longer a message, so "
-    "that DKG's clock has the time it had there. The paper's latency is the time that the whole stream "
-    "takes. *DKG-60* tries to give a key another worker at most once in 60 seconds: the paper names the time "
-    "of a key's last check and not the interval, which is in the authors' program. The claims are judged on "
-    "it, as they are of that program; *DKG* is without that interval."
+    "The model is our own: a closed loop with 100 messages per worker in the system. A message takes 1.05 "
+    "ms on a worker, so that SG takes the time of Table 3. In streams that are shorter than the paper's "
+    "each message takes longer, so that DKG's clock runs as long as there. The paper's latency is the "
+    "time of the whole stream. *DKG-60* tries to give a key another worker at most once in 60 seconds: "
+    "the paper mentions the time of a key's last check but not the interval, which is in the authors' "
+    "program. The claims are tested on *DKG-60*, because they are about that program; *DKG* is without "
+    "the interval."
 )
 
 LIKE_ELECTION = (
-    "*Like twitter-election* is drawn: 5,320,000 messages, 68 per cent of them with one key. The paper gives "
-    "nothing of the other keys; here they follow Zipf's law with z = 1.64, with which SG has the DistCost of "
-    "Table 3, 2.45."
+    "*Like twitter-election* is drawn: 5,320,000 messages, 68 per cent of them with one key. The paper "
+    "gives no figures for the other keys; here they follow Zipf's law with z = 1.64, which gives SG the "
+    "DistCost of Table 3, 2.45."
 )
 
 

@@ -145,10 +145,10 @@ EXPERIMENT = Experiment(
     name="fish/fig2",
     label="Fig. 2",
     title="latency of the groupings before FISH, on movie reviews",
-    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters. A message "
-    "takes a worker 1 ms, and 80 per cent of what all workers can do arrives at equal distances, which the "
-    "paper leaves open; latencies depend on both and on the length of the stream. Five sources and one seed "
-    "of the hashes, as in Fig. 9.",
+    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters. A message takes a "
+    "worker 1 ms, and 80 per cent of what all workers can serve arrives at equal intervals, which the "
+    "paper leaves open; latencies depend on both and on the length of the stream. Five sources and one "
+    "seed of the hashes, as in Fig. 9.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,
