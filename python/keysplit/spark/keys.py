@@ -57,6 +57,11 @@ def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
         for inner in _inner_types(type_):
             if isinstance(inner, MapType):
                 raise TypeError(f"key must not hold maps, got {name!r} of type {type_.simpleString()}")
+            if type(inner).__name__ in ("GeometryType", "GeographyType", "VariantType"):
+                raise TypeError(
+                    "key must not hold values that Spark does not group by, got "
+                    f"{name!r} of type {type_.simpleString()}"
+                )
             if _is_collated(inner) and inner is not type_:
                 raise TypeError(
                     f"key must not hold collated strings inside, got {name!r} of type {type_.simpleString()}"

@@ -99,8 +99,12 @@ def _rank(type_: DataType) -> int:
     return next((at for at, kinds in enumerate(_BY_VALUES) if isinstance(type_, kinds)), len(_BY_VALUES))
 
 
+# Of these Spark has no hash, or finds out only in a task that it has none.
+_UNHASHABLE = ("VariantType", "NullType", "GeometryType", "GeographyType")
+
+
 def _is_hashable(type_: DataType) -> bool:
-    return not _holds(type_, (MapType,)) and not _has_kind(type_, ("VariantType", "NullType"))
+    return not _holds(type_, (MapType,)) and not _has_kind(type_, _UNHASHABLE)
 
 
 def _holds(type_: DataType, kinds: tuple[type, ...]) -> bool:

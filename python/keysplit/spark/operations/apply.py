@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructField, StructType
 
 from keysplit.spark import carry
 from keysplit.spark.engine.placement import placed_for_groups
@@ -139,6 +139,8 @@ def apply(
     if format == "arrow" and not versions.has_apply_in_arrow(df):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
     refuse_stream(df)
+    for name, type_ in zip(request.keys, request.key_types, strict=True):
+        _refuse_uncarried(name, type_, request.columns.fold)
     result_type = _struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else _struct(df, "partial_schema", partial_schema)
 
@@ -262,6 +264,25 @@ def _struct(df: DataFrame, argument: str, schema: Any) -> StructType:
         return df.sparkSession.createDataFrame([], schema).schema
     except PySparkException as error:
         raise ValueError(f"{argument} must be DDL such as 'word string, n long', got {schema!r}") from error
+
+
+def _refuse_uncarried(name: str, type_: DataType, fold: Callable[[str], str]) -> None:
+    """Raise TypeError if keys of a type cannot be handed from `partial` to `merge`."""
+    kinds = [type_]
+    while kinds:
+        kind = kinds.pop()
+        fields = getattr(kind, "fields", [])
+        kinds += [field.dataType for field in fields]
+        kinds += [kind.elementType] if isinstance(kind, ArrayType) else []
+        if len({fold(field.name) for field in fields}) < len(fields):
+            raise TypeError(
+                "key must not hold structs with two fields of one name in kss.apply, got "
+                f"{name!r} of type {type_.simpleString()}"
+            )
+        if isinstance(kind, NullType) and kind is not type_:
+            raise TypeError(
+                f"key must not hold void fields in kss.apply, got {name!r} of type {type_.simpleString()}"
+            )
 
 
 def _free(name: str, taken: set[str], fold: Callable[[str], str]) -> str:

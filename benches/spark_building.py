@@ -1,0 +1,126 @@
+"""How long Spark's driver takes to build each operation, over what plain Spark takes: no job runs.
+
+Tables of 10, 500 and 2,000 columns are read from Parquet. An operation gets a plan that was made before, so
+that it has nothing to count, and the identity of a row is that which keysplit finds by itself. Its plain
+counterpart is the query of Spark that it stands for; `route` stands for one column more by a hash of the key.
+The two take turns, and a figure is the median of each. On Spark Connect a query is built when its schema is
+asked for, so both are asked.
+
+usage: scripts/with-env python benches/spark_building.py [--columns 10,500,2000] [--repeats 15] [--connect]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+
+WORKERS, ROWS = 8, 400
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--columns", default="10,500,2000")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--connect", action="store_true", help="a client of a local server of Spark Connect")
+    arguments = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        builder = SparkSession.builder
+        builder = builder.remote("local[2]") if arguments.connect else builder.master("local[2]")
+        spark = (
+            builder.config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.memory", "4g")
+            .getOrCreate()
+        )
+        print("| columns | operation | plain, ms | keysplit, ms | ratio |\n|---|---|---|---|---|")
+        for columns in map(int, arguments.columns.split(",")):
+            df, other = (table(spark, columns, Path(folder), name) for name in ("c", "d"))
+            plan = kss.plan(df, "key", WORKERS, "w_choices", row_id="c1")
+            for name, (plain, ours) in operations(df, other, plan).items():
+                times = measured(plain, ours, arguments.repeats)
+                print(
+                    f"| {columns:,} | {name} | {times[0] * 1e3:.1f} | {times[1] * 1e3:.1f} | "
+                    f"{times[1] / times[0]:.1f} |",
+                    flush=True,
+                )
+        spark.stop()
+
+
+def table(spark: SparkSession, columns: int, folder: Path, name: str) -> DataFrame:
+    path = folder / f"{name}{columns}.parquet"
+    numbers = np.arange(ROWS)
+    values = {f"{name}{at}": pa.array(numbers * at) for at in range(1, columns)}
+    pq.write_table(pa.table({"key": pa.array(np.minimum(numbers % 40, 5)), **values}), path)
+    return spark.read.parquet(str(path))
+
+
+def operations(
+    df: DataFrame, other: DataFrame, plan: kss.Plan
+) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    sums, schema = [F.sum("c1"), F.count("*")], "c1 long"
+
+    def same(rows: Any) -> Any:
+        return rows
+
+    return {
+        "route": (
+            lambda: df.withColumn("worker", F.hash("key")),
+            lambda: kss.route(df, "key", plan=plan),
+        ),
+        "repartition": (
+            lambda: df.repartition(WORKERS, "key"),
+            lambda: kss.repartition(df, "key", plan=plan),
+        ),
+        "aggregate": (
+            lambda: df.groupBy("key").agg(*sums),
+            lambda: kss.aggregate(df, "key", *sums, plan=plan),
+        ),
+        "apply": (
+            lambda: df.groupBy("key").applyInPandas(same, schema),
+            lambda: kss.apply(df, "key", same, same, schema, plan=plan),
+        ),
+        "join": (
+            lambda: df.join(other, "key"),
+            lambda: kss.join(df, other, "key", plan=plan),
+        ),
+        "full join": (
+            lambda: df.join(other, "key", "full"),
+            lambda: kss.join(df, other, "key", "full", plan=plan),
+        ),
+        "write": (
+            lambda: df.repartition(WORKERS, "key").write.partitionBy("key"),
+            lambda: kss.write(df, "key", plan=plan),
+        ),
+    }
+
+
+def measured(plain: Callable[[], Any], ours: Callable[[], Any], repeats: int) -> tuple[float, float]:
+    times: list[list[float]] = [[], []]
+    for repeat in range(repeats + 3):
+        for place, build in enumerate((plain, ours)):
+            start = time.perf_counter()
+            result = build()
+            if isinstance(result, DataFrame) and "connect" in type(result).__module__:
+                _ = result.schema
+            if repeat >= 3:  # the first ones warm up
+                times[place].append(time.perf_counter() - start)
+    return median(times[0]), median(times[1])
+
+
+if __name__ == "__main__":
+    main()
