@@ -111,12 +111,11 @@ class Sources:
         return _is_like(chain, _FROM_LIST) and self._only_converts(chain[3], schema)
 
     def _only_converts(self, rdd: Any, schema: str) -> bool:
-        """Say whether the function of an RDD of Python is PySpark's own, which makes rows of Python objects."""
+        """Say whether the function of an RDD is PySpark's own, which makes rows of Python objects."""
         context = self._spark.sparkContext
         found = _operations(_command(rdd))
-        if _differ_in_a_number(
-            found, _operations(_command(context.parallelize([], 1)._pickled()._jrdd.rdd()))
-        ):
+        pickled = context.parallelize([], 1)._pickled()._jrdd.rdd()
+        if _differ_in_a_number(found, _operations(_command(pickled))):
             return True
         # `createDataFrame` of what `parallelize` made checks the rows against the schema in its function
         own = self._spark.createDataFrame(context.parallelize([], 1), StructType.fromJson(json.loads(schema)))
