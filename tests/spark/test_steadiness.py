@@ -63,6 +63,9 @@ def collated(df):
 SOURCES = {
     "list": lambda spark, df, folder: df,
     "names alone": lambda spark, df, folder: spark.createDataFrame([(i,) for i in range(3000)], ["n"]),
+    "parallelized list": lambda spark, df, folder: spark.createDataFrame(
+        spark.sparkContext.parallelize([(1, 2.5)] * 900, 5), "a int, b double"
+    ),
     "pandas": lambda spark, df, folder: spark.createDataFrame(pd.DataFrame({"a": [1, 2]})),
     "range": lambda spark, df, folder: spark.range(9),
     "SQL": lambda spark, df, folder: spark.sql("select 1 as a, current_timestamp() as b"),
@@ -114,6 +117,9 @@ def test_a_database_is_not_known_to_return_the_same_rows(spark):
 
 
 UNKNOWN = {
+    "mapped list": lambda df: df.sparkSession.createDataFrame(
+        df.sparkSession.sparkContext.parallelize([1, 2]).map(lambda x: (x,)), "key long"
+    ),
     "RDD": lambda df: df.sparkSession.createDataFrame(df.rdd.map(lambda row: (row.key,)), "key long"),
     "zipWithIndex": lambda df: (
         df.rdd.zipWithIndex().map(lambda pair: (*pair[0], pair[1])).toDF([*df.columns, "at"])

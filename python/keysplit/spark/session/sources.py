@@ -1,10 +1,12 @@
 """What is known of the sources of a query on a classic session: whether they return the same rows again."""
 
+import json
 import pickletools
 from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from keysplit.spark.session.interface import Node
 from keysplit.spark.session.steadiness import Source
@@ -84,7 +86,7 @@ class Sources:
 
     def _of(self, node: Node, leaf: Any) -> str | None:
         if node.kind == _SQL + "execution.LogicalRDD":
-            return None if self._is_known_rdd(leaf.rdd()) else "an RDD"
+            return None if self._is_known_rdd(leaf.rdd(), leaf.schema().json()) else "an RDD"
         if node.name == "LogicalRelation":
             relation = leaf.relation()
             if relation.getClass().getName() == _SQL + "execution.datasources.HadoopFsRelation":
@@ -99,40 +101,54 @@ class Sources:
             return None if kind.startswith(SNAPSHOTS) else f"the source {kind}"
         return f"the source {node.name}, which keysplit does not know"
 
-    def _is_known_rdd(self, rdd: Any) -> bool:
+    def _is_known_rdd(self, rdd: Any, schema: str) -> bool:
         """Say whether it is a checkpoint, or a list or table that the driver has sent."""
         if rdd.isCheckpointed():
             return True
-        chain: list[Any] = []
-        while len(chain) < len(_FROM_LIST):
-            chain.append(rdd)
-            dependencies = rdd.dependencies()
-            if dependencies.size() != 1:
-                break
-            rdd = dependencies.apply(0).rdd()
-        seen = [(each.getClass().getSimpleName(), str(each.creationSite().shortForm())) for each in chain]
-        if _is_like(seen, _FROM_ARROW):
+        chain = _chain(rdd)
+        if _is_like(chain, _FROM_ARROW):
             return True
-        return _is_like(seen, _FROM_LIST) and self._only_pickles(chain[3])
+        return _is_like(chain, _FROM_LIST) and self._only_converts(chain[3], schema)
 
-    def _only_pickles(self, rdd: Any) -> bool:
-        """Say whether the function of an RDD is PySpark's own, which changes how rows are pickled."""
+    def _only_converts(self, rdd: Any, schema: str) -> bool:
+        """Say whether the function of an RDD is PySpark's own, which makes rows of Python objects."""
+        context = self._spark.sparkContext
         found = _operations(_command(rdd))
-        own = _operations(_command(self._spark.sparkContext.parallelize([None], 1)._pickled()._jrdd.rdd()))
-        # They may differ in one number: how many rows are pickled at once.
-        differ = [(mine, theirs) for mine, theirs in zip(found, own, strict=False) if mine != theirs]
-        return (
-            len(found) == len(own)
-            and all(isinstance(mine[1], int) and isinstance(theirs[1], int) for mine, theirs in differ[:1])
-            and len(differ) <= 1
-        )
+        pickled = context.parallelize([], 1)._pickled()._jrdd.rdd()
+        if _differ_in_a_number(found, _operations(_command(pickled))):
+            return True
+        # `createDataFrame` of what `parallelize` made checks the rows against the schema in its function
+        own = self._spark.createDataFrame(context.parallelize([], 1), StructType.fromJson(json.loads(schema)))
+        leaf = own._jdf.queryExecution().analyzed()
+        chain = _chain(leaf.rdd())
+        return _is_like(chain, _FROM_LIST) and _differ_in_a_number(found, _operations(_command(chain[3])))
 
 
-def _is_like(seen: list[tuple[str, str]], pattern: tuple[tuple[str, str], ...]) -> bool:
+def _chain(rdd: Any) -> list[Any]:
+    """Return an RDD and those below it, as long as each is made of one other."""
+    chain = [rdd]
+    while len(chain) < len(_FROM_LIST):
+        dependencies = chain[-1].dependencies()
+        if dependencies.size() != 1:
+            break
+        chain.append(dependencies.apply(0).rdd())
+    return chain
+
+
+def _is_like(chain: list[Any], pattern: tuple[tuple[str, str], ...]) -> bool:
+    seen = [(each.getClass().getSimpleName(), str(each.creationSite().shortForm())) for each in chain]
     return len(seen) == len(pattern) and all(
         kind == wanted and site.startswith(begin)
         for (kind, site), (wanted, begin) in zip(seen, pattern, strict=True)
     )
+
+
+def _differ_in_a_number(found: list[tuple[str, Any]], own: list[tuple[str, Any]]) -> bool:
+    """Say whether pickles differ in nothing but one number at most: how many rows are pickled at once."""
+    if len(found) != len(own):
+        return False
+    differ = [(mine, theirs) for mine, theirs in zip(found, own, strict=True) if mine != theirs]
+    return all(mine[0] == theirs[0] == "INT" for mine, theirs in differ) and len(differ) <= 1
 
 
 def _command(rdd: Any) -> bytes:
