@@ -67,7 +67,7 @@ def skewed(keys, rows):
 
 
 def frame(spark, type_, keys, partitions=3):
-    """Make a frame of a key column, a bigint, a decimal and a string, in 2 or 3 partitions, without a shuffle."""
+    """Make a frame of a key, a bigint, a decimal and a string, in 2 or 3 partitions, without a shuffle."""
     schema = T.StructType(
         [
             T.StructField("key", type_),

@@ -14,10 +14,10 @@ from keysplit.spark.plans import Plan, Tables
 from keysplit.spark.session import versions
 
 
-def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, worker_column: str) -> DataFrame:
+def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_column: str) -> DataFrame:
     """Add the worker of each row; arguments and result are those of `columns.with_worker`."""
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
-    found = worker(plan.tables, [key] if row is None else [key, row])
+    found = worker(plan.tables, [key] if row is None else [key, F.expr(row)])
     return df.select("*", F.coalesce(found, F.lit(0)).alias(worker_column))
 
 
