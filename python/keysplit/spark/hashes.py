@@ -4,6 +4,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from keysplit.spark import keys
+from keysplit.spark.names import path_in_sql
 from keysplit.spark.options import Request, quoted
 
 # Makes the hash of a row's identity another function than that of its key.
@@ -17,6 +18,11 @@ def plan_hash(request: Request) -> Column:
 
 def row_hash(request: Request) -> Column:
     """Return the hash of a row's identity, or raise where it would not come again the same."""
+    return F.expr(row_hash_in_sql(request))
+
+
+def row_hash_in_sql(request: Request) -> str:
+    """Return the same in SQL."""
     names, chosen = request.row_id, None if request.plan is None else request.plan.row_id
     if names is not None:
         request.query.refuse_unsteady_id(names)
@@ -24,4 +30,4 @@ def row_hash(request: Request) -> Column:
         names = list(chosen)
     else:
         names = [quoted(name) for name in request.query.identity]
-    return keys.seeded_hash(request.params.seed ^ _ROW, [F.col(name) for name in names])
+    return keys.seeded_hash_in_sql(request.params.seed ^ _ROW, [path_in_sql(name) for name in names])

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.spark.names import path_in_sql
 from keysplit.spark.session import collation_key
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -98,6 +99,11 @@ def key_kinds(types: Sequence[DataType]) -> list[str]:
     return ["bigint" if isinstance(type_, _WHOLE) else type_.simpleString() for type_ in types]
 
 
+def seeded_hash_in_sql(seed: int, columns: Sequence[str]) -> str:
+    """Return what `seeded_hash` does, in SQL."""
+    return f"xxhash64({seed - 2**64 if seed >> 63 else seed}L, {', '.join(columns)})"
+
+
 def seeded_hash(seed: int, columns: Sequence[Column]) -> Column:
     """Return one BIGINT hash of some columns: Spark's `xxhash64`, begun with a seed in 0..=2^64 - 1."""
     signed = seed - 2**64 if seed >> 63 else seed
@@ -117,6 +123,15 @@ def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Colu
     Returns:
         The column.
     """
+    if not any(_is_collated(type_) for type_ in types):
+        # SQL, as each function of PySpark calls the JVM a dozen times
+        paths = [
+            f"CAST({path_in_sql(name)} AS BIGINT)" if isinstance(type_, _WHOLE) else path_in_sql(name)
+            for name, type_ in zip(names, types, strict=True)
+        ]
+        if len(paths) > 1:
+            paths = [part for path in paths for part in (path, f"{path} IS NULL")]
+        return F.expr(seeded_hash_in_sql(seed, paths))
     columns = [_comparable(name, type_) for name, type_ in zip(names, types, strict=True)]
     if len(columns) > 1:
         # xxhash64 skips nulls: without the isNull columns (1, null) and (null, 1) would be one key.

@@ -4,78 +4,84 @@ It answers row for row as `native` does; docs/plans.md defines both.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.options import quoted
+from keysplit.spark.names import in_sql
 from keysplit.spark.plans import Plan, Tables
 
 _LOW = (1 << 32) - 1
 _LENGTH_BITS = 20
 
 
-def with_worker(df: DataFrame, plan: Plan, key: Column, row: Column | None, worker_column: str) -> DataFrame:
+def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_column: str) -> DataFrame:
     """Add the worker of each row.
+
+    The column first holds the hash of the key, then what that says, then the worker: names that are free are
+    not needed, and each step goes through all columns of a DataFrame, so there are no more of them. All is
+    SQL, as each function of PySpark would call the JVM a dozen times.
 
     Args:
         df: the rows.
         plan: says where they go.
         key: the hash of a row's key.
-        row: the hash of its identity; None if no key is split.
+        row: the hash of its identity, in SQL; None if no key is split.
         worker_column: the name of the new column.
 
     Returns:
         The rows with one more column, INT and never null.
     """
-    tail = worker_of_tail(plan, key)
+    own = in_sql(worker_column)
+    df = df.select("*", key.alias(worker_column))
     if not plan.head:
-        return df.select("*", F.coalesce(tail, F.lit(0)).alias(worker_column))
-    # The column first holds what its key says: where the cells of a frequent key are, or, below 0, the worker
-    # of another one. A second step makes the worker of it: each step goes through all columns of a DataFrame,
-    # so there are no more of them. Spark computes an expression that comes several times once a row.
+        return df.withColumn(worker_column, F.expr(f"coalesce({_of_tail(plan, own)}, 0)"))
+    # Of a frequent key where its cells are; of another one its worker, below 0.
     slots = _cuckoo(plan.tables.hashes)
-    run = _look_up(_runs(plan.tables, slots), _slot(plan.tables, slots, key), "bigint")
-    df = df.select("*", F.coalesce(run, -1 - tail).alias(worker_column))
-    found = F.col(quoted(worker_column))
-    run = F.when(found >= 0, found)
-    start = F.shiftrightunsigned(run, _LENGTH_BITS)
-    tables = plan.tables
-    if row is None:
-        worker = _look_up(tables.first, start)
-    else:
-        drawn = F.when(found >= 0, row)
-        length = run.bitwiseAND(F.lit((1 << _LENGTH_BITS) - 1))
-        start = start + F.shiftrightunsigned(F.shiftrightunsigned(drawn, 32) * length, 32)
-        is_first = drawn.bitwiseAND(F.lit(_LOW)) < _look_up(tables.cuts, start, "bigint")
-        worker = F.when(is_first, _look_up(tables.first, start)).otherwise(_look_up(tables.second, start))
-    return df.withColumn(worker_column, F.coalesce(worker, (-1 - found).cast("int"), F.lit(0)))
+    run = _look_up(_runs(plan.tables, slots), _slot(plan.tables, slots, own), "BIGINT")
+    df = df.withColumn(worker_column, F.expr(f"coalesce({run}, -1 - {_of_tail(plan, own)})"))
+    worker = f"coalesce({_of_run(plan.tables, own, row)}, CAST(-1 - {own} AS INT), 0)"
+    return df.withColumn(worker_column, F.expr(worker))
 
 
-def worker_of_tail(plan: Plan, key: Column) -> Column:
-    """Return the worker of a key that is not frequent, INT, by the hash of the key."""
-    bits = len(plan.tail).bit_length() - 1
-    return _look_up(plan.tail, F.shiftrightunsigned(key, 64 - bits).cast("int"))
-
-
-def workers_of(plan: Plan, key: Column) -> Column:
-    """Return all workers that rows of a key may go to, ARRAY<INT>, by the hash of the key."""
-    tail = F.array(worker_of_tail(plan, key))
+def workers_of(plan: Plan, key: str) -> str:
+    """Return all workers that rows of a key may go to, ARRAY<INT>, by the hash of the key, in SQL."""
+    tail = f"array({_of_tail(plan, key)})"
     if not plan.head:
         return tail
     slots = _cuckoo(plan.tables.hashes)
-    slot = _slot(plan.tables, slots, key)
     lists = [",".join(map(str, each.workers)) for each in plan.head]
     by_slot = ";".join(lists[at] if at >= 0 else "0" for at in slots)
-    chosen = F.split(F.lit(by_slot), ";")[slot]
-    return F.when(slot.isNotNull(), F.split(chosen, ",").cast("array<int>")).otherwise(tail)
+    chosen = f"split('{by_slot}', ';')[{_slot(plan.tables, slots, key)}]"
+    return f"coalesce(CAST(split({chosen}, ',') AS ARRAY<INT>), {tail})"
 
 
-def is_split(plan: Plan, key: Column) -> Column:
-    """Return whether rows of a key go to more than one worker, by the hash of the key."""
-    return F.size(workers_of(plan, key)) > 1
+def is_split(plan: Plan, key: str) -> str:
+    """Return whether rows of a key go to more than one worker, by the hash of the key, in SQL."""
+    return f"size({workers_of(plan, key)}) > 1"
+
+
+def _of_tail(plan: Plan, key: str) -> str:
+    """Return the worker of a key that is not frequent, INT, by the hash of the key."""
+    bits = len(plan.tail).bit_length() - 1
+    return _look_up(plan.tail, f"CAST(shiftrightunsigned({key}, {64 - bits}) AS INT)")
+
+
+def _of_run(tables: Tables, found: str, row: str | None) -> str:
+    """Return the worker of a frequent key, INT; null where `found` is below 0."""
+    run = f"CASE WHEN {found} >= 0 THEN {found} END"
+    start = f"shiftrightunsigned({run}, {_LENGTH_BITS})"
+    if row is None:
+        return _look_up(tables.first, start)
+    # Spark computes the hash once a row, and only of frequent keys.
+    drawn = f"CASE WHEN {found} >= 0 THEN {row} END"
+    length = f"({run} & {(1 << _LENGTH_BITS) - 1})"
+    cell = f"{start} + shiftrightunsigned(shiftrightunsigned({drawn}, 32) * {length}, 32)"
+    return (
+        f"CASE WHEN ({drawn} & {_LOW}L) < {_look_up(tables.cuts, cell, 'BIGINT')} "
+        f"THEN {_look_up(tables.first, cell)} ELSE {_look_up(tables.second, cell)} END"
+    )
 
 
 def _runs(tables: Tables, slots: np.ndarray) -> list[int]:
@@ -84,15 +90,16 @@ def _runs(tables: Tables, slots: np.ndarray) -> list[int]:
     return [runs[at] if at >= 0 else 0 for at in slots]
 
 
-def _slot(tables: Tables, slots: np.ndarray, key: Column) -> Column:
+def _slot(tables: Tables, slots: np.ndarray, key: str) -> str:
     """Return the slot of a frequent key, INT; null for all others."""
     hashes = tables.hashes
     # A slot without a key holds a number that belongs into another one: no key is equal to it.
     vacant = (np.arange(len(slots)) + 1) % len(slots)
     held = np.where(slots >= 0, hashes[np.maximum(slots, 0)], vacant << 32 | vacant)
-    one = key.bitwiseAND(F.lit(len(slots) - 1)).cast("int")
-    two = F.shiftrightunsigned(key, 32).bitwiseAND(F.lit(len(slots) - 1)).cast("int")
-    return F.when(_look_up(held, one, "bigint") == key, one).when(_look_up(held, two, "bigint") == key, two)
+    one = f"CAST({key} & {len(slots) - 1} AS INT)"
+    two = f"CAST(shiftrightunsigned({key}, 32) & {len(slots) - 1} AS INT)"
+    cases = (f"WHEN {_look_up(held, slot, 'BIGINT')} = {key} THEN {slot}" for slot in (one, two))
+    return f"CASE {' '.join(cases)} END"
 
 
 def _cuckoo(hashes: np.ndarray) -> np.ndarray:
@@ -119,7 +126,6 @@ def _insert(slots: np.ndarray, hashes: np.ndarray, at: int) -> bool:
     return False
 
 
-def _look_up(table: Sequence[int] | np.ndarray, index: Column, type_: str = "int") -> Column:
-    # Spark folds this into one literal; an array of literals would take a call of the JVM for each.
-    literal: Any = F.split(F.lit(",".join(map(str, table))), ",").cast(f"array<{type_}>")
-    return literal[index]
+def _look_up(table: Sequence[int] | np.ndarray, index: str, type_: str = "INT") -> str:
+    # Spark folds this into one literal; an array of literals would take a while to parse.
+    return f"CAST(split('{','.join(map(str, table))}', ',') AS ARRAY<{type_}>)[{index}]"

@@ -14,6 +14,7 @@ from keysplit.spark.engine.columns import is_split, workers_of
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.keys import key_hash, key_kinds
+from keysplit.spark.names import in_sql, path_in_sql
 from keysplit.spark.operations.route import built, routed
 from keysplit.spark.options import (
     Columns,
@@ -205,7 +206,7 @@ def _joined(
     assert plan is not None
     there, found, *met = own
     copies = sides[other]
-    its_workers = workers_of(plan, key_hash(names, types, request.params.seed))
+    its_workers = workers_of(plan, in_sql(worker))
     once = kind in (other, "full") and plan.splits
     if once:
         request.query.refuse_unrepeatable(request.keys, f"as a {kind} join needs its keys first")
@@ -215,13 +216,14 @@ def _joined(
         keys = _split_keys(request, met).withColumn(found, F.lit(True))
         same = reduce(and_, (F.col(name) == F.col(quoted(key)) for name, key in zip(names, met, strict=True)))
         copies = copies.join(F.broadcast(keys), same, "left")
-        its_workers = F.when(F.col(quoted(found)), its_workers).otherwise(F.slice(its_workers, 1, 1))
+        its_workers = f"IF({in_sql(found)}, {its_workers}, slice({its_workers}, 1, 1))"
     elif kind in ("semi", "anti"):
         copies = copies.select(*names).distinct().withColumn(found, F.lit(True))
     if kind not in (other, "full"):
         # Null keys meet nothing.
-        copies = copies.filter(reduce(and_, (F.col(name).isNotNull() for name in names)))
-    copies = copies.select("*", F.explode(its_workers).alias(worker))
+        copies = copies.filter(" AND ".join(f"{path_in_sql(name)} IS NOT NULL" for name in names))
+    copies = copies.select("*", key_hash(names, types, request.params.seed).alias(worker))
+    copies = copies.withColumn(worker, F.expr(f"explode({its_workers})"))
     rows = routed(request)
     if once:
         rows = rows.select("*", F.lit(True).alias(there))
@@ -241,10 +243,9 @@ def _split_keys(request: Request, names: Sequence[str]) -> DataFrame:
     # At most a few for each worker: only a key that the plan places by itself may have several workers.
     plan = request.plan
     assert plan is not None
-    rows = request.df.filter(is_split(plan, plan_hash(request)))
-    return rows.select(
-        *(F.col(key).alias(name) for key, name in zip(request.keys, names, strict=True))
-    ).distinct()
+    keys = (F.col(key).alias(name) for key, name in zip(request.keys, names, strict=True))
+    rows = request.df.select(*keys, plan_hash(request).alias(request.worker_column))
+    return rows.filter(is_split(plan, in_sql(request.worker_column))).drop(request.worker_column).distinct()
 
 
 def _placed(df: DataFrame, request: Request) -> DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.engine import columns, native, online
-from keysplit.spark.hashes import plan_hash, row_hash
+from keysplit.spark.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
@@ -128,5 +128,5 @@ def routed(request: Request) -> DataFrame:
     plan = request.plan
     assert plan is not None
     engine = native if request.engine == "rust" else columns
-    row = row_hash(request) if plan.splits else None
+    row = row_hash_in_sql(request) if plan.splits else None
     return engine.with_worker(request.df, plan, plan_hash(request), row, request.worker_column)

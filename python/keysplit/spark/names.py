@@ -1,0 +1,14 @@
+"""Names of columns, as Spark's SQL reads them."""
+
+import re
+
+
+def in_sql(name: str) -> str:
+    """Return the name of a column as an identifier of SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def path_in_sql(path: str) -> str:
+    """Return in SQL what `F.col` reads as a column, or as a field of one."""
+    parts = re.findall(r"`(?:[^`]|``)*`|[^.`]+", path)
+    return ".".join(part if part.startswith("`") else in_sql(part) for part in parts)

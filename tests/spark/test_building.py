@@ -1,0 +1,157 @@
+"""Building a query asks the JVM no more often where there are more columns, and runs no job too early."""
+
+import gc
+from functools import partial
+
+import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+
+
+def rows(spark, columns):
+    return spark.range(40).select(
+        (F.col("id") % 3).alias("key"), "id", *(F.lit(at).alias(f"c{at}") for at in range(columns - 2))
+    )
+
+
+@pytest.fixture
+def calls(spark, monkeypatch):
+    """Count the calls to the JVM that a function makes."""
+    client = type(spark.sparkContext._gateway._gateway_client)
+    send, made = client.send_command, []
+
+    def counted(self, command, *rest, **options):
+        if not command.startswith("m\n"):  # the garbage collector's own
+            made.append(command)
+        return send(self, command, *rest, **options)
+
+    monkeypatch.setattr(client, "send_command", counted)
+
+    def count(function):
+        function()  # the first one fills caches
+        gc.collect()
+        made.clear()
+        function()
+        return len(made)
+
+    return count
+
+
+OPERATIONS = {
+    "route": lambda df, other, plan: kss.route(df, "key", plan=plan),
+    "repartition": lambda df, other, plan: kss.repartition(df, "key", plan=plan),
+    "aggregate": lambda df, other, plan: kss.aggregate(df, "key", F.sum("id"), plan=plan),
+    "join": lambda df, other, plan: kss.join(df, other, "key", plan=plan),
+    "full join": lambda df, other, plan: kss.join(df, other, "key", "full", plan=plan),
+    "write": lambda df, other, plan: kss.write(df, "key", plan=plan),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_more_columns_are_no_more_calls(spark, calls, name):
+    build, other = OPERATIONS[name], spark.range(3).select(F.col("id").alias("key"))
+    plan = kss.plan(rows(spark, 10), "key", 4, "w_choices", engine="columns")
+    found = {}
+    for columns in (10, 500):
+        df = rows(spark, columns)
+        found[columns] = calls(partial(build, df, other, plan))
+    assert found[500] == found[10]
+    assert found[10] < 500
+
+
+def jobs(spark, function, error, message):
+    """Return how many jobs a function runs before it raises an error."""
+    spark.sparkContext.setJobGroup(message, message)
+    try:
+        with pytest.raises(error, match=message):
+            function()
+    finally:
+        found = spark.sparkContext.statusTracker().getJobIdsForGroup(message)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    return len(found)
+
+
+def same(rows):
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("key", "call", "error", "message"),
+    [
+        (
+            "named_struct('a', id % 2, 'A', 1)",
+            lambda df: kss.apply(df, "key", same, same, "id long", workers=3),
+            TypeError,
+            "key must not hold structs with two fields of one name in kss.apply, got 'key'",
+        ),
+        (
+            "named_struct('a', id % 2, 'b', null)",
+            lambda df: kss.apply(df, "key", same, same, "id long", workers=3),
+            TypeError,
+            "key must not hold void fields in kss.apply, got 'key'",
+        ),
+        (
+            "array(id % 2)",
+            lambda df: kss.write(df, "key", workers=3),
+            TypeError,
+            "partition_by must name columns without arrays, maps and structs, got 'key'",
+        ),
+        (
+            "id % 2",
+            lambda df: (
+                kss.apply(df.withColumn("a.b", F.lit(1)), "key", same, same, "id long", workers=3).schema
+            ),
+            Exception,
+            "a`.`b",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.join(
+                df, df.select("key", F.lit(1).alias("x")), "key", "inner", weight="no", workers=3
+            ),
+            ValueError,
+            "weight must name one column",
+        ),
+    ],
+)
+def test_what_spark_cannot_do_is_said_before_any_job(spark, key, call, error, message):
+    assert jobs(spark, lambda: call(spark.range(40).selectExpr("id", f"{key} AS key")), error, message) == 0
+
+
+def test_geometry_is_no_key_and_no_identity(spark):
+    if spark.version < "4.1":
+        pytest.skip("this Spark has no geometry")
+    df = spark.range(40).selectExpr(
+        "id % 2 AS key", "id", "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') AS g"
+    )
+    assert kss.route(df, "key", workers=3, grouping="w_choices").count() == 40
+    with pytest.raises(TypeError, match=r"^key must not hold values that Spark does not group by, got 'g'"):
+        kss.route(df, "g", workers=3)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+def test_key_columns_of_both_sides_may_be_selected(spark, how):
+    left = spark.createDataFrame([(1, at) for at in range(60)] + [(2, 1), (None, 5), (7, 7)], "k int, x int")
+    right = spark.createDataFrame([(1, 10), (2, 20), (3, 30), (None, 40)], "k int, y int")
+    plan = kss.plan(left, "k", 4, "w_choices", engine="columns")
+    joined = kss.join(left, right, "k", how, split="left", plan=plan)
+    plain = left.join(right, "k", how)
+    both = [left["k"], right["k"], "x", "y", "k"]
+    assert sorted(map(repr, joined.select(*both).collect())) == sorted(
+        map(repr, plain.select(*both).collect())
+    )
+
+
+def test_streams_say_what_their_aggregation_cannot_do(spark, conf):
+    events = spark.range(40).selectExpr("timestamp_seconds(id) AS at", "id % 3 AS key", "id AS v")
+    plan, span = kss.plan(events, "key", 3, engine="columns"), F.window("at", "10 seconds")
+    over = F.sum(F.sum("v")).over(Window.partitionBy("key"))
+    with pytest.raises(
+        ValueError, match=r"^columns must be aggregates, each by itself, got sum\(sum\(v\)\) OVER"
+    ):
+        kss.streaming.aggregate(events, "key", over, window=span, plan=plan)
+    conf("spark.sql.retainGroupColumns", "false")
+    with pytest.raises(ValueError, match=r"^spark.sql.retainGroupColumns must be true for kss.streaming"):
+        kss.streaming.aggregate(events, "key", F.sum("v"), window=span, plan=plan)
