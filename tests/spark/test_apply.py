@@ -19,6 +19,8 @@ from pyspark.sql import types as T
 from keysplit import spark as kss
 from keysplit.spark.operations.apply import _in_arrow, _in_arrow_merge, _in_pandas, _in_pandas_merge
 
+pytestmark = pytest.mark.versions
+
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -11,6 +11,8 @@ from keysplit import spark as kss
 from keysplit.spark import query
 from keysplit.spark.session import physical
 
+pytestmark = pytest.mark.versions
+
 
 @pytest.fixture(scope="module")
 def df(spark):

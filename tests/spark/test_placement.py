@@ -9,6 +9,8 @@ from pyspark.sql import types as T
 from keysplit import spark as kss
 from keysplit.spark.engine import placement
 
+pytestmark = pytest.mark.versions
+
 ADAPTIVE = pytest.mark.parametrize("adaptive", ["true", "false"])
 OLD_WAY = pytest.mark.parametrize("by_id", [True, False], ids=["by id", "by pre-image"])
 

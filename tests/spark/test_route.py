@@ -13,6 +13,8 @@ import keysplit as ks
 from keysplit import spark as kss
 from keysplit.spark.engine import online
 
+pytestmark = pytest.mark.versions
+
 
 @pytest.fixture(params=["arrow", "pandas"])
 def hop(request, monkeypatch):

@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 from keysplit import spark as kss
 from keysplit.spark import query
 
+pytestmark = pytest.mark.versions
+
 
 @pytest.fixture(scope="module")
 def rows(spark):
