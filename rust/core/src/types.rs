@@ -1,7 +1,23 @@
 //! Single values that are numbers to the processor and must not be mistaken for each other.
 //!
 //! Columns stay plain slices of numbers: a batch's hashes, the workers that are answered, the loads of all workers. What
-//! a loop takes out of one gets its type there. None of this costs anything.
+//! a loop takes out of one gets its type there. None of this costs anything, and arguments in the wrong order do not
+//! compile:
+//!
+//! ```
+//! use keysplit_core::hash::candidate_pair;
+//! use keysplit_core::{KeyHash, Worker};
+//!
+//! let (first, second): (Worker, Worker) = candidate_pair(KeyHash(7), 0, 50);
+//! # assert!(first.0 < 50 && second.0 < 50);
+//! ```
+//!
+//! ```compile_fail
+//! use keysplit_core::hash::candidate_pair;
+//! use keysplit_core::KeyHash;
+//!
+//! candidate_pair(0, KeyHash(7), 50);
+//! ```
 
 /// The hash of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

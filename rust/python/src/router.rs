@@ -22,7 +22,7 @@ use crate::params::{arguments, integer};
 ///
 /// Args:
 ///     name: Registry name of the grouping.
-///     params: The grouping's parameters by name, ``workers`` and ``seed`` among them.
+///     params: The grouping's parameters by name; all but ``workers`` have defaults.
 ///     source: Number of the source, in 0..=2**32 - 1; sources of one stream draw and take turns differently.
 ///     snapshot: What ``snapshot`` gave for the same grouping, parameters and source, to continue from.
 ///

@@ -22,7 +22,7 @@ const PATIENCE: usize = 64;
 ///
 /// Args:
 ///     name: Registry name of the grouping.
-///     params: The grouping's parameters by name, ``workers`` and ``seed`` among them.
+///     params: The grouping's parameters by name; all but ``workers`` have defaults.
 ///     options: The single numbers of a simulation by name; what is not named has its default.
 ///     service_time_s: Seconds that a message of weight 1 takes at capacity 1: one number, or one a worker.
 ///     capacities: Relative speeds, one a worker.
