@@ -258,7 +258,7 @@ def test_steady_columns(spark, rows):
     )
     assert steady(counts) == ["key", "n", "m"]
     assert steady(counts.select(F.upper("key").alias("k"), "n")) == ["n"]
-    collated = shuffled.withColumn("c", F.expr("key collate utf8_lcase"))
+    collated = shuffled.withColumn("c", F.collate("key", "utf8_lcase"))
     assert steady(collated.groupBy("c").count()) == ["count"]
     assert steady(rows.union(shuffled)) == rows.columns
     for chosen in (shuffled.limit(3), shuffled.sample(0.5, seed=1), shuffled.mapInPandas(iter, rows.schema)):
