@@ -261,7 +261,8 @@ def test_steady_columns(spark, rows):
     collated = shuffled.withColumn("c", F.collate("key", "utf8_lcase"))
     assert steady(collated.groupBy("c").count()) == ["count"]
     assert steady(rows.union(shuffled)) == rows.columns
-    for chosen in (shuffled.limit(3), shuffled.sample(0.5, seed=1), shuffled.mapInPandas(iter, rows.schema)):
+    mapped = shuffled.mapInPandas(lambda frames: frames, rows.schema)
+    for chosen in (shuffled.limit(3), shuffled.sample(0.5, seed=1), mapped):
         assert steady(chosen) is None
     shuffled.createOrReplaceTempView("of_rows")
     assert steady(spark.table("of_rows")) is None
