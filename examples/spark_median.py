@@ -19,7 +19,7 @@ def deliveries(spark: SparkSession) -> DataFrame:
     """Make 50,000 deliveries to 1,000 cities; one city in a thousand gets a third of them."""
     cities = ks.streams.zipf(1.4, 1_000, 50_000, seed=1)
     rows = [(int(city), (i * 7919) % 240) for i, city in enumerate(cities)]
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 4), "city long, minutes int")
+    return spark.createDataFrame(rows, "city long, minutes int")
 
 
 def busiest(df: DataFrame, grouping: str) -> float:

@@ -23,7 +23,7 @@ def visits(spark: SparkSession) -> DataFrame:
     """Make 20,000 visits to 100 pages, the first pages by far the most visited."""
     pages = ks.streams.zipf(1.6, 100, 20_000, seed=2)
     rows = [(f"page {page}", (i * i) % 1013) for i, page in enumerate(pages)]
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 4), "page string, visitor long")
+    return spark.createDataFrame(rows, "page string, visitor long")
 
 
 def visitors(part: pd.DataFrame) -> pd.DataFrame:
