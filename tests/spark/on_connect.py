@@ -268,10 +268,11 @@ def test_steady_columns(spark, rows):
     )
     assert steady(counts) == ["key", "n", "m"]
     assert steady(counts.select(F.upper("key").alias("k"), "n")) == ["n"]
-    collated = shuffled.withColumn("c", F.expr("key collate utf8_lcase"))
+    collated = shuffled.withColumn("c", F.collate("key", "utf8_lcase"))
     assert steady(collated.groupBy("c").count()) == ["count"]
     assert steady(rows.union(shuffled)) == rows.columns
-    for chosen in (shuffled.limit(3), shuffled.sample(0.5, seed=1), shuffled.mapInPandas(iter, rows.schema)):
+    mapped = shuffled.mapInPandas(lambda frames: frames, rows.schema)
+    for chosen in (shuffled.limit(3), shuffled.sample(0.5, seed=1), mapped):
         assert steady(chosen) is None
     shuffled.createOrReplaceTempView("of_rows")
     assert steady(spark.table("of_rows")) is None

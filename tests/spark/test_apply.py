@@ -162,7 +162,7 @@ def of_all_types(spark):
     rows = [
         tuple(keys[(at if at % 4 == 0 else 4) // 4 % len(keys)] for keys in columns) for at in range(4 * most)
     ]
-    rows = spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), schema)
+    rows = spark.createDataFrame(rows, schema)
     return rows.withColumn("v", F.monotonically_increasing_id() % 9)
 
 

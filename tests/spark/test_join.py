@@ -35,7 +35,7 @@ def other(spark, type_, keys):
         [T.StructField("key", type_), T.StructField("v", T.IntegerType()), T.StructField("t", T.StringType())]
     )
     rows = [(key, i, None if i % 3 == 1 else f"t{i}") for i, key in enumerate(keys)]
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), schema)
+    return spark.createDataFrame(rows, schema)
 
 
 def written(df):

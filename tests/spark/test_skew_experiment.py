@@ -9,7 +9,7 @@ from keysplit_experiments.measured import spark_skew as skew
 @pytest.fixture(scope="module")
 def df(spark):
     rows = [(key, i, i * 7919 % 11) for i, key in enumerate(skewed(["a", "b", "c", "d"], 300))]
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 3), "key string, id long, value long")
+    return spark.createDataFrame(rows, "key string, id long, value long")
 
 
 def found(result):
