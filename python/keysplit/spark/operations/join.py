@@ -99,6 +99,9 @@ def join(
     side goes to all workers of its key: to one for a rare key, to several for a hot one. Then Spark joins on
     the key and the worker. Rows, columns, their order, types and nulls equal those of the plain join.
 
+    The key columns of both frames may be selected from the result, as `left["k"]` and `right["k"]`, but for
+    those of the right one in left and full joins with `split="right"`.
+
     Split the side that has the hot keys. A key that is hot on both sides is split on one of them only. Rows
     of the other side whose key is null meet nothing and are never copied.
 
