@@ -406,6 +406,12 @@ def test_round_robin_shares_equally(case: tuple[Summary, Any, Capacities]) -> No
         assert shares == pytest.approx(speeds[workers] / speeds[workers].sum())
 
 
+def test_weights_next_to_zero_are_shared_out_like_others() -> None:
+    least = 5e-324
+    placement = place(summary_of({0: least}), ks.RoundRobinHead(workers=2), [1.0, 3.0])
+    assert placement.shares[0].tolist() == [0.25, 0.75]
+
+
 def test_round_robin_takes_turns_where_a_key_has_too_little_for_all() -> None:
     """1.5 per mill of the total are 150 pieces at most, 149 with what the others weigh."""
     n = 400

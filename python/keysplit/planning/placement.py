@@ -18,6 +18,8 @@ from keysplit.planning.parameters import PLANS, CutToFit, Parameters, head_thres
 from keysplit.planning.rules import CandidateGrouping, Floats, Integers
 
 _LEAST_CAPACITY, _MOST_CAPACITY = 1e-9, 1e12
+# Less than this in all cannot be cut into parts.
+_TINY = 2.0**-900
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,8 @@ def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = N
     head = _head(summary, params)
     hashes, total = summary.hashes[head], summary.total
     weights, tail = _weights(summary, head)
+    if total < _TINY:  # its parts would be zero; powers of two change no digit
+        weights, tail, total = weights / _TINY, tail / _TINY, total / _TINY
     if isinstance(params, CutToFit):
         pieces, buckets = rules.cut_to_fit(weights, tail, speeds)
     elif isinstance(params, KeyGrouping):
