@@ -311,8 +311,8 @@ def test_the_table_of_aggregates_is_that_of_the_page():
         LeavesOpen.NOTHING: "| nothing",
         LeavesOpen.LAST_DIGITS: "| last digits of floats",
         LeavesOpen.ORDER: "| order of elements",
-        LeavesOpen.TIES: "| where several tie",
-        LeavesOpen.SKETCH: "| another answer within",
+        LeavesOpen.TIES: "| on ties, any of the tied values",
+        LeavesOpen.SKETCH: "| another result within",
         LeavesOpen.ROW: "| refused: depends on",
         LeavesOpen.ACCURACY: "| refused: Spark promises",
     }
