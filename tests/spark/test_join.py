@@ -271,7 +271,7 @@ def test_it_may_become_a_broadcast_join(hot, cold, plan):
         ({"on": "t"}, TypeError, "on must have the same type on both sides, got bigint and string: cast one"),
         ({"workers": 0}, ValueError, "workers must be in 1..=65536, got 0"),
         ({"right": 7}, TypeError, "right must be a Spark DataFrame, got int"),
-        ({"rows": 7}, TypeError, "rows is no argument of this function"),
+        ({"rows": 7}, TypeError, "got an unexpected keyword argument 'rows'"),
     ],
 )
 def test_wrong_arguments_are_refused(hot, cold, arguments, error, message):

@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import head_threshold
-from keysplit.spark.options import check
+from keysplit.spark.options import Options, check
 from keysplit.spark.summary import summarise
 
 ENGINES = pytest.mark.parametrize("engine", ["columns", "rust"])
@@ -22,7 +22,7 @@ def rows(spark):
 
 
 def found(rows, params, **options):
-    request = check(rows, "key", {"grouping": params, "engine": options.pop("engine", None)})
+    request = check(rows, "key", Options(grouping=params, engine=options.pop("engine", None)))
     return summarise(request, **options)
 
 

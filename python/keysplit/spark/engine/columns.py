@@ -53,7 +53,7 @@ def workers_of(plan: Plan, key: str) -> str:
     slots = _cuckoo(plan.tables.hashes)
     lists = [",".join(map(str, each.workers)) for each in plan.head]
     by_slot = ";".join(lists[at] if at >= 0 else "0" for at in slots)
-    chosen = f"split('{by_slot}', ';')[{_slot(plan.tables, slots, key)}]"
+    chosen = f"get(split('{by_slot}', ';'), {_slot(plan.tables, slots, key)})"
     return f"coalesce(CAST(split({chosen}, ',') AS ARRAY<INT>), {tail})"
 
 
@@ -127,5 +127,6 @@ def _insert(slots: np.ndarray, hashes: np.ndarray, at: int) -> bool:
 
 
 def _look_up(table: Sequence[int] | np.ndarray, index: str, type_: str = "INT") -> str:
-    # Spark folds this into one literal; an array of literals would take a while to parse.
-    return f"CAST(split('{','.join(map(str, table))}', ',') AS ARRAY<{type_}>)[{index}]"
+    # Spark folds this into one literal; an array of literals would take a while to parse. In ANSI mode Spark takes
+    # `array[null]` for a value that is never null, and drops a coalesce around it: `get` has no such mode.
+    return f"get(CAST(split('{','.join(map(str, table))}', ',') AS ARRAY<{type_}>), {index})"
