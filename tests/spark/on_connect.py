@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from frames import KEYS, skewed
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -255,6 +255,63 @@ def test_what_is_drawn_above_a_shuffle_is_left_out(rows, plan):
     )
 
 
+def unchanged(batches):
+    yield from batches
+
+
+ROWS_BY_CHANCE = {
+    "joined by a draw": lambda df, drawn: drawn.join(df.select(F.rand(2).alias("r")), "r"),
+    "sorted by a draw": lambda df, drawn: drawn.sort("r"),
+    "dealt out": lambda df, drawn: drawn.repartition(2),
+    "dealt out by a hint": lambda df, drawn: drawn.hint("rebalance"),
+    "as many as drawn": lambda df, drawn: drawn.select(
+        "id", F.explode(F.sequence(F.lit(0), (F.col("r") * 9).cast("int")))
+    ),
+    "window by a draw": lambda df, drawn: drawn.withColumn(
+        "n", F.count("*").over(Window.partitionBy("r")) + F.lit(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_BY_CHANCE)
+def test_rows_by_chance(rows, name):
+    shuffled = rows.repartition(2)
+    drawn = shuffled.withColumn("r", F.rand(1))
+    assert steady(drawn) == rows.columns
+    assert steady(ROWS_BY_CHANCE[name](shuffled, drawn)) is None
+
+
+def test_columns_by_chance_whatever_their_names(rows):
+    shuffled = rows.select("key", "id").repartition(2)
+    dotted = shuffled.withColumn("a.b", F.rand())
+    assert steady(dotted) == ["key", "id"]
+    assert steady(dotted.select("id", F.col("`a.b`").alias("z"))) == ["id"]
+    ticked = shuffled.withColumn("a`b", F.rand())
+    assert steady(ticked.select("id", F.col("`a``b`").alias("z"))) == ["id"]
+    nested = shuffled.withColumn("s", F.struct(F.rand().alias("f")))
+    assert steady(nested.select("id", "s.*")) == ["id"]
+    assert steady(nested.select("id", F.col("s.f").alias("z"))) == ["id"]
+    hinted = shuffled.select("id").hint("repartition", 3).withColumn("m", F.monotonically_increasing_id())
+    assert steady(hinted) == ["id"]
+    total = shuffled.select(F.sum(F.col("id") / 3).alias("t"), F.collect_list("id").alias("l"))
+    assert steady(shuffled.crossJoin(total)) == ["key", "id"]
+
+
+def test_types_that_a_union_or_a_join_changes(rows, spark):
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        floats = rows.repartition(2).groupBy("key").agg(F.max(F.col("id") / 3).alias("k"))
+        texts = rows.select("key", F.lit("a").alias("k"))
+        assert "string" in dict(floats.union(texts).dtypes)["k"]
+        assert steady(floats.union(texts)) == []
+        assert "k" not in steady(floats.select("k").union(texts.select("k")))
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    counts = rows.groupBy("id").count()
+    assert steady(counts.union(counts)) == ["id", "count"]
+    assert steady(counts.join(rows, "id").select("id", "v")) == ["id", "v"]
+
+
 def test_steady_columns(spark, rows):
     shuffled, half = rows.repartition(2), F.udf(halved, "long")
     assert steady(shuffled.withColumn("h", half("id"))) == rows.columns
@@ -271,9 +328,13 @@ def test_steady_columns(spark, rows):
     collated = shuffled.withColumn("c", F.collate("key", "utf8_lcase"))
     assert steady(collated.groupBy("c").count()) == ["count"]
     assert steady(rows.union(shuffled)) == rows.columns
-    mapped = shuffled.mapInPandas(lambda frames: frames, rows.schema)
-    for chosen in (shuffled.limit(3), shuffled.sample(0.5, seed=1), mapped):
+    for chosen in (
+        shuffled.limit(3),
+        shuffled.sample(0.5, seed=1),
+        shuffled.mapInPandas(unchanged, rows.schema),
+    ):
         assert steady(chosen) is None
+    assert steady(rows.withColumn("f", F.input_file_name())) == rows.columns
     shuffled.createOrReplaceTempView("of_rows")
     assert steady(spark.table("of_rows")) is None
     assert steady(spark.sql("select * from of_rows")) is None

@@ -143,9 +143,29 @@ UNKNOWN = {
     "distinct of a draw": lambda df: df.select(F.rand(1).alias("r")).distinct(),
     "groups by chance": lambda df: df.groupBy((F.rand(1) * 3).cast("int").alias("g")).count(),
     "repartition by chance": lambda df: df.repartition(3, F.rand(1)),
+    "sort by chance": lambda df: df.sort(F.rand(1)),
+    "sort of a sum of floats": lambda df: df.groupBy("key").agg(F.sum("x").alias("a")).sort("a"),
+    "window by chance": lambda df: df.withColumn("r", a_draw("id")).withColumn(
+        "n", F.expr("count(*) over (partition by r)")
+    ),
+    "dealt out": lambda df: df.withColumn("r", a_draw("id")).repartition(3),
+    "rebalanced": lambda df: df.withColumn("r", a_draw("id")).hint("rebalance"),
+    "limit of a filtered order": lambda df: in_order(df).filter(F.rand(1) > 0.5).limit(5),
+    "limit of a sampled order": lambda df: in_order(df).sample(0.5, seed=1).limit(5),
+    "offset of an order": lambda df: in_order(df).offset(5),
+    "chance in a subquery": lambda df: a_correlated(df),
     "except by chance": lambda df: df.exceptAll(df.filter(F.rand(1) > 0.5)),
     "subquery of a limit": lambda df: a_subquery(df),
 }
+
+
+def in_order(df):
+    return df.select("key", "id").sort("id", "key")
+
+
+def a_correlated(df):
+    df.createOrReplaceTempView("around")
+    return df.sparkSession.sql("select * from around where (select id + rand(1)) > 9")
 
 
 def a_script(df):
@@ -186,6 +206,7 @@ LEFT_OUT = {
     "joined draw": lambda df: df.join(df.select("id", F.rand().alias("r")), "id"),
     "union with a draw": lambda df: df.withColumn("r", F.lit(0.5)).union(df.withColumn("r", F.rand())),
     "draw in a lambda": lambda df: df.withColumn("r", F.transform(F.array("id"), lambda x: x + F.rand())),
+    "draw in a subquery": lambda df: a_drawn_scalar(df),
     "scalar subquery": lambda df: a_scalar(df),
     "row_number": lambda df: df.withColumn("r", F.expr("row_number() over (partition by key order by s)")),
     "lag": lambda df: df.withColumn("r", F.expr("lag(id) over (partition by key order by s)")),
@@ -194,6 +215,11 @@ LEFT_OUT = {
     ),
     "window of floats": lambda df: df.withColumn("r", F.expr("sum(x) over (partition by key)").cast("int")),
 }
+
+
+def a_drawn_scalar(df):
+    df.createOrReplaceTempView("all_rows")
+    return df.sparkSession.sql("select *, (select id + rand(1)) as r from all_rows")
 
 
 def a_scalar(df):
@@ -219,6 +245,8 @@ AGGREGATES = {
     "sum(id)": True,
     "sum(id * 2 + 1) filter (where x > 1)": True,
     "sum(d)": True,
+    "count(*) + rand(1)": False,
+    "count(*) + monotonically_increasing_id()": False,
     "avg(id)": False,  # it adds doubles
     "avg(d)": True,
     "max(s)": True,
@@ -293,6 +321,31 @@ def test_one_of_several_equal_strings_is_left_out(shuffled, made):
     assert steady(made(collated(shuffled))) == ["n"]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select c as z, count(*) as n from collated group by C",
+        "select upper(C) as z, count(*) as n from collated group by c",
+        "select greatest(b, c) as z, count(*) as n from (select *, s collate utf8_lcase as b from collated) "
+        "group by greatest(c, b)",
+    ],
+)
+def test_a_collated_group_key_is_found_however_it_is_written(spark, shuffled, query):
+    collated(shuffled).createOrReplaceTempView("collated")
+    assert steady(spark.sql(query)) == ["n"]
+
+
+def test_a_chance_beside_aggregates_follows_their_order(rows):
+    assert steady(rows.groupBy("key").agg((F.count("*") + F.rand(1)).alias("r"))) == ["key"]
+    assert steady(rows.groupBy("key").agg(F.monotonically_increasing_id().alias("r"))) == ["key"]
+
+
+def test_names_of_files_beside_python_functions_are_unsteady(rows, tmp_path):
+    df = written(rows, tmp_path, "parquet").withColumn("f", F.input_file_name())
+    assert steady(df) == df.columns
+    assert "f" not in steady(df.withColumn("u", a_draw("id")))
+
+
 def test_collated_strings_of_the_source_are_steady(shuffled):
     df = collated(shuffled)
     assert steady(df) == df.columns
@@ -310,6 +363,8 @@ def test_what_stays_steady_downstream_of_a_shuffle(spark, rows, shuffled):
         shuffled.drop("x").distinct(),
         shuffled.dropDuplicates(["key"]).select("key"),
         shuffled.sort("id").withColumn("at", F.lit(1)),
+        shuffled.sort(F.length("s"), F.upper("s")),
+        shuffled.drop("x").sort("id", "key", "s", "d").select("s").limit(3),
         shuffled.select("key", "id").sort("id", "key").limit(5),
         shuffled.withColumn("n", F.expr("rank() over (partition by key order by s)")),
         shuffled.withColumn("n", F.expr("sum(id) over (partition by key order by s)")),

@@ -4,7 +4,8 @@ The client knows names and no types: a column is known by its name, and what han
 the types of the result. Relations and functions that are not in a list here count against a column.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,13 +23,29 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.spark.aggregates import BY_NAME
 from keysplit.spark.session.interface import Steadiness
 
 # Steady if the column comes out of the query as it is, and is of a type of which equal values are one value.
 _OF_EQUAL = "one of several equal values, of a type that keysplit does not know"
 _SUM = "a sum of numbers, of a type that keysplit does not know"
+# Spark may have made text of it, where the other side has text: steady if it is no text, as above.
+_MERGED = "one of several equal values, in a union or join, of a type that keysplit does not know"
+_BY_TYPE = (_OF_EQUAL, _SUM, _MERGED)
 _EXACT = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType)
-_PASSING = frozenset(("collect_metrics", "hint", "subquery_alias", "with_watermark"))
+_PASSING = frozenset(("collect_metrics", "subquery_alias", "with_watermark"))
+_JOIN_HINTS = frozenset(
+    (
+        "broadcast",
+        "broadcastjoin",
+        "mapjoin",
+        "merge",
+        "mergejoin",
+        "shuffle_hash",
+        "shuffle_merge",
+        "shuffle_replicate_nl",
+    )
+)
 _OPERATORS = frozenset(
     (
         "!",
@@ -65,9 +82,6 @@ _OPERATORS = frozenset(
 )
 _BY_ORDER = frozenset(
     (
-        "input_file_block_length",
-        "input_file_block_start",
-        "input_file_name",
         "monotonically_increasing_id",
         "rand",
         "randn",
@@ -96,6 +110,10 @@ _OTHERS = frozenset(
         "pandas_udf",
         "unwrap_udt",
         "broadcast",
+        # where there are functions of Python, Spark reads ahead of them
+        "input_file_block_length",
+        "input_file_block_start",
+        "input_file_name",
     )
 )
 _AGGREGATES = frozenset(
@@ -105,6 +123,7 @@ _AGGREGATES_BY_TYPE = frozenset(("bit_and", "bit_or", "bit_xor", "max", "min", "
 _WINDOWS = frozenset(
     (
         "any_value",
+        "counter_diff",
         "cume_dist",
         "dense_rank",
         "first",
@@ -122,6 +141,25 @@ _WINDOWS = frozenset(
 )
 
 
+# Makes as many rows as its argument says.
+_GENERATORS = frozenset(
+    (
+        "explode",
+        "explode_outer",
+        "inline",
+        "inline_outer",
+        "json_tuple",
+        "posexplode",
+        "posexplode_outer",
+        "stack",
+        "variant_explode",
+        "variant_explode_outer",
+    )
+)
+# A part of a column's name: in backticks, or bare.
+_PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
+
+
 @dataclass(frozen=True)
 class _Rows:
     """What is known of the rows of a relation."""
@@ -135,9 +173,9 @@ class _Rows:
 
     def of(self, name: str) -> str | None:
         """Return why values of a column, or of a field of one, may differ."""
-        parts = [part.strip("`").lower() for part in name.split(".")]
-        found = [self.known[part] for part in parts if part in self.known]
-        return _worst(*found) if found else self.rest
+        parts = [(quoted or bare).replace("``", "`").lower() for quoted, bare in _PART.findall(name)]
+        # Which of them is the column, and which an alias or a field, only the server knows.
+        return _worst(*(self.known.get(part, self.rest) for part in parts)) if parts else self.any()
 
     def any(self) -> str | None:
         """Return why values of any column may differ."""
@@ -158,7 +196,7 @@ class Proof:
             found = self._relation(plan)
         except RecursionError:
             found = _unknown("a query plan that keysplit cannot read")
-        columns = tuple(_by_type(found.of(f"`{each.name}`"), each.dataType) for each in schema.fields)
+        columns = tuple(_by_type(found.of(_quoted(each.name)), each.dataType) for each in schema.fields)
         return Steadiness(found.rows, columns, None, found.order, frozenset(self._functions))
 
     def _relation(self, relation: Any) -> _Rows:
@@ -189,24 +227,28 @@ class Proof:
         rest = None
         for each in body.expressions:
             name, why = self._name(each), self._value(each, child)
-            if each.WhichOneof("expr_type") in ("unresolved_star", "unresolved_regex"):
+            if each.unresolved_star.unparsed_target:  # it may be of a struct
+                rest = _worst(rest, _within(child.any()))
+            elif each.WhichOneof("expr_type") in ("unresolved_star", "unresolved_regex"):
                 known, rest = {**child.known, **known}, _worst(rest, child.rest)
             elif name is None:
                 rest = _worst(rest, why)
             else:
                 known[name] = _worst(known.get(name), why)
-        return replace(child, known=known, rest=rest)
+        return replace(child, known=known, rest=rest, rows=self._left(body.expressions, child))
 
     def _with_columns(self, body: Any) -> _Rows:
         child = self._relation(body.input)
         if any(len(each.name) != 1 for each in body.aliases):
             return _unknown("a column with several names")
-        return _with_more(child, ((each.name[0], self._value(each.expr, child)) for each in body.aliases))
+        found = ((each.name[0], self._value(each.expr, child)) for each in body.aliases)
+        rows = self._left([each.expr for each in body.aliases], child)
+        return replace(_with_more(child, found), rows=rows)
 
     def _with_columns_renamed(self, body: Any) -> _Rows:
         child = self._relation(body.input)
         old = dict(body.rename_columns_map) | {each.col_name: each.new_col_name for each in body.renames}
-        return _with_more(child, ((new, child.of(f"`{name}`")) for name, new in old.items()))
+        return _with_more(child, ((new, child.of(_quoted(name))) for name, new in old.items()))
 
     def _to_df(self, body: Any) -> _Rows:
         child = self._relation(body.input)
@@ -235,18 +277,27 @@ class Proof:
         left, right = self._relation(body.left), self._relation(body.right)
         both = _both(left, right)
         condition = self._inside(body.join_condition, both) if body.HasField("join_condition") else None
-        return replace(both, rows=both.rows or condition, order="a join")
+        using = _of_rows(_worst(*(both.of(_quoted(name)) for name in body.using_columns)))
+        both = _merging(both) if body.using_columns else both
+        return replace(both, rows=both.rows or condition or using, order="a join")
 
     def _set_op(self, body: Any) -> _Rows:
         left, right = self._relation(body.left_input), self._relation(body.right_input)
-        why = _worst(left.any(), right.any())
+        why = _merged(_worst(left.any(), right.any()))
         union = body.set_op_type == body.SET_OP_TYPE_UNION
         rows = left.rows or right.rows or (None if union else _of_rows(why))
         order = left.order or right.order if union and body.is_all else "a set operation"
-        return _Rows({}, why or (None if union and body.is_all else _OF_EQUAL), rows, order)
+        return _Rows({}, why or (None if union and body.is_all else _MERGED), rows, order)
 
     def _sort(self, body: Any) -> _Rows:
-        return replace(self._relation(body.input), order="a sort")
+        child = self._relation(body.input)
+        # Values decide in which partition a row is.
+        why = _of_rows(_worst(*(self._value(each.child, child) for each in body.order)))
+        return replace(child, order="a sort", rows=child.rows or (why if body.is_global else None))
+
+    def _hint(self, body: Any) -> _Rows:
+        child = self._relation(body.input)
+        return child if body.name.lower() in _JOIN_HINTS else _dealt(child)
 
     def _limit(self, body: Any) -> _Rows:
         return _chosen(self._relation(body.input), "a limit, an offset or a tail")
@@ -259,7 +310,7 @@ class Proof:
 
     def _repartition(self, body: Any) -> _Rows:
         child = self._relation(body.input)
-        return replace(child, order="a shuffle (repartition)") if body.shuffle else child
+        return _dealt(child) if body.shuffle else child
 
     def _repartition_by_expression(self, body: Any) -> _Rows:
         child = self._relation(body.input)
@@ -272,7 +323,7 @@ class Proof:
             rows = child.rows or _of_rows(child.any())
             return _Rows({}, child.any() or _OF_EQUAL, rows, "a distinct")
         known: dict[str, str | None] = {
-            name.lower(): child.of(f"`{name}`") or _OF_EQUAL for name in body.column_names
+            name.lower(): child.of(_quoted(name)) or _OF_EQUAL for name in body.column_names
         }
         why = _of_rows(_worst(*known.values()))
         return _Rows(
@@ -368,9 +419,21 @@ class Proof:
             return self._function(body) or self._all(body.arguments, child)
         if name in _BY_ORDER:
             return (child.order and f"{name} downstream of {child.order}") or self._all(body.arguments, child)
+        if name in BY_NAME:
+            return f"the aggregate {name}, which may depend on the order of rows"
         if name in _OTHERS or name in _WINDOWS or name not in self._steady_names:
             return f"the function {name}, which keysplit does not know"
         return self._all(body.arguments, child)
+
+    def _left(self, expressions: Iterable[Any], child: _Rows) -> str | None:
+        """Return why there may be other rows of a child when these expressions are made of them."""
+        found = [child.rows]
+        for each in (node for expression in expressions for node in _messages(expression)):
+            if each.DESCRIPTOR.name == "Window":
+                found += [_of_rows(self._value(by, child)) for by in each.partition_spec]
+            elif each.DESCRIPTOR.name == "UnresolvedFunction" and each.function_name.lower() in _GENERATORS:
+                found += [_of_rows(self._value(argument, child)) for argument in each.arguments]
+        return next(filter(None, found), None)
 
     def _aggregated(self, expression: Any, child: _Rows) -> str | None:
         kind = expression.WhichOneof("expr_type")
@@ -400,23 +463,35 @@ class Proof:
 def _by_type(why: str | None, type_: DataType) -> str | None:
     # Spark 4 made collations: StringType() has none of its own.
     exact = isinstance(type_, _EXACT) or (isinstance(type_, StringType) and type_ == StringType())
-    return None if why in (_OF_EQUAL, _SUM) and exact else why
+    if why == _MERGED and isinstance(type_, StringType):
+        return why
+    return None if why in _BY_TYPE and exact else why
 
 
 def _worst(*reasons: str | None) -> str | None:
     """Return the reason of several that no type of the result takes back, if there is one."""
     found = [each for each in reasons if each is not None]
-    return min(found, key=lambda why: (why == _OF_EQUAL, why == _SUM), default=None)
+    return min(found, key=lambda why: (why in _BY_TYPE, why == _OF_EQUAL, why == _SUM), default=None)
 
 
 def _of_rows(why: str | None) -> str | None:
     """Return why there may be other groups of equal values."""
-    return None if why == _OF_EQUAL else why
+    return None if why in (_OF_EQUAL, _MERGED) else why
+
+
+def _merged(why: str | None) -> str | None:
+    """Return why values may differ that Spark may have cast to a type of both sides."""
+    return _MERGED if why == _OF_EQUAL else _within(why)
+
+
+def _merging(both: _Rows) -> _Rows:
+    known = {name: _merged(why) for name, why in both.known.items()}
+    return replace(both, known=known, rest=_merged(both.rest))
 
 
 def _within(why: str | None) -> str | None:
     """Return why an expression of a column may differ, whatever the type of the result."""
-    return f"an expression of {why}" if why in (_OF_EQUAL, _SUM) else why
+    return f"an expression of {why}" if why in _BY_TYPE else why
 
 
 def _with_more(child: _Rows, columns: Iterable[tuple[str, str | None]]) -> _Rows:
@@ -429,8 +504,29 @@ def _with_more(child: _Rows, columns: Iterable[tuple[str, str | None]]) -> _Rows
 
 def _both(left: _Rows, right: _Rows) -> _Rows:
     names = {*left.known, *right.known}
-    known = {name: _worst(left.of(f"`{name}`"), right.of(f"`{name}`")) for name in names}
+    known = {name: _worst(left.of(_quoted(name)), right.of(_quoted(name))) for name in names}
     return _Rows(known, _worst(left.rest, right.rest), left.rows or right.rows, left.order or right.order)
+
+
+def _dealt(child: _Rows) -> _Rows:
+    """Return rows that are dealt out to partitions in turn, which Spark does in an order of their values."""
+    why = child.any()
+    rows = child.rows or (why and f"a repartition without columns of rows with {why}")
+    return replace(child, order="a shuffle (repartition)", rows=rows)
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """Yield a message of the client's plan, and all in it."""
+    yield message
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is not None and not descriptor.message_type.GetOptions().map_entry:
+            repeated = not hasattr(value, "ListFields")
+            for each in value if repeated else [value]:
+                yield from _messages(each)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _chosen(child: _Rows, what: str) -> _Rows:

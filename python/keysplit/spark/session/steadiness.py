@@ -6,7 +6,7 @@ else: what is not in a list here counts against it. Reasons are noun phrases, fo
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,11 +86,13 @@ class Proof:
         source: says what is known of a leaf of the plan.
         trusted: names of functions of the user that are trusted.
         functions: names of all functions of the user that were met.
+        has_python: whether functions of Python have a part in the plan.
     """
 
     source: Callable[[Node, list[int]], Source]
     trusted: frozenset[str]
     functions: set[str] = field(default_factory=set)
+    has_python: bool = False
     _types: dict[int, Any] = field(default_factory=dict)
     _collated: bool = False
     _ctes: dict[int, _Rows] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class Proof:
     def of(self, plan: str) -> Steadiness:
         """Return what is proved of the columns of a plan, which Spark has written as JSON."""
         self._collated = "collat" in plan.lower()
+        self.has_python = "PythonUD" in plan
         try:
             nodes = json.loads(plan)
             self._types.update(_types_in(nodes))
@@ -120,7 +123,9 @@ class Proof:
     def _operator(self, node: Node, below: list[_Rows], outer: Mapping[int, str | None]) -> _Rows:
         name = node.name if node.kind == _LOGICAL + node.name else ""
         if not node.children:
-            return self._leaf(node, name)
+            # Spark may evaluate a subquery as a part of the query around it, in the order of its rows.
+            found = self._leaf(node, name)
+            return found.lost(found.order or "a subquery") if outer else found
         child = below[0]
         scope = _Scope(self, {**outer, **_merged(below)}, _first(each.rows for each in below), child.order)
         if name in _PASSING:
@@ -166,7 +171,8 @@ class Proof:
         return _named(below[0], node.trees("projectList"), scope)
 
     def _filter(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
-        return replace(below[0], rows=below[0].rows or scope.all(node.trees("condition")))
+        # A total order need not outlive it: a limit on top of it collects rows as they arrive.
+        return replace(below[0], rows=below[0].rows or scope.all(node.trees("condition")), sorted=False)
 
     def _join(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         left, right = below
@@ -208,9 +214,12 @@ class Proof:
 
     def _aggregate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         child, keys = below[0], node.trees("groupingExpressions")
-        collated = [_text(key) for key in keys if _is_collated(key)]
-        # The value that stands for a group of equal ones may be any of them.
-        inside = scope.with_collated(collated)
+        collated = [key for key in keys if _is_collated(key)]
+        # The value that stands for a group of equal ones may be any of them. A key may be written in another
+        # way than it is used, so all columns of it count, but for those that are keys themselves.
+        plain = {_id(key) for key in keys if key.name == "AttributeReference" and not _is_collated(key)}
+        within = {each for key in collated for each in _columns_in(key)} - plain
+        inside = replace(scope, order="a groupBy", collated=tuple(map(_text, collated)), within=within)
         found = _named(child, node.trees("aggregateExpressions"), inside)
         return replace(found.lost("a groupBy"), rows=child.rows or scope.all(keys))
 
@@ -247,7 +256,8 @@ class Proof:
     def _window(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         child = below[0]
         new = {_id(each): scope.all([each]) for each in node.trees("windowExpressions")}
-        return _Rows([*child.output, *new], {**child.columns, **new}, child.rows, "a window")
+        rows = child.rows or scope.all(node.trees("partitionSpec"))
+        return _Rows([*child.output, *new], {**child.columns, **new}, rows, "a window")
 
     def _generate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         child = below[0]
@@ -279,12 +289,19 @@ class Proof:
 
     def _sort(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         child = below[0]
-        by = {_id(each.children[0]) for each in node.trees("order") if _has_exact_type(each.children[0])}
+        keys = [each.children[0] for each in node.trees("order")]
+        if node.fields["global"]:  # values decide in which partition a row is
+            child = replace(child, rows=child.rows or scope.all(keys))
+        by = {_id(key) for key in keys if key.name == "AttributeReference" and _has_exact_type(key)}
         steady = not child.rows and not any(child.columns[each] for each in child.output)
         if not (steady and by.issuperset(child.output)):
             return child.lost("a sort")
         # Rows that such a sort finds equal are equal.
         return replace(child, order=None, sorted=bool(node.fields["global"]))
+
+    def _offset(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+        # Without a limit on top Spark may collect rows of a total order as they arrive.
+        return self._limit(node, [replace(below[0], sorted=False)], scope)
 
     def _limit(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         child = below[0]
@@ -297,13 +314,18 @@ class Proof:
 
     def _sample(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         child = below[0]
-        return replace(child, rows=child.rows or (child.order and f"a sample downstream of {child.order}"))
+        rows = child.rows or (child.order and f"a sample downstream of {child.order}")
+        return replace(child, rows=rows, sorted=False)
 
     def _repartition(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
-        return below[0].lost("a shuffle (repartition)") if node.fields["shuffle"] else below[0]
+        child = below[0]
+        return _dealt(child) if node.fields["shuffle"] else replace(child, sorted=False)
 
     def _repartitioned(self, node: Node, child: _Rows, scope: "_Scope") -> _Rows:
-        why = scope.all(node.trees("partitionExpressions"))
+        by = node.trees("partitionExpressions")
+        if not by:
+            return _dealt(child)
+        why = scope.all(by)
         return replace(child.lost("a shuffle (repartition)"), rows=child.rows or why)
 
     def _attach_sequence(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
@@ -349,7 +371,7 @@ _OPERATORS: dict[str, _Method] = {
     "Join": Proof._join,
     "LateralJoin": Proof._lateral,
     "LocalLimit": Proof._local_limit,
-    "Offset": Proof._limit,
+    "Offset": Proof._offset,
     "Project": Proof._project,
     "Repartition": Proof._repartition,
     "Sample": Proof._sample,
@@ -371,9 +393,8 @@ class _Scope:
     order: str | None
     collated: tuple[str, ...] = ()
     """Grouping keys that hold collated strings, as text."""
-
-    def with_collated(self, keys: Iterable[str]) -> "_Scope":
-        return replace(self, collated=tuple(keys))
+    within: Collection[int] = ()
+    """The columns in them."""
 
     def inside(self, other: _Rows) -> "_Scope":
         return replace(self, columns={**self.columns, **other.columns})
@@ -396,6 +417,8 @@ class _Scope:
         name = node.kind.removeprefix(of.PACKAGE) if node.kind.startswith(of.PACKAGE) else ""
         short = node.name
         if name == "AttributeReference":
+            if _id(node) in self.within:
+                return "a grouping key of collated strings", ()
             return self.columns.get(_id(node), "a column that keysplit cannot find"), ()
         if name == "OuterReference":
             return None, node.trees("e")
@@ -411,6 +434,8 @@ class _Scope:
             return self.proof.function(node), node.children
         if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
             return None, node.children
+        if name.startswith("InputFile") and self.proof.has_python:
+            return f"{of.BY_ORDER[name]} beside Python functions, for which Spark reads ahead", ()
         if name in of.BY_ORDER:
             return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
         return f"the expression {short}, which keysplit does not know", ()
@@ -431,7 +456,7 @@ class _Scope:
             why = f"the aggregate {name}, which adds doubles"
         else:
             why = None
-        return why or self.rows or replace(self, collated=()).all(inputs)
+        return why or self.rows or replace(self, collated=(), within=()).all(inputs)
 
     def _window(self, node: Node) -> str | None:
         function, spec = node.children[0], node.children[1]
@@ -462,6 +487,20 @@ def _named(child: _Rows, trees: list[Node], scope: _Scope) -> _Rows:
     for each in trees:
         found[_id(each)] = scope.all([each])
     return replace(child, output=[_id(each) for each in trees], columns=found)
+
+
+def _dealt(child: _Rows) -> _Rows:
+    """Return rows that are dealt out to partitions in turn, which Spark does in an order of their values."""
+    why = _first(child.columns[each] for each in child.output)
+    rows = child.rows or (why and f"a repartition without columns of rows with {why}")
+    return replace(child.lost("a shuffle (repartition)"), rows=rows)
+
+
+def _columns_in(node: Node) -> Iterator[int]:
+    if node.name == "AttributeReference":
+        yield _id(node)
+    for child in node.children:
+        yield from _columns_in(child)
 
 
 def _unknown(node: Node, below: list[_Rows], why: str) -> _Rows:
