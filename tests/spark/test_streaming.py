@@ -386,5 +386,5 @@ def test_arguments_are_checked(hours, plan):
         aggregate(hours, "key", F.sum("v"), window=window(), plan=None)
     with pytest.raises(ValueError, match=r"key must have the types that the plan is for, \('string',\)"):
         aggregate(hours, "v", F.sum("v"), window=window(), plan=plan)
-    with pytest.raises(ValueError, match="plan belongs to mode 'planned'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'mode'"):
         aggregate(hours, "key", F.sum("v"), window=window(), plan=plan, mode="online")
