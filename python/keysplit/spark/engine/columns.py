@@ -128,5 +128,5 @@ def _insert(slots: np.ndarray, hashes: np.ndarray, at: int) -> bool:
 
 def _look_up(table: Sequence[int] | np.ndarray, index: str, type_: str = "INT") -> str:
     # Spark folds this into one literal; an array of literals would take a while to parse. In ANSI mode Spark
-    # takes `array[null]` for a value that is never null, and drops a coalesce around it: `get` has no such mode.
+    # takes `array[null]` for a value that is never null, and drops a coalesce around it; `get` is null.
     return f"get(CAST(split('{','.join(map(str, table))}', ',') AS ARRAY<{type_}>), {index})"
