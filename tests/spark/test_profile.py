@@ -194,6 +194,8 @@ def plain(key):
     """Return a key as text, equal where Spark's hashes are: they skip nulls inside arrays and structs."""
     if isinstance(key, list | tuple):
         return repr([part for part in key if part is not None] or None)
+    if isinstance(key, bytearray):  # of which Spark made bytes in 4.0
+        key = bytes(key)
     return repr(key + 0.0 if isinstance(key, float) else key)
 
 
