@@ -1,5 +1,5 @@
-# Everything sets itself up: `make demo` and `make test` need Python 3.11+, a Rust toolchain and make, no more.
-# Everything they install goes to .venv, target and .cache in this folder; `make clean` removes it.
+# `make demo` and `make test` need only Python 3.11+, a Rust toolchain and make. They install everything else into
+# .venv, target and .cache in this folder; `make clean` removes it.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,7 +35,7 @@ test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on anot
 	KEYSPLIT_VENV=.cache/spark-$(SPARK) JAVA_MAX=$(if $(filter 3.%,$(SPARK)),17,25) \
 	    $(RUN) python -m pytest -m "not slow" tests/spark $(PYTEST)
 
-test-pandas: $(BUILT) .cache/pandas-3/.installed ## the tests of keys on pandas 3: PySpark, and so dev.lock, stays with pandas 2
+test-pandas: $(BUILT) .cache/pandas-3/.installed ## the key tests on pandas 3 (PySpark, and so dev.lock, requires pandas 2)
 	.cache/pandas-3/bin/python -m pytest tests/test_keys.py tests/test_pandas.py $(PYTEST)
 
 lint: $(BUILT) ## formatting, lints and types of Python and Rust
@@ -90,7 +90,7 @@ $(BUILT): $(VENV)/.installed pyproject.toml experiments/pyproject.toml $(RUST)
 	    --no-deps --no-build-isolation --editable . --editable ./experiments
 	touch $@
 
-# an environment with another Spark and no more than tests/spark needs; the extension is the one already built
+# an environment with another Spark and only what tests/spark needs; it uses the extension already built
 .cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock) experiments/pyproject.toml
 	mkdir -p .cache
 	python=$$(scripts/find-python) && "$$python" -m venv .cache/spark-$*

@@ -88,7 +88,7 @@ def operations(
         ),
         "aggregate": (
             lambda: df.groupBy("key").agg(*sums),
-            lambda: kss.aggregate(df, "key", *sums, plan=plan),
+            lambda: kss.aggregate(df, "key", *sums, plan=plan, force=True),
         ),
         "apply": (
             lambda: df.groupBy("key").applyInPandas(same, schema),

@@ -1,10 +1,10 @@
-"""CPU time of routing and placing rows in Spark, as a ratio to a native `repartition(32, key)`.
+"""CPU and wall time of routing and placing rows in Spark, as ratios to a native `repartition(32, key)`.
 
 There are three frames: an int64 key, the same key as a string, and the int64 key with 100 bytes beside
 it. Each is read from Parquet files, routed with a plan by Column expressions and by Rust over Arrow,
 placed, and discarded. For comparison it is shuffled by Spark's own hash. The CPU time is that of the JVM
 and its Python workers, all threads. The runs alternate, and a figure is the median of the ratios of
-neighbouring runs.
+neighbouring runs: CPU / wall.
 
 usage: scripts/with-env python benches/spark_cost.py [--rows 2e7] [--repeats 5] [--grouping d_choices]
                                                     [--only bytes]
@@ -14,6 +14,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -26,9 +27,9 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
+from keysplit_experiments.measured.processes import cpu_s
 
 WORKERS, FILES = 32, 32
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -56,7 +57,8 @@ def main() -> None:
                 continue
             plan = kss.plan(df, "key", WORKERS, arguments.grouping, row_id="id")
             found = ratios(spark, df, plan, arguments.repeats)
-            print(f"| {name} | 1.00 | {found['columns']:.2f} | {found['rust']:.2f} |", flush=True)
+            ratios_of = (f"{found[way][0]:.2f} / {found[way][1]:.2f}" for way in ("columns", "rust"))
+            print(f"| {name} | 1.00 | {' | '.join(ratios_of)} |", flush=True)
         spark.stop()
 
 
@@ -77,7 +79,9 @@ def frames(spark: SparkSession, rows: int, folder: Path) -> dict[str, DataFrame]
     }
 
 
-def ratios(spark: SparkSession, df: DataFrame, plan: kss.Plan, repeats: int) -> dict[str, float]:
+def ratios(
+    spark: SparkSession, df: DataFrame, plan: kss.Plan, repeats: int
+) -> dict[str, tuple[float, float]]:
     def routed(engine: str) -> DataFrame:
         return kss.repartition(df, "key", plan=plan, engine=engine, row_id="id")
 
@@ -87,35 +91,20 @@ def ratios(spark: SparkSession, df: DataFrame, plan: kss.Plan, repeats: int) -> 
         "rust": lambda: routed("rust"),
     }
     jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    found: dict[str, list[float]] = {name: [] for name in runs}
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for repeat in range(repeats + 1):
         used = {}
         for name, make in runs.items():
-            before = cpu_s(jvm)
+            before, start = cpu_s(jvm), time.perf_counter()
             make().write.format("noop").mode("overwrite").save()
-            used[name] = cpu_s(jvm) - before
+            used[name] = cpu_s(jvm) - before, time.perf_counter() - start
         if repeat:  # the first one warms up
-            for name, seconds in used.items():
-                found[name].append(seconds / used["native"])
-    return {name: median(values) for name, values in found.items()}
-
-
-def cpu_s(root: int) -> float:
-    """CPU time of a process and all its descendants, in seconds."""
-    processes = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:  # it has just ended
-                continue
-            processes[int(path.name)] = (int(fields[1]), int(fields[11]) + int(fields[12]))
-    family, grown = {root}, True
-    while grown:
-        more = {pid for pid, (parent, _) in processes.items() if parent in family} - family
-        family |= more
-        grown = bool(more)
-    return sum(processes[pid][1] for pid in family if pid in processes) / TICKS
+            for name, (cpu, wall) in used.items():
+                found[name].append((cpu / used["native"][0], wall / used["native"][1]))
+    return {
+        name: (median(cpu for cpu, _ in each), median(wall for _, wall in each))
+        for name, each in found.items()
+    }
 
 
 if __name__ == "__main__":

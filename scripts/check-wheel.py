@@ -14,12 +14,12 @@ workers = ks.DChoices(workers=4).router(source=0).route(["a", "b", "a"])
 if workers.shape != (3,) or not (workers < 4).all():
     sys.exit(f"d_choices routed three keys on 4 workers to {workers}")
 
-# without the extra, Spark's part says how to get it
+# without the extra, importing the Spark layer says how to install it
 answer = subprocess.run([sys.executable, "-c", "from keysplit import spark"], capture_output=True, text=True)
 last = answer.stderr.strip().splitlines()[-1]
 if not last.startswith("ImportError: ") or "keysplit[spark]" not in last:
     sys.exit(f"importing keysplit.spark without pyspark says: {last}")
-# so does the command whose experiments are a package of their own
+# so does the command of the separate experiments package
 command = [sys.executable, "-m", "keysplit.cli", "reproduce", "d_choices/fig8", "--quick"]
 answer = subprocess.run(command, capture_output=True, text=True)
 if (

@@ -1,7 +1,7 @@
-"""Let the documentation find the classes of the extension where they are.
+"""Let the documentation find the extension's classes.
 
-They call themselves `keysplit.Router` and `keysplit.SpaceSaving`, which is where users import them from. A
-tool that reads the package takes each of the two places for a copy of the other, and shows neither.
+Their names are `keysplit.Router` and `keysplit.SpaceSaving`, where users import them from. A tool that reads
+the package takes each of the two places for an alias of the other and shows neither.
 """
 
 from keysplit import _core

@@ -224,9 +224,9 @@ def test_damaged_bytes_are_refused() -> None:
     damaged = [data[:end] for end in range(len(data))] + [data + b"\0"]
     damaged += [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(len(data))]
     for bad in damaged:
-        with pytest.raises(ValueError, match="damaged or no sketch's"):
+        with pytest.raises(ValueError, match="damaged or not a sketch"):
             ks.SpaceSaving.from_bytes(bad)
-    with pytest.raises(ValueError, match="damaged or no sketch's"):
+    with pytest.raises(ValueError, match="damaged or not a sketch"):
         ks.SpaceSaving.from_bytes(ks.KeyGrouping(workers=2).router().snapshot())
 
 
@@ -340,7 +340,7 @@ def test_bad_keys_change_nothing(keys: Any, error: type[Exception], match: str) 
 @pytest.mark.parametrize(
     ("weights", "error", "match"),
     [
-        ([1.0] * (LONG - 1), ValueError, "weights must be one a key, 150000 in all, got 149999"),
+        ([1.0] * (LONG - 1), ValueError, "weights must be one per key, 150000 in all, got 149999"),
         ([1.0] * (LONG - 1) + [-1.0], ValueError, r"got -1\.0 at position 149999"),
         (np.r_[np.ones(LONG - 1), np.nan], ValueError, "got nan at position 149999"),
         (pa.array([1.0] * (LONG - 1) + [np.inf]), ValueError, "got inf at position 149999"),
@@ -393,7 +393,7 @@ def test_bad_times_change_nothing() -> None:
         ({"busy": [True]}, TypeError, "busy must be integers, got bool"),
         ({"busy": 1}, TypeError, "busy must be integers, got int where a sequence is needed"),
         ({"service_time_s": -0.5}, ValueError, r"service_time_s must be in 1e-12\.\.=1e12, got -0\.5"),
-        ({"service_time_s": [0.5] * 3}, ValueError, "one a worker, 5 in all, got 3"),
+        ({"service_time_s": [0.5] * 3}, ValueError, "one per worker, 5 in all, got 3"),
         ({"service_time_s": "fast"}, TypeError, "service_time_s must be numbers, got str"),
     ],
 )

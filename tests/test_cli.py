@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import keysplit as ks
 from keysplit.cli import main
-from keysplit.demo import job, run, stream
+from keysplit.demo import groups, job, run, stream
 from keysplit.groupings import overview
 
 
@@ -271,6 +271,8 @@ def comparison(table: stream.Stream, answers: list[job.Answer], **settings):
     for field, label in (("hashed", "Spark's hash"), ("split", "keysplit d_choices")):
         runs[field] = run.Run.of(label, 1.0, answers, 2)
     settings.pop("progress")
+    small = groups.Groups(rows=2, groups=1, spark_s=1.0, keysplit_s=0.5, equal=True, way="slices: made up")
+    settings = {"groups": small, **settings}
     return run.Comparison(stream=table, expected=job.plain(table.table), versions={}, **settings, **runs)
 
 
@@ -296,6 +298,17 @@ def test_results_that_differ_end_with_exit_code_1(outcome, files):
     assert_one_line(result, 1, "the results are NOT equal to NumPy's", "Spark's hash: 1 keys, the first is a")
     assert "NO" in result.stdout
     assert "NOT equal" in (files / "keysplit-demo.html").read_text()
+
+
+def test_small_groups_that_differ_end_with_exit_code_1(outcome):
+    unequal = groups.Groups(rows=2, groups=1, spark_s=1.0, keysplit_s=0.5, equal=False, way="slices: made up")
+
+    def differ(table, **settings):
+        return comparison(table, served(table.table.to_batches()), groups=unequal, **settings)
+
+    result = outcome(differ)
+    assert_one_line(result, 1, "the results over small groups are NOT equal to those of applyInPandas")
+    assert "THE RESULTS DIFFER" in " ".join(result.stdout.split())
 
 
 def test_a_failure_of_spark_is_one_line_and_exit_code_1(outcome):

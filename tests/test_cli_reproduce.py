@@ -28,7 +28,7 @@ def test_the_command_is_the_one_that_the_experiments_bring() -> None:
     with reproduce.make_context("reproduce", ["--quick"]) as context:
         assert context.command.callback.__module__ == "keysplit_experiments.command"
         assert context.params["quick"] is True
-    assert "Run the papers' experiments again" in listed(keysplit("--help").stdout)
+    assert "Reproduce the papers' experiments" in listed(keysplit("--help").stdout)
     page = keysplit("reproduce", "--help")
     assert page.exit_code == 0
     assert "--no-figures" in page.stdout

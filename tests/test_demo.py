@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keysplit import hash_keys
-from keysplit.demo import job, report, run, stream, terminal
+from keysplit.demo import groups, job, report, run, stream, terminal
 from pages import Page, in_browser
 
 DAY = datetime.date(2024, 2, 29)
@@ -198,6 +198,9 @@ def test_labels_show_what_has_no_text_of_its_own(flights):
 
 
 KEYS_IN_PAGE = 40
+SMALL = groups.Groups(
+    rows=20_000, groups=3_210, spark_s=4.0, keysplit_s=1.0, equal=True, way="slices: no key is split"
+)
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +226,7 @@ def comparison():
         grouping="w_choices",
         service_time_s=0.00025,
         expected=job.plain(rows),
+        groups=SMALL,
         versions={"keysplit": "9.9.9", "Spark": "4.3.0"},
         **runs,
     )
@@ -267,6 +271,7 @@ def test_the_report_is_one_page_with_everything_on_it(comparison, tmp_path):
         "0.25 ms per row",
         "The cost of splitting",
         "keysplit 9.9.9 · Spark 4.3.0",
+        "a pandas function over 3,210 small groups",
         f"40 → {comparison.split.parts}",
     ):
         assert words in text, words
@@ -293,6 +298,7 @@ def test_json_has_the_same_figures(comparison, tmp_path):
     report.write_json(comparison, path)
     figures = json.loads(path.read_text())
     assert figures["equal"] is True
+    assert figures["small_groups"]["ratio"] == 0.25
     assert figures["stream"]["distinct_keys"] == KEYS_IN_PAGE
     assert figures["hashed"]["rows"] == comparison.hashed.rows.tolist()
     assert figures["hashed"]["idle_workers"] == 1
@@ -317,6 +323,8 @@ def test_the_terminal_fits_into_80_columns(comparison, capsys, monkeypatch, valu
     assert "…" not in shown.replace("[red]<script>alert(1)</scri…", "")
     for words in ("Emulated: each row", "slowest over mean", "1 of 8", "yes, all", "12.3 s", "1 → 8"):
         assert words in shown, words
+    assert "3,210 small groups (20,000 rows)" in " ".join(shown.split())
+    assert "kss.apply() 1.0 s, 0.25 of it. The results are equal." in " ".join(shown.split())
     assert ("median" in shown) == (value is not None)
 
 
@@ -389,6 +397,7 @@ def test_the_demo_runs_through_spark(demo, flights):
     assert all(line.endswith(" ...") for line in done.stderr.splitlines()), done.stderr
     assert "yes, all" in done.stdout
     assert figures["equal"] is True
+    assert figures["small_groups"]["equal"] is True
     for side in ("hashed", "split"):
         assert sum(figures[side]["rows"]) == 5000
         assert all(
@@ -411,6 +420,7 @@ def test_the_demo_takes_a_file_with_times_and_nulls_as_keys(demo, tmp_path):
         "--input", tmp_path / "in.parquet", "--key", "at", "--workers", 2, "--grouping", "shuffle"
     )
     assert figures["equal"] is True
+    assert figures["small_groups"]["equal"] is True
     assert figures["keys"][0]["name"] == "null"
     assert figures["split"]["rows"] == [150, 150]
 

@@ -141,10 +141,10 @@ def test_a_table_keeps_no_array() -> None:
         ({"cuts": [0, -1, 0]}, "cuts must be in 0..=4294967296, got -1 at position 1"),
         ({"cuts": [0, 0, 2**32 + 1]}, "cuts must be in 0..=4294967296, got 4294967297 at position 2"),
         ({"hashes": [-1, -1]}, "hashes must differ from each other, got 0xffffffffffffffff twice"),
-        ({"starts": [0]}, "starts must be one a hash, 2 in all, got 1"),
-        ({"lengths": [1, 1, 1]}, "lengths must be one a hash, 2 in all, got 3"),
-        ({"first": [1]}, "first must be one a cut, 3 in all, got 1"),
-        ({"second": [1] * 4}, "second must be one a cut, 3 in all, got 4"),
+        ({"starts": [0]}, "starts must be one per hash, 2 in all, got 1"),
+        ({"lengths": [1, 1, 1]}, "lengths must be one per hash, 2 in all, got 3"),
+        ({"first": [1]}, "first must be one per cut, 3 in all, got 1"),
+        ({"second": [1] * 4}, "second must be one per cut, 3 in all, got 4"),
         ({"lengths": [1, 0]}, "lengths must be at least 1, got 0 at position 1"),
         (
             {"lengths": [1, 3]},
@@ -196,7 +196,7 @@ def test_columns_of_other_types_are_refused(name: str, column: Any, got: str) ->
         (np.array([1, 2], dtype=">i8"), TypeError, "must be a NumPy array of int64, got one of >i8"),
         (np.array([[1, 2]]), TypeError, "must have one dimension, got 2"),
         (np.ma.masked_array([1, 2]), TypeError, "must not be a masked array"),
-        (np.array([1, 2, 3]), ValueError, "rows must be one a key, "),
+        (np.array([1, 2, 3]), ValueError, "rows must be one per key, "),
     ],
     ids=range(6),
 )

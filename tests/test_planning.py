@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import keysplit as ks
 from keysplit import planning
-from keysplit.planning import CutToFit, Placement, Summary, expected_loads, place
+from keysplit.planning import CutToFit, Placement, Summary, expected_loads, place, rules
 from reference.solver import solve_choices
 
 Capacities = list[float] | None
@@ -378,6 +378,18 @@ def test_a_key_poured_over_its_candidates_reaches_one_level(case: tuple[Summary,
         assert shares.get(worker, 0.0) * weight == pytest.approx(poured, abs=1.1e-4 * len(everyone) * weight)
 
 
+@given(
+    st.lists(st.tuples(WEIGHTS | st.floats(0, 1e17), SPEEDS), min_size=1, max_size=rules._FEW),
+    st.floats(1e-3, 1e9),
+)
+def test_few_workers_are_filled_to_the_bit_as_many_are(
+    workers: list[tuple[float, float]], weight: float
+) -> None:
+    loads, speeds = map(list, zip(*workers, strict=True))
+    filled = rules._fill(np.array(loads), weight, np.array(speeds))
+    assert rules._fill_few(loads, weight, speeds) == filled.tolist()
+
+
 @pytest.mark.parametrize("name", ["d_choices", "w_choices"])
 def test_frequent_keys_settle(name: str) -> None:
     """With all of them in place no key has rows on a worker that is above another one of its candidates."""
@@ -507,8 +519,8 @@ def test_as_many_workers_as_there_can_be(name: str) -> None:
 @pytest.mark.parametrize(
     ("capacities", "said"),
     [
-        ([1.0] * 3, "capacities must be 4 numbers, one a worker, got shape (3,)"),
-        ([[1.0] * 4], "capacities must be 4 numbers, one a worker, got shape (1, 4)"),
+        ([1.0] * 3, "capacities must be 4 numbers, one per worker, got shape (3,)"),
+        ([[1.0] * 4], "capacities must be 4 numbers, one per worker, got shape (1, 4)"),
         ([1, 2, 0, 4], "capacities must be in 1e-09..=1000000000000.0, got 0.0"),
         ([1, math.nan, 3, 4], "capacities must be in 1e-09..=1000000000000.0, got nan"),
         ([1, 2, 3, math.inf], "capacities must be in 1e-09..=1000000000000.0, got inf"),

@@ -292,8 +292,8 @@ def test_the_advice_is_that_of_compare():
         for words in (
             f"split the frequent keys: take {advice.recommended}. ",
             f"The most frequent key, 0, has {np.mean(keys == 0):.1%} of the messages",
-            f"Max/mean load is {1 + results['key'].relative_imbalance:.2f} by hash grouping and "
-            f"{1 + better.relative_imbalance:.2f} by {advice.recommended};",
+            f"Max/mean load is {1 + results['key'].relative_imbalance:.2f} with hash partitioning and "
+            f"{1 + better.relative_imbalance:.2f} with {advice.recommended};",
             f"{better.memory:,} partial results to keep in memory and to merge instead of "
             f"{results['key'].memory:,}",
             f"(replication {better.replication:.2f})",
@@ -341,12 +341,10 @@ def test_what_cannot_be_planned_comes_with_what_can():
         )
         alone = [result for result in results if result.params.name in ("key", recommended)]
         assert advise_simulated(alone).endswith(
-            f"On Spark, {recommended} cannot be planned, and of those tried no other one helps"
+            f"On Spark, {recommended} cannot be planned, and no other grouping tried helps"
         )
         (only,) = [result for result in results if result.params.name == "fish"]
-        assert advise_simulated([only]).endswith(
-            "fish cannot be planned, and of those tried no other one helps"
-        )
+        assert advise_simulated([only]).endswith("fish cannot be planned, and no other grouping tried helps")
 
 
 def test_a_frequent_key_is_four_figures_and_when_it_was_hot():

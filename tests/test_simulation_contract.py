@@ -304,7 +304,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"samples": -1}, ValueError, "samples must be in 0..=1000000, got -1"),
     ({"samples": "7"}, TypeError, "samples must be an integer in 0..=1000000, got '7'"),
     ({"messages": 7}, ValueError, "messages must be the length of the stream, 5000, got 7"),
-    ({"weights": [1.0]}, ValueError, "weights must be one a key, 5000 in all, got 1"),
+    ({"weights": [1.0]}, ValueError, "weights must be one per key, 5000 in all, got 1"),
     (
         {"weights": np.full(5000, -1)},
         ValueError,
@@ -312,7 +312,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ),
     ({"service_time_s": -1}, ValueError, "service_time_s must be in 0..=1e12, got -1.0"),
     ({"service_time_s": math.nan}, ValueError, "service_time_s must be in 0..=1e12, got nan"),
-    ({"service_time_s": [1, 2]}, ValueError, "service_time_s must be one a worker, 5 in all, got 2"),
+    ({"service_time_s": [1, 2]}, ValueError, "service_time_s must be one per worker, 5 in all, got 2"),
     (
         {"service_time_s": [1, 2, 3, 4, 1e13]},
         ValueError,
@@ -326,7 +326,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"service_time_s": 1, "capacities": [1, 2]},
         ValueError,
-        "capacities must be one a worker, 5 in all, got 2",
+        "capacities must be one per worker, 5 in all, got 2",
     ),
     (
         {"service_time_s": 1, "capacities": [1, 2, 0, 1, 1]},
@@ -344,7 +344,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"service_time_s": 1, "arrival_rate_per_s": 1, "in_flight": 1},
         ValueError,
-        "in_flight must be None where arrival_rate_per_s is given",
+        "in_flight must be None if arrival_rate_per_s is given",
     ),
     ({"service_time_s": 1, "in_flight": 0}, ValueError, "in_flight must be in 1..=100000000, got 0"),
     (
@@ -408,7 +408,7 @@ def test_wrong_keys_and_groupings() -> None:
         ks.simulate(GROUPING, 7)
     with pytest.raises(TypeError, match=r"^keys must be a column of keys, got a single str"):
         ks.simulate(GROUPING, "word")
-    with pytest.raises(ValueError, match=r"^weights must be None where keys come in chunks$"):
+    with pytest.raises(ValueError, match=r"^weights must be None if keys come in chunks$"):
         ks.simulate(GROUPING, iter([KEYS]), weights=WEIGHTS)
     with pytest.raises(ValueError, match=r"^grouping must be one of .*, got 'kee'$"):
         ks.compare(KEYS, 3, ["kee"])

@@ -1,7 +1,7 @@
-"""What keysplit is measured by, beside the papers.
+"""Experiments and measurements of keysplit.
 
-- `papers`: their figures and tables, run again: a folder for each paper, a file for each figure or table.
-- `harness`: what all of these share; `harness/experiment.py` says what an experiment is.
-- `command`: the command `keysplit reproduce`, which runs them.
-- `measured`: programs that measure what the papers do not, one for each section of docs/measured.md.
+- `papers`: the papers' figures and tables, reproduced: one folder per paper, one file per figure or table. -
+`harness`: what they share; `harness/experiment.py` defines an experiment. - `command`: the command `keysplit
+reproduce`, which runs them. - `measured`: programs for measurements beyond the papers, one per section of
+docs/measured.md.
 """

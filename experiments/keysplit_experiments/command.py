@@ -19,20 +19,20 @@ WIDTH = 100
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--quick", is_flag=True, help="Smaller streams and fewer cells: seconds an experiment.")
+@click.option("--quick", is_flag=True, help="Smaller streams and fewer cells: seconds per experiment.")
 @click.option(
     "--data",
     type=FOLDER,
     envvar="KEYSPLIT_DATA",
     show_envvar=True,
     metavar="FOLDER",
-    help="Where the files are that stand in for the papers' real streams.",
+    help="Folder with substitutes for the papers' real streams.",
 )
 @click.option(
     "--stream",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Parquet, CSV or text (a word is a key), in the stead of all real streams.",
+    help="Parquet, CSV or text (a word is a key), in place of all real streams.",
 )
 @click.option("--key", metavar="COLUMN", help="Column of FILE that holds the keys.")
 @click.option(
@@ -41,19 +41,19 @@ WIDTH = 100
     default=Path("experiments-results"),
     show_default=True,
     metavar="FOLDER",
-    help="Where figures and results go; what is finished there is not measured again.",
+    help="Folder of figures and results; finished cells there are not measured again.",
 )
-@click.option("--fresh", is_flag=True, help="Measure again what is finished, too.")
+@click.option("--fresh", is_flag=True, help="Also measure finished cells again.")
 @click.option(
-    "--jobs", type=int, callback=in_range(1), help="Cells at the same time; as many as cores if left out."
+    "--jobs", type=int, callback=in_range(1), help="Cells measured in parallel; default: number of cores."
 )
-@click.option("--no-figures", is_flag=True, help="Draw nothing; then matplotlib is not needed.")
+@click.option("--no-figures", is_flag=True, help="Draw no figures; matplotlib is then not needed.")
 @click.option(
     "--docs",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=writable,
     metavar="PAGE",
-    help="Write all results that are in the folder as a page of Markdown.",
+    help="Write all results in the folder as a Markdown page.",
 )
 def reproduce(
     names: tuple[str, ...],
@@ -67,10 +67,10 @@ def reproduce(
     no_figures: bool,
     docs: Path | None,
 ) -> None:
-    """Run the papers' experiments again, and judge what the papers claim.
+    """Reproduce the papers' experiments and check their claims.
 
     NAME is an experiment, a paper or `all`; without any, all experiments are listed. The results are a table,
-    a verdict on each claim, and the paper's figure, in files of the folder that --out names.
+    a verdict on each claim, and the paper's figure, in files in the folder --out.
     """
     from keysplit_experiments.harness import figure, page, registry, runner
     from keysplit_experiments.harness.experiment import FULL, QUICK
@@ -111,7 +111,7 @@ def reproduce(
                     page.write(docs, out)
                 click.echo(f"Page: {docs}")
     except KeyboardInterrupt as error:
-        click.echo("keysplit: stopped; what is finished is kept, the same command goes on", err=True)
+        click.echo("keysplit: stopped; finished cells are kept, run the same command to continue", err=True)
         raise click.Abort from error
 
 

@@ -132,7 +132,7 @@ def test_a_stopped_command_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(runner, "run", run)
     result = keysplit("d_choices/fig8", "--quick", "--out", tmp_path)
     assert result.exit_code == 130
-    assert result.stderr == "keysplit: stopped; what is finished is kept, the same command goes on\n"
+    assert result.stderr == "keysplit: stopped; finished cells are kept, run the same command to continue\n"
 
 
 def test_the_page_tells_results_and_verdicts(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_results_that_are_damaged_or_out_of_date_are_refused(tmp_path: Path) -> 
     results = json.loads(text)
     del results["cells"][0]
     path.write_text(json.dumps(results), encoding="utf-8")
-    assert_refused(keysplit(*docs), "results must be of the cells that d_choices/fig8 has now")
+    assert_refused(keysplit(*docs), "results must match the current cells of d_choices/fig8")
     del results["standard"]
     for other in (text[:-20], json.dumps(results), "[]"):
         path.write_text(other, encoding="utf-8")

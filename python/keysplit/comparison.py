@@ -42,21 +42,21 @@ def compare(
     """Simulate several groupings on several numbers of workers, all on the same stream.
 
     Simulations run in parallel, one per processor. If they may not fit into ``memory`` together, they run in
-    groups, one after another. A stream in chunks is read once per group, with two chunks in memory; how many
-    keys it has is known after the first group, so that the second is usually the last. Which simulations run
-    together changes no result.
+    groups, one after another. A stream in chunks is read once per group, with two chunks in memory; its
+    number of keys is known after the first group, so the second is usually the last. Results do not depend on
+    which simulations run together.
 
     Args:
         keys: The stream: a column of keys or an iterator of columns, as for
             [`simulate`][keysplit.simulate]; or a function that returns such an iterator and is called once
             per group. An iterator's chunks are kept in a temporary file if a second group may need them.
         workers: A number of workers, or several.
-        groupings: Names, or groupings, whose number of workers is replaced; all of ``ks.GROUPINGS`` if None.
+        groupings: Names, or groupings, whose number of workers is replaced; default all of ``ks.GROUPINGS``.
         sources: Number of sources, 1 to 65,536.
         seed: Seed of the simulations and of groupings that are given by name.
-        memory: Bytes that the simulations may take together, at least 1e8; the stream comes on top. A
+        memory: Bytes that the simulations may use together, at least 1e8; the stream comes on top. A
             simulation that does not fit alone keeps a sample of the keys (``exact_keys`` is False then).
-        service_time_s: As ``simulate``; so are the other arguments.
+        service_time_s: As in ``simulate``; so are the other arguments.
         arrival_rate_per_s: Messages that arrive per second.
         capacities: Relative speeds, one per worker.
         events: Changes during the stream.
@@ -64,7 +64,7 @@ def compare(
         weights: What each message adds to the load of its worker.
         messages: The length of a stream that comes in chunks, if known.
         in_flight: Messages in the system, without ``arrival_rate_per_s``.
-        feedback_interval_s: How often workers report to the sources.
+        feedback_interval_s: Interval at which workers report to the sources.
         busy_above: Utilisation above which a worker reports that it is busy.
         idle_below: Utilisation below which a worker reports that it is idle.
 
@@ -73,8 +73,8 @@ def compare(
         all on the second, and so on.
 
     Raises:
-        TypeError: As ``simulate`` does.
-        ValueError: As ``simulate`` does, or if there is no such grouping.
+        TypeError: As in ``simulate``.
+        ValueError: As in ``simulate``, or if there is no such grouping.
 
     Example:
         >>> import keysplit as ks
@@ -127,14 +127,14 @@ def _sized(each: str | Grouping, workers: int, seed: int) -> Grouping:
 
 
 def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
-    """Put the single figures of results into a table.
+    """Put the scalar figures of results into a table.
 
     Args:
-        results: What [`compare`][keysplit.compare] gave.
+        results: Results of [`compare`][keysplit.compare].
 
     Returns:
-        A pandas DataFrame, a row a result. Latencies have a column each (``latency_mean_s`` to
-        ``latency_max_s``); columns of the timing model are there if any result has one.
+        A pandas DataFrame, one row per result and one column per latency (``latency_mean_s`` to
+        ``latency_max_s``). It has the columns of the timing model if any result has one.
 
     Raises:
         ImportError: If pandas is not installed.
@@ -163,13 +163,14 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
 
 
 def pareto(results: Sequence[SimulationResult]) -> list[bool]:
-    """Tell which results are not beaten in both imbalance and replication.
+    """Return which results are on the Pareto front of imbalance and replication.
 
     Args:
-        results: What [`compare`][keysplit.compare] gave.
+        results: Results of [`compare`][keysplit.compare].
 
     Returns:
-        For each result whether no other one on as many workers is as good in both and better in one.
+        For each result, whether no other one on the same number of workers is as good in both and better in
+        one.
 
     Example:
         >>> import keysplit as ks

@@ -1,4 +1,4 @@
-"""Which simulations run together, so that their memory stays below a bound."""
+"""Schedules simulations so that those running together stay within a memory limit."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from dataclasses import dataclass
 from typing import IO, Any, Protocol, TypeVar
 
 MEMORY = 5 * 10**9
-"""Default memory, in bytes, for simulations that run together."""
+"""Default memory limit, in bytes, of simulations that run together."""
 
 LEAST_MEMORY = 10**8
-"""The smallest bound that `compare` takes."""
+"""The smallest limit that `compare` accepts."""
 
-MOST_KEYS, MOST_GROUPS = 10**7, 10**8  # of a simulation; beyond them it keeps a sample of the keys
+MOST_KEYS, MOST_GROUPS = 10**7, 10**8  # per simulation; beyond these it samples the keys
 
 # Entries of the two hash tables in rust/core/src/replicas.rs, each with its control byte.
 _KEY_BYTES, _GROUP_BYTES = 25, 17
 _WORKERS_PER_GROUP = 64
-_FIXED_BYTES = 10**7  # per simulation: recent keys, and messages that are held back
+_FIXED_BYTES = 10**7  # per simulation: recent keys and buffered messages
 _ROUTER_BYTES = 4096  # per worker and source: sketch, ring and loads, as measured
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a simulation takes at most.
+    """The maximum memory of a simulation.
 
     Attributes:
-        workers: the most workers that there are at a time.
+        workers: the maximum number of workers at a time.
         sources: the number of routers.
-        most_keys: how many keys it keeps at most.
-        most_groups: how many groups of a key and 64 workers it keeps at most.
+        most_keys: the maximum number of keys that it keeps.
+        most_groups: the maximum number of groups of a key and 64 workers that it keeps.
     """
 
     workers: int
@@ -43,7 +43,7 @@ class Footprint:
 
     @classmethod
     def within(cls, memory: int | None, *, workers: int, sources: int, messages: int | None) -> Footprint:
-        """Return the largest one whose tables fit into so many bytes; None is no bound.
+        """Return the largest one whose tables fit into this many bytes; None is no limit.
 
         Example:
             >>> Footprint.within(None, workers=50, sources=5, messages=None).most_keys
@@ -53,14 +53,14 @@ class Footprint:
         """
         found = cls(workers, sources, MOST_KEYS, MOST_GROUPS)
         while memory is not None and found.table_bytes(MOST_KEYS, messages) > memory:
-            # groups first: as many keys as can be are counted exactly
+            # groups first: as many keys as possible are counted exactly
             halves_groups = found.most_groups > 2 * found.most_keys and workers > _WORKERS_PER_GROUP
             keys = found.most_keys if halves_groups else found.most_keys // 2
             found = cls(workers, sources, keys, found.most_groups // 2)
         return found
 
     def table_bytes(self, keys: int, messages: int | None) -> int:
-        """Return what the tables of keys take at most, for a stream of so many keys and messages."""
+        """Return the maximum bytes of the key tables, for a stream with this many keys and messages."""
         most = self.most_groups if messages is None else messages
         keys = min(keys, self.most_keys, most)
         more_groups = -(-self.workers // _WORKERS_PER_GROUP) - 1  # per key: the first is in the key's entry
@@ -68,12 +68,12 @@ class Footprint:
         return _grown(keys, _KEY_BYTES) + _grown(groups, _GROUP_BYTES)
 
     def total_bytes(self, keys: int, messages: int | None) -> int:
-        """Return what the whole simulation takes at most."""
+        """Return the maximum bytes of the whole simulation."""
         return self.table_bytes(keys, messages) + _FIXED_BYTES + _ROUTER_BYTES * self.workers * self.sources
 
 
 def _grown(entries: int, size: int) -> int:
-    """Bytes of a hash table while it grows to so many entries: the new one and the old one, half as large."""
+    """Bytes of a hash table while it grows to this many entries: the new one and the old one of half size."""
     if entries <= 0:
         return 0
     places = 1 << (-(-entries * 8 // 7) - 1).bit_length()  # a power of two, at most seven eighths in use
@@ -81,7 +81,7 @@ def _grown(entries: int, size: int) -> int:
 
 
 class Result(Protocol):
-    """What is asked of a result: see `SimulationResult`."""
+    """What this module needs of a result: see `SimulationResult`."""
 
     @property
     def messages(self) -> int:
@@ -89,22 +89,22 @@ class Result(Protocol):
 
     @property
     def distinct_keys(self) -> int:
-        """How many keys it has."""
+        """Its number of keys."""
 
     @property
     def exact_keys(self) -> bool:
-        """Whether that is exact."""
+        """Whether that number is exact."""
 
 
 ResultType = TypeVar("ResultType", bound=Result, covariant=True)
 
 
 class Simulation(Protocol[ResultType]):
-    """What can run: see `keysplit.simulation`."""
+    """What this module needs of a simulation: see `keysplit.simulation`."""
 
     @property
     def footprint(self) -> Footprint:
-        """What it takes at most."""
+        """Its maximum memory."""
 
     def add(self, keys: Any, weights: Any = None) -> None:
         """Send the next messages."""
@@ -119,16 +119,16 @@ def is_chunked(keys: Any) -> bool:
 
 
 def choose(footprints: Sequence[Footprint], memory: int, keys: int, messages: int | None) -> list[int]:
-    """Choose those that run together next: as many as fit, the smallest first, and at least one.
+    """Choose the simulations to run together next: as many as fit, smallest first, at least one.
 
     Args:
-        footprints: of all simulations that are still to run.
-        memory: bytes that they may take together.
-        keys: the most keys that the stream may have.
-        messages: its length, None if it is not known.
+        footprints: of all simulations still to run.
+        memory: bytes that they may use together.
+        keys: maximum number of keys of the stream.
+        messages: its length, None if unknown.
 
     Returns:
-        Their places in `footprints`, ascending.
+        Their indices in `footprints`, ascending.
 
     Example:
         >>> small, large = (Footprint(workers, 1, MOST_KEYS, MOST_GROUPS) for workers in (10, 1000))
@@ -158,18 +158,18 @@ def run(
 ) -> list[ResultType]:
     """Send a stream through all simulations, as many at a time as fit into `memory`.
 
-    The first run is planned for as many keys as a stream of this length can have, the others for as many as
-    it turned out to have.
+    The first run is planned for the maximum number of keys of a stream of this length, later runs for its
+    actual number.
 
     Args:
-        simulations: none has begun; they are done with one after another, whatever their order.
+        simulations: none has begun.
         keys: a column, an iterator of columns, or a function that makes one.
-        weights: of a column; None for 1 each.
-        messages: the length of the stream, None if it is not known.
-        memory: bytes that the simulations may take together.
+        weights: of a column; default 1.
+        messages: the length of the stream, None if unknown.
+        memory: bytes that the simulations may use together.
 
     Returns:
-        A result for each simulation, in their order.
+        One result per simulation, in the same order.
     """
     results: dict[int, ResultType] = {}
     waiting = list(range(len(simulations)))
@@ -209,7 +209,7 @@ def _finish_together(
     pool: ThreadPoolExecutor, simulations: Sequence[Simulation[ResultType]], chunks: Iterable[Any]
 ) -> list[ResultType]:
     running: list[Future[None]] = []
-    for chunk in chunks:  # the next one is read while this one is at work
+    for chunk in chunks:  # the next one is read while this one is processed
         _gathered(running)
         running = [pool.submit(simulation.add, chunk) for simulation in simulations]
     _gathered(running)
@@ -217,7 +217,7 @@ def _finish_together(
 
 
 def _gathered(running: Sequence[Future[Any]]) -> list[Any]:
-    """Return all results; after an error, what has not begun never does."""
+    """Return all results; after an error, nothing more is started."""
     try:
         return [each.result() for each in running]
     except BaseException:
@@ -227,7 +227,7 @@ def _gathered(running: Sequence[Future[Any]]) -> list[Any]:
 
 
 def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
-    """Return a function that returns the chunks again at every call."""
+    """Return a function that replays the chunks at every call."""
     if callable(keys):
         return keys  # type: ignore[no-any-return]
     if not repeats:
@@ -237,7 +237,7 @@ def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
 
 
 class _Kept:
-    """Chunks that can be read once, kept in a temporary file as they pass."""
+    """Chunks that can be read only once, saved to a temporary file during the first pass."""
 
     def __init__(self, chunks: Iterator[Any]) -> None:
         self._chunks, self._count = chunks, 0
@@ -246,7 +246,7 @@ class _Kept:
     def __iter__(self) -> Iterator[Any]:
         self._file.seek(0)
         for _ in range(self._count):
-            yield pickle.load(self._file)  # what this process has written
+            yield pickle.load(self._file)  # written by this process
         for chunk in self._chunks:
             column = _picklable(chunk)
             pickle.dump(column, self._file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -255,7 +255,7 @@ class _Kept:
 
 
 def _picklable(chunk: Any) -> Any:
-    """Return a chunk that can be kept: what can be read once only becomes an Arrow column."""
+    """Return a chunk that can be reread: a one-shot stream becomes an Arrow column."""
     if hasattr(chunk, "__arrow_c_stream__") and not hasattr(chunk, "__len__"):
         import pyarrow as pa
 

@@ -1,7 +1,7 @@
-"""The simulator: what a grouping makes of a stream, without a cluster.
+"""The simulator: how a grouping handles a stream, without a cluster.
 
-Sources get the messages in turn and route them, each on its own; where service times are given, workers serve
-queues and let the sources know how they fare. docs/simulation.md defines every figure to the bit.
+Sources get the messages in turn, and each routes on its own. With service times, workers serve queues and
+report to the sources. docs/simulation.md defines every figure to the bit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Positions: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AddWorker:
-    """A worker comes. It gets the lowest number that no present worker has.
+    """A worker joins. It gets the lowest number that no present worker has.
 
     Args:
         position: Before the message of this position (from 0) arrives.
@@ -38,7 +38,7 @@ class AddWorker:
 
 @dataclass(frozen=True)
 class RemoveWorker:
-    """A worker goes. It finishes what it was sent.
+    """A worker leaves. It finishes what it was sent.
 
     Args:
         position: Before the message of this position (from 0) arrives.
@@ -51,7 +51,7 @@ class RemoveWorker:
 
 @dataclass(frozen=True)
 class SetCapacity:
-    """A worker becomes slower or faster, also for what waits in its queue.
+    """A worker's speed changes, also for the messages in its queue.
 
     Args:
         position: Before the message of this position (from 0) arrives.
@@ -69,7 +69,7 @@ Event: TypeAlias = AddWorker | RemoveWorker | SetCapacity
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SimulationResult:
-    """What came of a simulation. Arrays a worker have a place for every number that a worker ever had.
+    """The result of a simulation. Arrays per worker have an entry for every number ever assigned.
 
     Args:
         params: The grouping.
@@ -80,21 +80,22 @@ class SimulationResult:
         relative_imbalance: (max - mean) / mean of the loads.
         load_stddev: Standard deviation of the loads in per cent of their sum.
         mean_imbalance: Mean over the samples of the imbalance so far.
-        distinct_keys: Number of different keys.
-        memory: Sum over the keys of the different workers that each has met: the partial states to keep.
+        distinct_keys: Number of distinct keys.
+        memory: Sum over the keys of the distinct workers each was sent to: the partial states to keep.
         replication: ``memory / distinct_keys``; nan for an empty stream.
-        exact_keys: Whether the last three count every key. Beyond 1e7 keys they are estimates from a fair
+        exact_keys: Whether the last three count every key. Beyond 1e7 keys they are estimates from a uniform
             sample, with a standard error of 0.05 per cent for ``distinct_keys``.
-        imbalance_over_time: Numbers of messages so far, and the imbalance of the loads then.
+        imbalance_over_time: Numbers of messages so far, and the imbalance of the loads at that point.
         latency_s: Seconds from arrival to finish: ``mean``, ``p50``, ``p95``, ``p99``, ``max``. Percentiles
             are up to 0.1 per cent low. Like all that follows, it is None without a timing model.
         throughput_per_s: Messages over ``makespan_s``.
-        makespan_s: When the last message was finished.
-        queue_over_time: Numbers of messages so far, and what waits at each worker then, in messages of weight
-            1; float64, shape ``(samples, numbers)``.
-        latency_over_time: The same of the mean latency since the sample before; nan where nothing was sent.
-        utilisation: Part of ``makespan_s`` that each worker was at work; float64. Work counts at the pace at
-            which it was sent: above 1 is possible where a worker became faster.
+        makespan_s: Time at which the last message was finished.
+        queue_over_time: Numbers of messages so far, and each worker's queue at that point, in messages of
+            weight 1; float64, shape ``(samples, numbers)``.
+        latency_over_time: The same for the mean latency since the previous sample; nan where nothing was
+            sent.
+        utilisation: Share of ``makespan_s`` that each worker was busy; float64. Work counts at the speed at
+            the time it was sent, so it may exceed 1 if a worker became faster.
     """
 
     params: Grouping
@@ -118,7 +119,7 @@ class SimulationResult:
     utilisation: _Floats | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all fields as plain values, ready for JSON: arrays are lists, nan is None.
+        """Return all fields as JSON types: arrays are lists, nan is None.
 
         Returns:
             The fields by name; ``params`` is the grouping's name with its parameters.
@@ -161,28 +162,28 @@ def simulate(
 
     Message t goes to source t mod ``sources``; each source has its own router. The result depends only on the
     inputs, not on how the stream is cut into chunks. Memory does not grow with the stream, except for the
-    pairs of key and worker: all pairs for up to 1e7 keys, beyond that a fair sample.
+    pairs of key and worker: all pairs for up to 1e7 keys, beyond that a uniform sample.
 
     Args:
         params: The grouping, for instance ``ks.DChoices(workers=50)``.
-        keys: The stream: a column of keys as ``Router.route`` takes it, or an iterator of such columns, for
-            streams that are larger than memory, or a function that makes one. A chunk is read while the next
-            one is made, so it must stay as it is.
+        keys: The stream: a column of keys as in ``Router.route``, or an iterator of such columns, for streams
+            larger than memory, or a function that makes one. A chunk is read while the next one is made, so
+            it must not be modified.
         sources: Number of sources, 1 to 65,536.
-        seed: Seed of the sample of keys, used if there are too many to keep them all. Everything else depends
-            on the seed of ``params``.
+        seed: Seed of the sample of keys, used if there are too many to keep all. Everything else depends on
+            the seed of ``params``.
         service_time_s: Seconds that a message of weight 1 takes at a worker of capacity 1, 0 to 1e12; one
             number, or one per worker. It enables the timing model.
         arrival_rate_per_s: Messages per second, at equal intervals, 1e-6 to 1e12. If None, the next message
             arrives as soon as fewer than ``in_flight`` messages are in the system.
-        capacities: Relative speeds, one per worker, 1e-12 to 1e12; 1 each if None.
+        capacities: Relative speeds, one per worker, 1e-12 to 1e12; default 1.
         events: Changes during the stream: [`AddWorker`][keysplit.AddWorker] and
             [`RemoveWorker`][keysplit.RemoveWorker], where the grouping is elastic, and
             [`SetCapacity`][keysplit.SetCapacity], with a timing model.
         samples: Number of evenly spaced points at which figures are sampled, 0 to 1,000,000. If the length of
-            the stream is not known, there are up to twice as many.
-        weights: What each message adds to the load of its worker, finite and at least 0; 1 each if None. Only
-            for a single column.
+            the stream is unknown, there are up to twice as many.
+        weights: What each message adds to the load of its worker, finite and at least 0; default 1. Only for
+            a single column.
         messages: The length of a stream that comes in chunks, if known.
         in_flight: See ``arrival_rate_per_s``; 1 to 1e8, 100 per worker if None.
         feedback_interval_s: Interval at which workers report to the sources, in simulated seconds, 1e-6 to
@@ -191,7 +192,7 @@ def simulate(
         idle_below: Utilisation below which a worker reports that it is idle, 0 to 1e12.
 
     Returns:
-        The figures, those of time only with ``service_time_s``.
+        The figures; those of time only with ``service_time_s``.
 
     Raises:
         TypeError: If an argument is of the wrong type, or the keys are.
@@ -237,7 +238,7 @@ def simulate(
 
 
 class Simulation:
-    """A simulation under way: the arguments are those of `simulate`, and `memory` of `compare`."""
+    """A running simulation: the arguments are those of `simulate`, and `memory` of `compare`."""
 
     def __init__(
         self,
@@ -257,7 +258,7 @@ class Simulation:
             raise TypeError(f"params must be a grouping such as ks.DChoices(workers=50), got {params!r}")
         length = None if runs.is_chunked(keys) else _length(keys)
         if runs.is_chunked(keys) and weights is not None:
-            raise ValueError("weights must be None where keys come in chunks")
+            raise ValueError("weights must be None if keys come in chunks")
         if messages is not None and length not in (None, messages):
             raise ValueError(f"messages must be the length of the stream, {length}, got {messages!r}")
         self.messages = length if messages is None else messages
@@ -317,7 +318,7 @@ class Simulation:
 def _length(keys: Any) -> int | None:
     try:
         return len(keys)
-    except TypeError:  # an Arrow stream that can be read once, or no column at all
+    except TypeError:  # an Arrow stream that can be read only once, or not a column
         return None
 
 

@@ -1,4 +1,4 @@
-"""Comparisons and single simulations on a terminal of 80 columns."""
+"""Comparisons and single simulations on an 80-column terminal."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def list_figures(result: SimulationResult) -> list[tuple[str, str]]:
 
 
 def sort_by_workers(results: Sequence[SimulationResult]) -> dict[int, list[SimulationResult]]:
-    """Return the results for each number of workers, the most balanced and cheapest first."""
+    """Return the results per number of workers, the most balanced and cheapest first."""
     found: dict[int, list[SimulationResult]] = {}
     for result in results:
         found.setdefault(result.params.workers, []).append(result)
@@ -116,7 +116,7 @@ def _head(title: str, result: SimulationResult) -> str:
 
 
 def _marks(loads: Any, most: int) -> str:
-    """Draw the loads as marks of text; where they are too many, the busiest of neighbours."""
+    """Draw the loads as text marks; if there are too many, the busiest of neighbours."""
     busiest = np.array([part.max() for part in np.array_split(loads, min(most, len(loads)))])
     heights = np.ceil(busiest / max(busiest.max(), 1e-300) * (len(_BARS) - 1)).astype(int)
     return "".join(_BARS[height] for height in heights)

@@ -101,7 +101,8 @@ CASES = {
 }
 """Makes rows with unsteady values, and the remedy where there is no other way."""
 
-ACTS = ("join", "apply", "write")
+JOINS = {"join": "place", "join_by_broadcast": "broadcast", "join_by_grid": "grid"}
+ACTS = (*JOINS, "apply", "write")
 
 
 def main():
@@ -174,9 +175,11 @@ def acted(numbers, plan, job, case, *, bypass):
     below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
     rows = below.withColumn("id", noted(job, "route")("id"))
     given = {"plan": plan, "trust": ["noted"]}
-    if case == "join":
+    if case in JOINS:
         right = spark.range(150).select(F.col("id").alias("key"), (F.col("id") * 2).alias("w"))
-        joined = kss.join(rows, right, "key", **given)
+        right = right.repartition(SOURCES, "w")
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # other keys are shuffled
+        joined = kss.join(rows, right, "key", way=JOINS[case], **given)
         found = joined.mapInArrow(job.work("partial"), joined.schema)
         true = numbers.join(right, "key")
     elif case == "apply":
@@ -193,7 +196,7 @@ def acted(numbers, plan, job, case, *, bypass):
             )
 
         few = rows.filter("key < 12")  # each group sleeps
-        found = kss.apply(few, "key", part, whole, schema, **given)
+        found = kss.apply(few, "key", part, whole, schema, force=True, **given)
         true = numbers.filter("key < 12").groupBy("key").agg(F.count("*"), F.sum("id"))
     else:
         writer = kss.write(rows, "key", **given)

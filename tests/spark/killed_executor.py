@@ -136,7 +136,7 @@ def trials(spark, options):
         if options.mode == "salted":
             merged = salted(df).groupBy("key").agg(*columns)
         else:
-            merged = kss.aggregate(df, "key", *columns, **route)
+            merged = kss.aggregate(df, "key", *columns, force=True, **route)
         found = [tuple(row) for row in merged.mapInArrow(job.work("merge"), merged.schema).collect()]
         wrong = Counter(found)
         wrong.subtract(true_totals)

@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 
 from keysplit import spark as kss
 from keysplit.spark import query
+from keysplit.spark.kept import pending, runs
 
 ENGINES = pytest.mark.parametrize("engine", [None, "columns", "rust"])
 WORKERS = 6
@@ -95,7 +96,7 @@ def test_keys_of_all_types(spark):
     df = df.withColumn("id", F.monotonically_increasing_id())
     routed = [kss.route(df, names, workers=4, row_id="id", engine=e) for e in ("columns", "rust")]
     assert same_rows(*(each.select("id", "worker") for each in routed))
-    found = kss.aggregate(df, names, F.count("*"), workers=4, row_id="id")
+    found = kss.aggregate(df, names, F.count("*"), workers=4, row_id="id", force=True)
     assert same_rows(found, df.groupBy(*names).agg(F.count("*")))
 
 
@@ -111,7 +112,7 @@ def test_keys_that_python_has_no_object_for(spark, engine):
 
 def test_aggregate(rows):
     columns = [F.sum("v"), F.median("v"), F.count_distinct("id").alias("n"), F.sort_array(F.collect_set("v"))]
-    found = kss.aggregate(rows, "key", *columns, workers=WORKERS)
+    found = kss.aggregate(rows, "key", *columns, workers=WORKERS, force=True)
     assert same_rows(found, rows.groupBy("key").agg(*columns))
 
 
@@ -138,15 +139,28 @@ def test_apply(rows, plan, format):
         plan=plan,
         format=format,
     )
-    assert same_rows(found, rows.groupBy("key").agg(F.sum("v").alias("total")))
+    plain = rows.groupBy("key").agg(F.sum("v").alias("total"))
+    assert same_rows(found, plain)
+    found = kss.apply(rows, "key", lambda key, rows: merge(key, part(rows)), found.schema, format=format)
+    assert same_rows(found, plain)
 
 
 @pytest.mark.parametrize("how", ["inner", "full", "anti"])
 def test_join(rows, plan, how):
-    names = rows.select("key").distinct().filter("key is null or key < 'k3'")
-    other = names.withColumn("name", F.upper("key"))
-    found = kss.join(rows, other, "key", how, plan=plan)
-    assert same_rows(found, rows.join(other, "key", how))
+    other = rows.filter(F.col("id") < 60).select("key", F.upper("key").alias("name"))
+    expected = rows.join(other, "key", how)
+    for way in ("place", "broadcast", *(["grid"] if how == "inner" else [])):
+        assert same_rows(kss.join(rows, other, "key", how, plan=plan, way=way), expected), way
+
+
+def test_columns_of_both_sides_of_a_join(spark, rows, plan, conf):
+    other = spark.createDataFrame([("hot", 1), ("k3", 2), (None, 3)], "key string, v long")
+    conf("spark.sql.autoBroadcastJoinThreshold", "100")
+    for how in ("inner", "full"):
+        joined = kss.join(rows, other, "key", how, plan=plan, force=True)
+        assert kss.explain(joined).startswith("place: ")
+        chosen = [rows["key"], other["key"], rows["v"], other["v"]]
+        assert same_rows(joined.select(*chosen), rows.join(other, "key", how).select(*chosen))
 
 
 def test_write(spark, rows, tmp_path):
@@ -195,7 +209,7 @@ def test_engine_columns_needs_no_python_on_the_executors(spark, rows, no_python,
     plan = kss.plan(rows, "key", **options)
     placed = kss.repartition(rows, "key", plan=plan)
     assert placed.filter("worker <> spark_partition_id()").count() == 0
-    found = kss.aggregate(rows, "key", F.median("v"), **options)
+    found = kss.aggregate(rows, "key", F.median("v"), force=True, **options)
     assert same_rows(found, rows.groupBy("key").agg(F.median("v")))
     other = rows.select("key").distinct()
     assert kss.join(rows, other, "key", **options).count() == rows.filter("key is not null").count()
@@ -349,3 +363,12 @@ def test_a_collated_key_is_refused(rows):
     collated = rows.withColumn("key", F.expr("key collate utf8_lcase"))
     with pytest.raises(TypeError, match=r"^key must not be a collated string on Spark Connect"):
         kss.route(collated, "key", workers=WORKERS)
+
+
+def test_a_plan_stays_at_a_path_and_its_runs_are_counted(rows, tmp_path):
+    path = str(tmp_path / "key.plan.json")
+    placed = kss.repartition(rows, "key", workers=WORKERS, engine="columns", plan=path, row_id="id")
+    found = {row.worker: row["count"] for row in placed.groupBy("worker").count().collect()}
+    pending.settle()
+    assert [dict(enumerate(run.rows.tolist())) for run in runs.read(path)] == [found]
+    assert kss.Plan.load(path).workers == WORKERS

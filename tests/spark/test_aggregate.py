@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark.aggregates import AGGREGATES, BY_NAME, LeavesOpen
+from keysplit.spark.aggregates import AGGREGATES, BY_NAME, LeavesOpen, State, reason_for_plain
 
 # By the Spark that brought them. `bits`, `sketch` and the like are columns of the frame `hot`.
 EXACT = {
@@ -145,6 +145,21 @@ INPUTS = {
         "tuples_of_x": "tuple_sketch_agg_double(v, x)",
     },
 }
+# What those hold that hold objects.
+HELD = {
+    State.ROWS: "array_agg collect_list listagg string_agg",
+    State.VALUES: "collect_set collect_union median mode percentile percentile_cont percentile_disc",
+    State.SMALL: """
+        any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
+        approx_top_k_combine bool_and bool_or count_if count_min_sketch every hll_sketch_agg hll_union_agg
+        kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
+        kll_sketch_agg_double kll_sketch_agg_float max_by min_by percentile_approx regr_avgx regr_avgy
+        regr_count regr_r2 regr_sxx regr_syy schema_of_variant_agg some
+        theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum
+        tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
+        tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer vector_avg vector_sum
+        """,
+}
 TIES = ["max_by(s, v)", "min_by(s, v)", "mode(v % 4)"]
 PLANNED = pytest.mark.parametrize("engine", ["columns", "rust"])
 
@@ -171,7 +186,7 @@ def compared(df, sqls, **options):
     """Return (sql, ours, Spark's) for each aggregate, in two jobs for all of them."""
     columns = [column(sql) for sql in sqls]
     plain = df.groupBy("key").agg(*columns)
-    spread = kss.aggregate(df, "key", *columns, **options)
+    spread = kss.aggregate(df, "key", *columns, force=True, **options)
     assert spread.schema == plain.schema
     return zip(sqls, answers(spread), answers(plain), strict=True)
 
@@ -214,7 +229,7 @@ def test_it_equals_groupby(spark, data):
         label="options",
     )
     workers = data.draw(st.sampled_from([1, 2, 5]), label="workers")
-    spread = kss.aggregate(df, "key", *sums(), workers=workers, **options)
+    spread = kss.aggregate(df, "key", *sums(), workers=workers, force=True, **options)
     assert same_rows(spread, df.groupBy("key").agg(*sums()))
 
 
@@ -258,7 +273,9 @@ def test_sketches_keep_their_accuracy(spark):
             "kll_sketch_get_quantile_bigint(kll_sketch_agg_bigint(id), 0.5)",
             "theta_sketch_estimate(theta_sketch_agg(id, 8))",
         ]
-    found = kss.aggregate(df, "key", *map(F.expr, sketches), workers=5, grouping="w_choices").first()
+    found = kss.aggregate(
+        df, "key", *map(F.expr, sketches), workers=5, grouping="w_choices", force=True
+    ).first()
     assert found[1] == pytest.approx(rows / 2, abs=rows / 20)
     assert found[2] == pytest.approx(rows, rel=0.1)
     if spark.version >= "4.1":
@@ -268,7 +285,9 @@ def test_sketches_keep_their_accuracy(spark):
 
 def test_where_several_tie_it_takes_one_of_them(hot):
     rows = hot.select("key", "v", "s").toPandas().astype({"v": "Int64"}).fillna({"key": -1})
-    found = kss.aggregate(hot, "key", *map(F.expr, TIES), workers=4, grouping="w_choices").toPandas()
+    found = kss.aggregate(
+        hot, "key", *map(F.expr, TIES), workers=4, grouping="w_choices", force=True
+    ).toPandas()
     for _, (key, *answers_) in found.fillna({"key": -1}).iterrows():
         group = rows[rows.key == key].dropna(subset="v")
         counts = (group.v.abs() % 4 * group.v.map(lambda v: 1 if v >= 0 else -1)).value_counts()
@@ -289,19 +308,59 @@ def test_every_aggregate_of_spark_is_decided_and_tested(spark):
     catalyst = "org.apache.spark.sql.catalyst.expressions"
     aggregate = loader.loadClass(f"{catalyst}.aggregate.AggregateFunction")
     window = loader.loadClass(f"{catalyst}.AggregateWindowFunction")
-    there = set()
+    typed = loader.loadClass(f"{catalyst}.aggregate.TypedImperativeAggregate")
+    replaced = loader.loadClass(f"{catalyst}.RuntimeReplaceable")
+    there, objects = set(), set()
     for info in infos:
         class_ = loader.loadClass(info.getClassName())
         found = info.getGroup() == "agg_funcs" or aggregate.isAssignableFrom(class_)
         if found and not window.isAssignableFrom(class_):
             there.add(info.getName())
+            if typed.isAssignableFrom(class_) or replaced.isAssignableFrom(class_):
+                objects.add(info.getName())
     # These need a cube, a rollup or a metric view.
     there -= {"grouping", "grouping_id", "measure"}
     assert there - set(BY_NAME) == set()
     refused = {name for name, each in BY_NAME.items() if each.refusal}
+    # All others hold a fixed number of columns.
+    assert (objects & there) - refused - set(" ".join(HELD.values()).split()) == set()
+    held = {name: state for state, names in HELD.items() for name in names.split()}
+    for name in there - refused:
+        assert BY_NAME[name].state is held.get(name, State.SMALL), name
     tested = [sql for each in (EXACT, FLOATS, LISTS, SKETCHES) for sql in known(spark, each)] + TIES
     tested = set(re.findall(r"(\w+)\(", " ".join(tested)))
     assert there - refused - tested == set()
+
+
+def test_spark_s_own_query_is_taken_without_a_plan_or_a_job(spark, hot, tmp_path):
+    path = tmp_path / "plan.json"
+    spark.sparkContext.setJobGroup("aggregate", "")
+    columns = [F.sum("v"), F.expr("1 + max(d)")]
+    sums = kss.aggregate(hot, "key", *columns, workers=4, plan=path)
+    sets = kss.aggregate(
+        hot, "key", F.expr("count(distinct s, v) + sum(v)"), F.collect_set("s"), workers=4, plan=path
+    )
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("aggregate")
+    spark._jsc.clearJobGroup()
+    assert list(jobs) == []
+    assert not path.exists()
+    assert kss.explain(sums) == "plain: Spark combines sum and max before its shuffle"
+    assert kss.explain(sets) == (
+        "plain: Spark combines sum, count distinct and collect_set before its shuffle, "
+        "and what count distinct and collect_set must merge after it does not depend on how rows are split"
+    )
+    optimized, plain = (
+        each._jdf.queryExecution().optimizedPlan() for each in (sums, hot.groupBy("key").agg(*columns))
+    )
+    assert optimized.sameResult(plain)
+    assert kss.explain(kss.aggregate(hot, "key", *columns, workers=4, force=True)).startswith("place: ")
+    online = kss.aggregate(hot, "key", *columns, workers=4, mode="online")
+    assert kss.explain(online).startswith("online: ")
+
+
+def test_a_long_reason_is_cut():
+    reason = reason_for_plain((name, False) for name in ["sum", "max", "min", "count", "avg", "sum"])
+    assert reason == "Spark combines sum, max, min and 2 more before its shuffle"
 
 
 def test_the_table_of_aggregates_is_that_of_the_page():
@@ -329,17 +388,17 @@ def test_the_table_of_aggregates_is_that_of_the_page():
 @pytest.mark.parametrize("key", [["s", "key"], "S", ["`key`"]], ids=str)
 def test_key_columns_keep_their_names_and_order(hot, key):
     plain = hot.groupBy(*([key] if isinstance(key, str) else key)).agg(*sums())
-    assert same_rows(kss.aggregate(hot, key, *sums(), workers=3), plain)
+    assert same_rows(kss.aggregate(hot, key, *sums(), workers=3, force=True), plain)
 
 
 def test_columns_bound_to_the_frame_are_found(hot):
-    spread = kss.aggregate(hot, "key", F.sum(hot.v), F.max(hot["d"]), workers=3)
+    spread = kss.aggregate(hot, "key", F.sum(hot.v), F.max(hot["d"]), workers=3, force=True)
     assert same_rows(spread, hot.groupBy("key").agg(F.sum(hot.v), F.max(hot["d"])))
 
 
 def test_a_column_called_worker_is_no_obstacle(hot):
     df = hot.select("d", F.col("v").alias("worker"), F.lit(1).alias("Worker_"))
-    spread = kss.aggregate(df, "worker", F.sum("d"), F.count_distinct("*"), workers=3)
+    spread = kss.aggregate(df, "worker", F.sum("d"), F.count_distinct("*"), workers=3, force=True)
     assert same_rows(spread, df.groupBy("worker").agg(F.sum("d"), F.count_distinct("*")))
 
 
@@ -360,7 +419,7 @@ def test_decimals_keep_all_digits(spark):
         (F.col("id") % 3).alias("key"), (F.col("id") * F.expr("1234567890123456789.012345678bd")).alias("d")
     )
     columns = [F.sum("d"), F.avg("d"), F.min("d")]
-    spread = kss.aggregate(df, "key", *columns, workers=7, grouping="w_choices")
+    spread = kss.aggregate(df, "key", *columns, workers=7, grouping="w_choices", force=True)
     assert same_rows(spread, df.groupBy("key").agg(*columns))
 
 
@@ -382,7 +441,7 @@ def test_overflow_is_spark_s(spark, conf, ansi):
     ids=str,
 )
 def test_the_plan_is_partial_results_on_the_workers_and_one_merge_by_key(hot, options, python):
-    spread = kss.aggregate(hot, "key", F.sum("v"), workers=4, worker_column="target", **options)
+    spread = kss.aggregate(hot, "key", F.sum("v"), workers=4, worker_column="target", force=True, **options)
     plan = spread._jdf.queryExecution().executedPlan().toString()
     steps = re.findall(
         r"HashAggregate\(keys=\[key|Exchange hashpartitioning\(key|Exchange .*target|EvalPython", plan

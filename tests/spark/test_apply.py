@@ -4,10 +4,12 @@ import datetime as dt
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark
 import pytest
 from frames import KEYS, UTC, frame, skewed
 from hypothesis import given, settings
@@ -17,7 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark.operations.apply import _in_arrow, _in_arrow_merge, _in_pandas, _in_pandas_merge
+from keysplit.spark import slices
+from keysplit.spark.operations.apply import _over
+from keysplit.spark.session import versions
+from keysplit.spark.session.conversion import settings_of
 
 pytestmark = pytest.mark.versions
 
@@ -125,6 +130,268 @@ def needs_arrow(spark, format):
         pytest.skip("this Spark has no applyInArrow")
 
 
+VALUES = {
+    **{
+        name: (type_, keys)
+        for name, (type_, keys) in APPLY_KEYS.items()
+        if name not in ("timestamp_ntz", "date")
+    },
+    "date": (T.DateType(), [None, dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
+    "ntz": (T.TimestampNTZType(), [None, dt.datetime(1700, 1, 2), dt.datetime(2024, 3, 31, 2, 30)]),
+    "void": (T.NullType(), [None]),
+    "map": (T.MapType(T.StringType(), T.LongType()), [None, {}, {"a": None}, {"b": 2**53 + 1}]),
+    "whole": (T.LongType(), [1, 2**53 + 1]),
+    "flag": (T.BooleanType(), [True, False]),
+    "list": (T.ArrayType(T.IntegerType()), [[], [1, 2], [3]]),
+    "inner": (T.StructType([T.StructField("a", T.ArrayType(T.LongType()))]), [([1],), ([],), ([None],)]),
+}
+
+
+@pytest.fixture(scope="module")
+def of_all_values(spark):
+    """Make a frame with a column of each type: groups of one row to many, with nulls and without."""
+    schema = T.StructType(
+        [T.StructField("id", T.IntegerType()), T.StructField("key", T.LongType())]
+        + [T.StructField(name, type_) for name, (type_, _) in VALUES.items()]
+    )
+    sizes = [1, 1, 2, 3, 5, 30]
+    keys = [None if at == 3 else at for at, size in enumerate(sizes * 3) for _ in range(size)]
+    rows = [
+        (at, key, *(values[(at * 7 + at // 5) % len(values)] for _, values in VALUES.values()))
+        for at, key in enumerate(keys)
+    ]
+    return spark.createDataFrame(rows, schema)
+
+
+def shown(key, rows):
+    """Say all that a function over pandas can see, but the order of the rows."""
+    index, types = repr(rows.index), rows.dtypes.astype(str).to_dict()
+    rows = rows.sort_values("id")
+    seen = [key, index, types, [[(type(value), value) for value in row] for row in rows.values.tolist()]]
+    values = [[(type(each), repr(each)) for each in rows[name]] for name in rows.columns]
+    types = [getattr(each, "dtype", "") for each in rows["list"]]
+    rows["id"] = rows["id"] + 1  # it may write into its rows
+    return pd.DataFrame(
+        {"key": [repr([(type(each), each) for each in key])], "seen": [repr([seen, values, types])]}
+    )
+
+
+def shown_in_arrow(key, rows):
+    rows = rows.sort_by("id")
+    seen = repr([key, rows.schema.to_string(), rows.to_pylist()])
+    return pa.table({"key": [repr(key)], "seen": [seen]})
+
+
+@pytest.mark.parametrize("batch", [7, 10_000])
+@FORMATS
+def test_one_function_sees_what_spark_shows_it(spark, conf, of_all_values, format, batch):
+    needs_arrow(spark, format)
+    if pyspark.__version__.startswith("4.1.") and format == "pandas" and batch == 7:
+        pytest.skip("Spark 4.1 converts each batch of a group alone: arrays in arrays vary with its cuts")
+    conf("spark.sql.execution.arrow.maxRecordsPerBatch", str(batch))
+    function = shown if format == "pandas" else shown_in_arrow
+    method = "applyInPandas" if format == "pandas" else "applyInArrow"
+    ours = kss.apply(of_all_values, "key", function, "key string, seen string", format=format)
+    plain = getattr(of_all_values.groupBy("key"), method)(function, "key string, seen string")
+    assert kss.explain(ours).startswith("slices: ")
+    assert rows_of(ours) == rows_of(plain)
+
+
+RESULTS = {
+    "rows of all types": (lambda rows: rows.drop(columns=["id", "void"]), None),
+    "other orders": (lambda rows: rows[["key", "id"]], "id int, key long"),
+    "no names": (lambda rows: pd.DataFrame([[1, 2.5], [3, None]]), "a long, b double"),
+    "nothing": (lambda rows: pd.DataFrame() if len(rows) < 3 else rows[["id"]], "id int"),
+    "no rows": (lambda rows: rows[["id"]].iloc[: len(rows) - 2], "id int"),
+    "rows without columns": (lambda rows: pd.DataFrame(index=range(len(rows))), "id int"),
+    "types by turns": (
+        lambda rows: pd.DataFrame(
+            {"a": [1.5 if len(rows) % 2 else 7], "b": [str(len(rows)) if len(rows) > 2 else None]}
+        ),
+        "a double, b string",
+    ),
+    "categories": (lambda rows: pd.DataFrame({"a": pd.Categorical([str(len(rows))])}), "a string"),
+    "a frame that is returned again": (lambda rows: again(rows), "n long"),
+    "a list that is returned again": (lambda rows: again(rows, values=True), "values array<long>"),
+    "wrong name": (lambda rows: pd.DataFrame({"b": [1]}), "a long"),
+    "too few": (lambda rows: pd.DataFrame([[1]]), "a long, b long"),
+    "wrong type": (lambda rows: pd.DataFrame({"a": ["x"]}), "a long"),
+    "one wrong type": (lambda rows: pd.DataFrame({"a": ["x" if len(rows) == 5 else 1]}), "a long"),
+    "wrong type of no rows": (lambda rows: pd.DataFrame({"a": [1.5]}).iloc[:0], "a string"),
+    "no frame": (lambda rows: [len(rows)], "a long"),
+    "a large number": (lambda rows: pd.DataFrame({"a": [2.5 + len(rows)]}), "a long"),
+    "stop": (lambda rows: next(iter([])), "a long"),
+    "an error": (lambda rows: rows["none"], "a long"),
+}
+AGAIN = {}
+
+
+def again(rows, values=False):
+    """Return the same frame each time, with other values."""
+    if not AGAIN:
+        AGAIN.update(n=pd.DataFrame({"n": [0]}), values=[])
+    if not values:
+        AGAIN["n"].loc[0, "n"] = len(rows)
+        return AGAIN["n"]
+    AGAIN["values"][:] = [len(rows)]
+    return pd.DataFrame({"values": [AGAIN["values"]]})
+
+
+def outcome(df):
+    """Return the rows, or the class and the last line of the error."""
+    try:
+        return rows_of(df)
+    except Exception as error:
+        lines = [
+            line for line in str(error).splitlines() if re.match(r"(\w+\.)*\w+(Error|Exception): ", line)
+        ]
+        return lines[-1:] or [str(error)]
+
+
+@pytest.mark.parametrize("safely", [False, True])
+def test_results_are_taken_as_spark_takes_them(spark, conf, of_all_values, safely):
+    conf("spark.sql.execution.pandas.convertToArrowArraySafely", str(safely).lower())
+    conf("spark.sql.shuffle.partitions", "1")
+    different = {}
+    for name in ["a large number"] if safely else RESULTS:
+        function, schema = RESULTS[name]
+        schema = schema or of_all_values.drop("id", "void").schema
+        ours = kss.apply(of_all_values, "key", function, schema)
+        plain = of_all_values.groupBy("key").applyInPandas(function, schema)
+        assert ours.schema == plain.schema
+        pair = outcome(ours), outcome(plain)
+        if pair[0] != pair[1]:
+            different[name] = pair
+    assert different == {}
+
+
+@FORMATS
+def test_one_function_with_keys_of_all_types_at_once(spark, of_all_types, format):
+    needs_arrow(spark, format)
+    if format == "pandas":
+
+        def seen(key, rows):
+            return pd.DataFrame(
+                {"key": [readable([type(each) for each in key] + list(key))], "n": [len(rows)]}
+            )
+    else:
+
+        def seen(key, rows):
+            return pa.table({"key": [readable([each.as_py() for each in key])], "n": [rows.num_rows]})
+
+    method = "applyInPandas" if format == "pandas" else "applyInArrow"
+    ours = kss.apply(of_all_types, list(APPLY_KEYS), seen, "key string, n long", format=format)
+    plain = getattr(of_all_types.groupBy(*APPLY_KEYS), method)(seen, "key string, n long")
+    assert rows_of(ours) == rows_of(plain)
+
+
+def test_the_key_of_one_function_may_be_a_field(spark):
+    type_, keys = KEYS["struct"]
+    df = frame(spark, type_, skewed(keys, 60)).withColumn("key.a", F.col("key.b"))
+
+    def seen(key, rows):
+        return pd.DataFrame({"key": [repr(key)], "n": [len(rows)]})
+
+    key = ["key.a", "`key.a`"]
+    ours = kss.apply(df, key, seen, schema="key string, n long")
+    assert rows_of(ours) == rows_of(df.groupBy(*key).applyInPandas(seen, "key string, n long"))
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_groups_may_span_batches(spark, conf, adaptive):
+    """Keys in few parts and many, of which some return nothing; merge is told who they are."""
+    conf("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
+    conf("spark.sql.adaptive.enabled", adaptive)
+    df = frame(spark, T.LongType(), [*skewed(range(40), 300), *[7] * 100, None, None])
+
+    def some(key, rows):
+        return part(rows).iloc[: 0 if key[0] == 2 else 1]
+
+    ours = kss.apply(df, "key", some, whole, WHOLE, partial_schema=PARTS, workers=4, force=True)
+    plain = df.where("key is distinct from 2").groupBy("key")
+    assert rows_of(ours) == rows_of(plain.applyInPandas(lambda key, rows: whole(key, part(rows)), WHOLE))
+
+
+def test_only_split_keys_take_the_second_stage(spark):
+    df = frame(spark, T.LongType(), [*[7] * 300, *range(60)], partitions=2)
+
+    def place(parts):
+        from pyspark import TaskContext
+
+        return pd.DataFrame({"stage": [TaskContext.get().stageId()], "parts": [len(parts)]})
+
+    def ours(df, **options):
+        return kss.apply(
+            df,
+            "key",
+            lambda rows: rows[["v"]].iloc[:1],
+            place,
+            "stage int, parts int",
+            partial_schema="v long",
+            **options,
+        )
+
+    result = ours(df, workers=4, force=True)
+    assert kss.explain(result).startswith(
+        "slices: 1 key is split, all others are finished in the first stage"
+    )
+    stages = result.groupBy("stage").agg(F.count("*").alias("n"), F.max("parts").alias("parts"))
+    found = sorted((row.n, row.parts) for row in stages.collect())
+    assert found == [(1, 4), (59, 1)]
+    for result in (ours(df.where("key <> 7"), workers=4), ours(df, workers=4, grouping="key", force=True)):
+        assert kss.explain(result).startswith("slices: ")
+        plan = result._jdf.queryExecution().executedPlan().toString()
+        assert len(re.findall(r"Exchange", plan)) == 1
+
+
+def test_one_function_by_a_plan_that_splits_no_key(spark):
+    df = frame(spark, T.LongType(), skewed(range(9), 90))
+
+    def place(rows):
+        from pyspark import TaskContext
+
+        return pd.DataFrame({"task": [TaskContext.get().partitionId()], "key": rows["key"].iloc[:1]})
+
+    plan = kss.plan(df, "key", 3, "distribution_aware")
+    for options in ({"plan": plan}, {"workers": 3, "grouping": "distribution_aware"}):
+        ours = kss.apply(df, "key", place, "task int, key long", force=True, **options)
+        assert kss.explain(ours).startswith("slices: a plan by distribution_aware places whole keys")
+        routed = kss.route(df, "key", plan=plan).select(F.col("worker").alias("task"), "key").distinct()
+        assert rows_of(ours) == rows_of(routed)
+    hashed = kss.apply(df, "key", place, "task int, key long", workers=3)
+    assert kss.explain(hashed).startswith("slices: Spark's own hash places whole keys")
+    assert {row.task for row in hashed.collect()} <= {0, 1, 2}
+    with pytest.raises(
+        ValueError, match=r"plan must not split keys with one function, .*got one with grouping"
+    ):
+        kss.apply(df, "key", place, "task int", plan=kss.plan(df, "key", 3, "w_choices"))
+
+
+def test_what_slices_cannot_do_is_left_to_spark(spark):
+    df = frame(spark, T.LongType(), [1, 1, 2])
+    months = df.withColumn("months", F.expr("make_ym_interval(1)"))
+    ours = kss.apply(months, "key", lambda rows: rows[["key"]], "key long")
+    assert kss.explain(ours) == "plain: column 'months' is of type interval year to month"
+    in_parts = kss.apply(months, "key", part, whole, WHOLE, partial_schema=PARTS, workers=2)
+    assert kss.explain(in_parts) == kss.explain(ours)
+    if spark.version >= "4.1":
+
+        def several(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            yield from frames
+
+        ours = kss.apply(df, "key", several, df.schema)
+        assert kss.explain(ours) == "plain: the function takes an iterator"
+        assert rows_of(ours) == rows_of(df)
+
+
+def test_a_frame_without_rows(spark):
+    df = frame(spark, T.LongType(), [])
+    assert kss.apply(df, "key", lambda rows: rows, df.schema).collect() == []
+    assert (
+        kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=2, force=True).collect() == []
+    )
+
+
 @settings(max_examples=6)
 @given(data=st.data())
 def test_it_equals_the_whole_group(spark, data):
@@ -149,7 +416,9 @@ def test_it_equals_the_whole_group(spark, data):
     )
     workers = data.draw(st.sampled_from([1, 3]), label="workers")
     df = frame(spark, type_, drawn, partitions=2)
-    ours = kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=workers, **options)
+    ours = kss.apply(
+        df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=workers, force=True, **options
+    )
     assert rows_of(ours) == plainly(df, "key")
 
 
@@ -185,6 +454,7 @@ def test_keys_of_all_types_at_once(spark, of_all_types, format):
         partial_schema=PARTS,
         format=format,
         workers=3,
+        force=True,
         grouping="round_robin",
         row_id=["v"],
     )
@@ -212,7 +482,9 @@ def test_the_functions_see_the_columns_of_the_frame_and_the_key(spark, format):
     )
     names = "key,v,d,s,worker,key_0"
     assert {tuple(row) for row in ours.collect()} == {("a", names), ("b", names)}
-    merged = kss.apply(df, "key", seen, seen, "key_0 string, Worker string", format=format, workers=3)
+    merged = kss.apply(
+        df, "key", seen, seen, "key_0 string, Worker string", format=format, workers=3, force=True
+    )
     assert rows_of(merged) == [f"Row(key_0='{key}', Worker='key_0,Worker')" for key in "ab"]
 
 
@@ -225,7 +497,14 @@ def test_a_hot_key_is_worked_on_by_all_its_workers(spark):
         return pd.DataFrame({"task": [TaskContext.get().partitionId()], "n": [len(rows)]})
 
     ours = kss.apply(
-        df, "key", place, lambda parts: parts, "task long, n long", workers=4, grouping="w_choices"
+        df,
+        "key",
+        place,
+        lambda parts: parts,
+        "task long, n long",
+        workers=4,
+        force=True,
+        grouping="w_choices",
     )
     tasks = ours.groupBy("task").agg(F.sum("n").alias("n")).toPandas()
     assert tasks.n.sum() == 400
@@ -235,7 +514,7 @@ def test_a_hot_key_is_worked_on_by_all_its_workers(spark):
 
 def test_rows_move_to_their_workers_and_parts_to_their_key_and_no_more(spark):
     df = frame(spark, T.LongType(), skewed([1, 2, 3], 60))
-    ours = kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=3)
+    ours = kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=3, force=True)
     plan = ours._jdf.queryExecution().executedPlan().toString()
     assert len(re.findall(r"Exchange", plan)) == 2
 
@@ -244,7 +523,9 @@ def test_a_key_may_be_a_field_or_several_columns(spark):
     type_, keys = KEYS["struct"]
     df = frame(spark, type_, skewed(keys, 60))
     key = ["key.a", "s"]
-    ours = kss.apply(df, key, part, whole, WHOLE, partial_schema=PARTS, workers=3, grouping="w_choices")
+    ours = kss.apply(
+        df, key, part, whole, WHOLE, partial_schema=PARTS, workers=3, force=True, grouping="w_choices"
+    )
     assert rows_of(ours) == plainly(df, *key)
 
 
@@ -252,7 +533,7 @@ def test_collated_keys_give_the_groups_of_groupby(spark):
     if spark.version < "4":
         pytest.skip("this Spark has no collations")
     df = spark.sql("select k collate utf8_lcase as key, 1L as v from values ('a'), ('A'), ('b'), (null) t(k)")
-    ours = kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=4)
+    ours = kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=4, force=True)
     assert sorted(row.n for row in ours.collect()) == [1, 1, 2]
 
 
@@ -267,14 +548,22 @@ def test_parts_without_rows_are_left_out(spark):
     def count(key, parts):
         return pd.DataFrame({"key": [key[0]], "n": [len(parts)]})
 
-    ours = kss.apply(df, "key", some, count, "key long, n long", partial_schema="v long", workers=2)
+    ours = kss.apply(
+        df, "key", some, count, "key long, n long", partial_schema="v long", workers=2, force=True
+    )
     assert rows_of(ours) == ["Row(key=3, n=10)"]
 
 
 def test_columns_without_names_go_by_their_position(spark):
     df = frame(spark, T.LongType(), [1] * 10)
     ours = kss.apply(
-        df, "key", lambda rows: pd.DataFrame([[1, 2.5]]), lambda parts: parts, "a long, b double", workers=1
+        df,
+        "key",
+        lambda rows: pd.DataFrame([[1, 2.5]]),
+        lambda parts: parts,
+        "a long, b double",
+        workers=1,
+        force=True,
     )
     assert rows_of(ours) == ["Row(a=1, b=2.5)"]
 
@@ -285,7 +574,7 @@ def test_an_argument_with_a_default_is_no_key(spark):
     def count(rows, by=2):
         return pd.DataFrame({"n": [len(rows) * by]})
 
-    assert rows_of(kss.apply(df, "key", count, count, "n long", workers=1)) == ["Row(n=2)"]
+    assert rows_of(kss.apply(df, "key", count, count, "n long", workers=1, force=True)) == ["Row(n=2)"]
 
 
 @pytest.mark.parametrize("where", ["partial", "merge"])
@@ -296,45 +585,63 @@ def test_an_error_of_a_function_is_shown(spark, where):
         raise ArithmeticError("cannot do this one")
 
     functions = {"partial": lambda rows: rows[["v"]], "merge": lambda parts: parts, where: fail}
-    result = kss.apply(df, "key", functions["partial"], functions["merge"], "v long", workers=2)
+    result = kss.apply(df, "key", functions["partial"], functions["merge"], "v long", workers=2, force=True)
     with pytest.raises(Exception, match=r"ArithmeticError: cannot do this one"):
         result.collect()
 
 
 def test_what_is_no_frame_is_named_by_spark(spark):
     df = frame(spark, T.LongType(), [1] * 10)
-    result = kss.apply(df, "key", lambda rows: 5, lambda parts: parts, "v long", workers=2)
+    result = kss.apply(df, "key", lambda rows: 5, lambda parts: parts, "v long", workers=2, force=True)
     with pytest.raises(Exception, match=r"pandas.DataFrame.*int"):
         result.collect()
 
 
-def test_executors_need_no_keysplit():
-    functions = [
-        _in_pandas(lambda key, rows: rows, "worker", {"key_0": 1}, ["v"]),
-        _in_pandas_merge(lambda key, rows: rows, ["key_0"]),
-        _in_arrow(lambda key, rows: rows, "worker", {"key_0": 1}, ["v"]),
-        _in_arrow_merge(lambda key, rows: rows, ["key_0"]),
-    ]
+def test_executors_need_no_keysplit(spark):
+    """What goes to them runs where keysplit cannot be imported."""
+    settings = settings_of(spark.range(1))
+    schema = T.StructType([T.StructField("v", T.LongType())])
+    places = slices.Places(["k", "v"], [0, 1], [0], [0])
+    queries = []
+    formats = ("pandas", "arrow") if versions.has_apply_in_arrow(spark.range(1)) else ("pandas",)
+    for format in formats:
+        first = slices.Call(lambda key, rows: rows[["v"]], True, schema, "pandas", settings)
+        if format == "arrow":
+            first = slices.Call(lambda key, rows: rows.select(["v"]), True, schema, "arrow", settings)
+        second = slices.Call(lambda rows: rows, False, schema, format, settings)
+        queries.append(_over(slices.whole, first, places))
+        queries.append(_over(slices.finished, first, second, places))
+        parts = _over(slices.in_parts, first, second, places, 2, None)
+        merged = _over(slices.merged, first, second, places)
+        queries.append(lambda batches, parts=parts, merged=merged: merged(parts(batches)))
     code = (
         "import sys, pickle\n"
         "sys.modules['keysplit'] = None\n"
-        "import pandas as pd, pyarrow as pa\n"
-        "part, merge, part_of_table, merge_tables = pickle.load(sys.stdin.buffer)\n"
-        "rows = pd.DataFrame({'v': [1, 2], 'worker': [0, 0]})\n"
-        "print(merge((7,), part((0, 7), rows)).to_dict('list'))\n"
-        "rows = pa.table({'v': [1, 2], 'worker': [0, 0]})\n"
-        "print(merge_tables((7,), part_of_table((pa.scalar(0), pa.scalar(7)), rows)).to_pydict())\n"
+        "import pyarrow as pa\n"
+        "rows = pa.record_batch({'k': [1, 1, 2], 'v': [5, 6, 7], 'h': [0, 0, 1]})\n"
+        "for query in pickle.load(sys.stdin.buffer):\n"
+        "    print(pa.Table.from_batches(query(iter([rows]))).to_pydict())\n"
     )
-    pickled = cloudpickle.dumps(functions)
-    done = subprocess.run([sys.executable, "-c", code], input=pickled, capture_output=True, check=True)
-    assert done.stdout.decode().splitlines() == ["{'v': [1, 2]}", "{'v': [1, 2]}"]
+    pickled = cloudpickle.dumps(queries)
+    done = subprocess.run([sys.executable, "-c", code], input=pickled, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().splitlines() == ["{'v': [5, 6, 7]}"] * 3 * len(formats)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
         ({"partial": "f"}, TypeError, "partial must be a function, got str"),
-        ({"merge": None}, TypeError, "merge must be a function, got NoneType"),
+        ({"merge": 5}, TypeError, "merge must be a function, got int"),
+        ({"merge": None, "partial_schema": PARTS}, ValueError, "partial_schema belongs to two functions"),
+        ({"merge": None, "mode": "online"}, ValueError, "mode must be 'planned' with one function, which"),
+        ({"merge": None, "row_id": "v"}, ValueError, "row_id belongs to a plan: pass grouping='distribution"),
+        (
+            {"merge": None, "grouping": "w_choices"},
+            ValueError,
+            "grouping must be one of distribution_aware, key with one function, which .*, got 'w_choices'",
+        ),
+        ({"schema": None}, TypeError, "schema must be a StructType or DDL, got NoneType"),
         (
             {"merge": lambda a, b, c: a},
             TypeError,

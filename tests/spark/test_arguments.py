@@ -18,7 +18,7 @@ def df(spark):
 
 
 def aggregate(df, key, **arguments):
-    return kss.aggregate(df, key, F.sum("v"), **arguments)
+    return kss.aggregate(df, key, F.sum("v"), force=True, **arguments)
 
 
 functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, aggregate])
@@ -29,7 +29,7 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, agg
     ("arguments", "error", "message"),
     [
         ({"mode": "fast"}, ValueError, "^mode must be 'planned' or 'online', got 'fast'$"),
-        ({"plan": object()}, TypeError, "^plan must be a Plan that kss.plan made, got object$"),
+        ({"plan": object()}, TypeError, "^plan must be a Plan that kss.plan made, or a path or URL"),
         ({"row_id": "v"}, ValueError, "^row_id belongs to mode 'planned': leave row_id out$"),
         ({"capacities": [1] * 4}, ValueError, "^capacities belongs to mode 'planned': leave capacities out$"),
         ({"engine": "gpu"}, ValueError, "^engine must be 'columns' or 'rust', got 'gpu'$"),
@@ -73,7 +73,7 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, agg
         (
             {"mode": "planned", "capacities": [1]},
             ValueError,
-            r"^capacities must be 4 numbers, one a worker, got shape \(1,\)$",
+            r"^capacities must be 4 numbers, one per worker, got shape \(1,\)$",
         ),
         (
             {"mode": "planned", "capacities": [1, 0, 1, 1]},

@@ -42,7 +42,7 @@ def calls(spark, monkeypatch):
 OPERATIONS = {
     "route": lambda df, other, plan: kss.route(df, "key", plan=plan),
     "repartition": lambda df, other, plan: kss.repartition(df, "key", plan=plan),
-    "aggregate": lambda df, other, plan: kss.aggregate(df, "key", F.sum("id"), plan=plan),
+    "aggregate": lambda df, other, plan: kss.aggregate(df, "key", F.sum("id"), plan=plan, force=True),
     "join": lambda df, other, plan: kss.join(df, other, "key", plan=plan),
     "full join": lambda df, other, plan: kss.join(df, other, "key", "full", plan=plan),
     "write": lambda df, other, plan: kss.write(df, "key", plan=plan),

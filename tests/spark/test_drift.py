@@ -122,6 +122,13 @@ def test_a_null_key_and_a_lonely_worker(spark):
     assert new.new_keys == {"null": pytest.approx(2 / 3)}
 
 
+def test_it_is_a_function_too(spark, plan):
+    df = frame(spark, YESTERDAY).withColumnRenamed("key", "word")
+    assert str(kss.drift(plan, df, "word")) == str(plan.drift(df, key="word"))
+    with pytest.raises(TypeError, match=r"^plan must be a Plan that kss\.plan made, got str"):
+        kss.drift("path", df)
+
+
 def test_other_types_and_streams_are_refused(spark, plan):
     with pytest.raises(ValueError, match=r"key must have the types that the plan is for, \('string',\)"):
         plan.drift(frame(spark, [1, 2], "bigint"))

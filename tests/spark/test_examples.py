@@ -37,7 +37,6 @@ def test_the_guide_s_code_runs_in_order(spark, tmp_path, monkeypatch):
 
 DOCUMENTED = {name: getattr(kss, name) for name in kss.__all__ if name != "streaming"} | {
     "streaming.aggregate": kss.streaming.aggregate,
-    "Plan.drift": kss.Plan.drift,
 }
 
 

@@ -26,6 +26,13 @@ SPLITS = [
     ("anti", "left"),
 ]
 ENGINES = ["columns", "rust"]
+
+
+def ways(how):
+    """Return the ways that keysplit has for a kind of join."""
+    return ["place", "broadcast", *(["grid"] if how == "inner" else [])]
+
+
 EVERY = pytest.mark.parametrize(("how", "split"), SPLITS)
 
 
@@ -86,38 +93,55 @@ def test_it_equals_spark_s_join(spark, data):
     workers = data.draw(st.sampled_from([1, 2, 5]), label="workers")
     grouping = data.draw(st.sampled_from(["d_choices", "cut_to_fit", "round_robin", "key"]), label="grouping")
     engine = data.draw(st.sampled_from(ENGINES), label="engine")
-    joined = kss.join(left, right, "key", how, split=split, workers=workers, grouping=grouping, engine=engine)
+    way = data.draw(st.sampled_from([None, *ways(how)]), label="way")
+    options = {"workers": workers, "grouping": grouping, "engine": engine, "way": way, "force": way is None}
+    joined = kss.join(left, right, "key", how, split=split, **options)
     assert same_rows(joined, left.join(right, "key", how))
 
 
 @EVERY
 def test_each_join_equals_spark_s_under_a_given_plan(hot, cold, plan, how, split):
-    joined = kss.join(hot, cold, "key", how, split=split, plan=plan)
-    assert same_rows(joined, hot.join(cold, "key", how))
-    swapped = kss.join(cold, hot, "key", how, split=split, plan=plan, engine="rust")
-    assert same_rows(swapped, cold.join(hot, "key", how))
+    expected = hot.join(cold, "key", how), cold.join(hot, "key", how)
+    for way in ways(how):
+        joined = kss.join(hot, cold, "key", how, split=split, plan=plan, way=way)
+        assert same_rows(joined, expected[0]), way
+        swapped = kss.join(cold, hot, "key", how, split=split, plan=plan, engine="rust", way=way)
+        assert same_rows(swapped, expected[1]), way
 
 
-@pytest.mark.parametrize("name", sorted(KEYS))
+# A type of each way to hash a key; the others are slow tests.
+USUAL = ("array", "bigint", "decimal", "string", "timestamp")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in sorted(KEYS)]
+)
 def test_each_type_of_key_joins(spark, name):
     type_, keys = KEYS[name]
     left = frame(spark, type_, [*skewed(keys, 40), *reversed(keys)], partitions=2)
     right = other(spark, type_, keys)
-    joined = kss.join(left, right, "key", "full", workers=3, grouping="w_choices", split="left")
-    assert same_rows(joined, left.join(right, "key", "full"))
+    plan = kss.plan(left, "key", 3, "w_choices")
+    for way in ("place", "broadcast"):
+        joined = kss.join(left, right, "key", "full", plan=plan, split="left", way=way)
+        assert same_rows(joined, left.join(right, "key", "full")), way
+    assert same_rows(kss.join(left, right, "key", plan=plan, way="grid"), left.join(right, "key"))
 
 
 @EVERY
 def test_empty_sides_join(hot, cold, plan, how, split):
     nothing, none = hot.filter("false"), cold.filter("false")
     for left, right in ((hot, none), (nothing, cold)):
-        joined = kss.join(left, right, "key", how, split=split, plan=plan)
-        assert same_rows(joined, left.join(right, "key", how))
+        expected = left.join(right, "key", how)
+        for way in ways(how):
+            joined = kss.join(left, right, "key", how, split=split, plan=plan, way=way)
+            assert same_rows(joined, expected), way
 
 
 def test_a_plan_of_nothing_joins(hot, cold):
     for left, right in ((hot.filter("false"), cold), (hot.filter("false"), cold.filter("false"))):
-        assert same_rows(kss.join(left, right, "key", "full", workers=3), left.join(right, "key", "full"))
+        for way in (None, "place", "broadcast"):
+            joined = kss.join(left, right, "key", "full", workers=3, way=way)
+            assert same_rows(joined, left.join(right, "key", "full"))
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +157,9 @@ def pairs(spark):
 @EVERY
 def test_several_key_columns_join(pairs, how, split):
     left, right, plan = pairs
-    joined = kss.join(left, right, ["b", "a"], how, split=split, plan=plan)
-    assert same_rows(joined, left.join(right, ["b", "a"], how))
+    for way in ways(how):
+        joined = kss.join(left, right, ["b", "a"], how, split=split, plan=plan, way=way)
+        assert same_rows(joined, left.join(right, ["b", "a"], how)), way
 
 
 @pytest.mark.parametrize(("how", "split"), [("inner", "right"), ("full", "left"), ("semi", "left")])
@@ -142,32 +167,51 @@ def test_names_are_those_of_spark_s_join(spark, how, split):
     rows = [(1, i, i, i, i) for i in range(20)] + [(2, 1, 1, 1, 1)]
     left = spark.createDataFrame(rows, "`a.b` int, worker int, worker_there int, `c``d` int, X int")
     right = spark.createDataFrame([(1, 1, 1, 1), (3, 1, 1, 1)], "x int, `a.b` int, worker int, worker_ int")
-    joined = kss.join(left, right, "a.b", how, split=split, workers=3)
-    assert same_rows(joined, left.join(right, "a.b", how))
-    joined = kss.join(left, right, "A.B", how, split=split, workers=3, worker_column="my.worker")
-    assert same_rows(joined, left.join(right, "A.B", how))
+    plan = kss.plan(left if split == "left" else right, "`a.b`", 3)
+    for way in ways(how):
+        joined = kss.join(left, right, "a.b", how, split=split, plan=plan, way=way)
+        assert same_rows(joined, left.join(right, "a.b", how)), way
+        named = {"plan": plan, "worker_column": "my.worker", "way": way}
+        joined = kss.join(left, right, "A.B", how, split=split, **named)
+        assert same_rows(joined, left.join(right, "A.B", how)), way
 
 
 @EVERY
 def test_a_frame_joins_itself(hot, plan, how, split):
     less = hot.filter("v < 0")
-    joined = kss.join(hot, less, "key", how, split=split, plan=plan)
-    assert same_rows(joined, hot.join(less, "key", how))
-    assert kss.join(hot, hot, "key", how, split=split, plan=plan).count() == hot.join(hot, "key", how).count()
+    for way in ways(how):
+        joined = kss.join(hot, less, "key", how, split=split, plan=plan, way=way)
+        assert same_rows(joined, hot.join(less, "key", how)), way
+    joined = kss.join(hot, hot, "key", how, split=split, plan=plan, way="place")
+    assert joined.count() == hot.join(hot, "key", how).count()
 
 
-def test_columns_of_each_side_are_known_after_it(hot, cold, plan):
-    for how in ("inner", "left", "right"):
-        joined = kss.join(hot, cold, "key", how, plan=plan).select("key", hot["v"], cold["v"])
-        assert same_rows(joined, hot.join(cold, "key", how).select("key", hot["v"], cold["v"]))
+@EVERY
+def test_columns_of_each_side_are_known_after_it(hot, cold, plan, how, split):
+    """Also those that the join hides: the key of a side that is not kept whole."""
+    left, right = hot.alias("l"), cold.alias("r")
+    plain = left.join(right, "key", how)
+    for way in ways(how):
+        joined = kss.join(left, right, "key", how, split=split, plan=plan, way=way)
+        both = [left["key"], right["key"], left["v"], right["v"], "l.key", "r.key", "l.v", "r.t"]
+        chosen = [left["key"], left["v"], "l.v"] if how in ("semi", "anti") else both
+        assert same_rows(joined.select(*chosen), plain.select(*chosen)), way
+        if how not in ("semi", "anti"):
+            kept = [each.filter(right["key"] > 1).groupBy(left["key"]).count() for each in (joined, plain)]
+            assert same_rows(*kept), way
+        named = [
+            each.select("key", "s").join(left.filter("false"), "key", "anti") for each in (joined, plain)
+        ]
+        assert same_rows(*named), way
 
 
 @EVERY
 def test_columns_without_nulls_stay_so(spark, plan, how, split):
     left = spark.range(9).selectExpr("id as key", "id as x")
     right = spark.range(5).selectExpr("id as key", "'y' as y")
-    joined = kss.join(left, right, "key", how, split=split, plan=plan)
-    assert joined.schema == left.join(right, "key", how).schema
+    for way in ways(how):
+        joined = kss.join(left, right, "key", how, split=split, plan=plan, way=way)
+        assert joined.schema == left.join(right, "key", how).schema, way
 
 
 @pytest.mark.skipif(not hasattr(T.StringType(), "collation"), reason="this Spark has no collations")
@@ -179,15 +223,16 @@ def test_collated_keys_join(spark, how, split):
     left = spark.createDataFrame(rows, "k string, i int")
     right = spark.createDataFrame([("A", 1), ("a", 2), ("B", 3), ("c", 4), (None, 5)], "k string, n int")
     left, right = (df.withColumn("k", F.expr("k collate UTF8_LCASE")) for df in (left, right))
-    joined = kss.join(left, right, "k", how, split=split, workers=3, grouping="w_choices")
-    assert same_rows(joined, left.join(right, "k", how))
+    for way in ways(how):
+        joined = kss.join(left, right, "k", how, split=split, workers=3, grouping="w_choices", way=way)
+        assert same_rows(joined, left.join(right, "k", how)), way
 
 
 @pytest.mark.parametrize(
     "how", ["INNER", "outer", "full_outer", "fullOuter", "left_outer", "right_outer", "left_semi", "leftanti"]
 )
 def test_spark_s_spellings_are_known(hot, cold, plan, how):
-    assert same_rows(kss.join(hot, cold, "key", how, plan=plan), hot.join(cold, "key", how))
+    assert same_rows(kss.join(hot, cold, "key", how, plan=plan, force=True), hot.join(cold, "key", how))
 
 
 @pytest.mark.parametrize("split", ["left", "right"])
@@ -199,7 +244,7 @@ def test_a_hot_key_is_spread(spark, conf, split):
     )
     names = spark.range(4000, numPartitions=2).select(F.col("id").alias("key"), F.col("id").alias("name"))
     sides = (facts, names) if split == "left" else (names, facts)
-    joined = kss.join(*sides, "key", workers=8, split=split, grouping="cut_to_fit")
+    joined = kss.join(*sides, "key", workers=8, split=split, grouping="cut_to_fit", way="place")
     assert joined.count() == 4000
     tasks = joined.groupBy(F.spark_partition_id().alias("task")).count().collect()
     if hasattr(DataFrame, "repartitionById"):
@@ -218,14 +263,15 @@ def test_rows_are_copied_for_split_keys_only(spark, conf, hot, plan):
     names = rare.union(spark.sql("select explode(array(1L, null)) as key"))
     copies = {each.key[0]: len(each.workers) for each in plan.head}
     assert copies["1"] > 1
-    assert written(kss.join(hot, names, "key", plan=plan))[-1] == 20 + copies["1"]
+    assert written(kss.join(hot, names, "key", plan=plan, way="place"))[-1] == 20 + copies["1"]
     # None of these is in `rare`: each meets nothing, and comes out once.
-    assert written(kss.join(rare, names, "key", "right", split="left", plan=plan))[-1] == 22
+    joined = kss.join(rare, names, "key", "right", split="left", plan=plan, way="place")
+    assert written(joined)[-1] == 22
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_worker_is_computed_once(hot, cold, plan, engine):
-    joined = kss.join(hot, cold, "key", plan=plan, engine=engine)
+    joined = kss.join(hot, cold, "key", plan=plan, engine=engine, way="place")
     optimized = joined._jdf.queryExecution().optimizedPlan().toString()
     assert not re.search(r"Filter.*xxhash64|Filter.*route", optimized)
     assert optimized.count("Eval") == (engine == "rust")
@@ -239,7 +285,7 @@ def test_a_worker_is_computed_once(hot, cold, plan, engine):
 def test_the_join_shuffles_nothing(conf, hot, cold, plan, how, split, adaptive):
     conf("spark.sql.adaptive.enabled", adaptive)
     conf("spark.sql.autoBroadcastJoinThreshold", "-1")
-    joined = kss.join(hot, cold, "key", how, split=split, plan=plan)
+    joined = kss.join(hot, cold, "key", how, split=split, plan=plan, way="place")
     if adaptive == "true":
         joined.collect()
     nodes = joined._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]
@@ -250,8 +296,92 @@ def test_the_join_shuffles_nothing(conf, hot, cold, plan, how, split, adaptive):
 
 
 def test_it_may_become_a_broadcast_join(hot, cold, plan):
-    joined = kss.join(hot, F.broadcast(cold), "key", "left", plan=plan)
+    joined = kss.join(hot, F.broadcast(cold), "key", "left", plan=plan, way="place")
     assert same_rows(joined, hot.join(cold, "key", "left"))
+
+
+@pytest.fixture
+def large(conf):
+    """Make the other side of `facts` too large to be broadcast whole."""
+    conf("spark.sql.autoBroadcastJoinThreshold", "2000")
+
+
+@pytest.fixture(scope="module")
+def facts(spark):
+    """A thousand rows, 60 % of them of key 7 and some of no key; a row of each of 500 keys; a plan."""
+    some = F.when(F.col("id") % 20 == 1, None).when(F.col("id") % 5 > 1, 7).otherwise(F.col("id"))
+    facts = spark.range(0, 1000, 1, 2).select(some.alias("k"), F.col("id").alias("v"))
+    names = spark.range(0, 500, 1, 2).select(F.col("id").cast("int").alias("k"), F.lit("x" * 20).alias("w"))
+    return facts, names, kss.plan(facts, "k", workers=8)
+
+
+def shuffled(df):
+    """Return how many rows Spark wrote into shuffles."""
+    return sum(written(df))
+
+
+def test_hot_keys_are_broadcast_and_never_shuffled(conf, large, facts):
+    conf("spark.sql.adaptive.enabled", "false")
+    rows, names, plan = facts
+    joined = kss.join(rows, names, "k", "left", plan=plan)
+    told = r"broadcast: \d+ hot keys hold \d+% of the rows; the other side has \d+ rows of them.*"
+    assert re.fullmatch(told, kss.explain(joined))
+    assert same_rows(joined, rows.join(names, "k", "left"))
+    hot = rows.filter("k = 7 or k is null").count()
+    assert shuffled(joined) <= rows.count() - hot + names.count()
+    swapped = kss.join(names, rows, "k", "left", split="right", plan=plan)  # names are kept whole
+    assert kss.explain(swapped).startswith("broadcast: ")
+    assert same_rows(swapped, names.join(rows, "k", "left"))
+
+
+def test_a_side_that_spark_broadcasts_is_left_to_it(facts):
+    rows, names, plan = facts
+    joined = kss.join(rows, names, "k", plan=plan)
+    assert kss.explain(joined) == "plain: Spark broadcasts one side whole, and shuffles nothing"
+    assert kss.explain(kss.join(rows, names, "k", plan=plan, force=True)).startswith("broadcast: ")
+
+
+def test_why_no_hot_key_is_broadcast(conf, large, facts):
+    rows, names, plan = facts
+    drawn = rows.repartition(2).withColumn("k", F.when(F.rand() > 2, 1).otherwise(F.col("k")))
+    python = rows.withColumn("v", F.udf(lambda v: v, "long")("v"))
+    for left, right, why in (
+        (drawn, names, "read twice then, and there may be others the second time: rand downstream of"),
+        (rows, names.join(drawn.select("k"), "k", "semi"), "there may be others the second time: rand"),
+        (rows.repartition(2), names, "there is a shuffle upstream"),
+        (rows, names.repartition(2), "there is a shuffle upstream"),
+        (python, names, "there is Python upstream"),
+    ):
+        joined = kss.join(left, right, "k", plan=plan, row_id="v", trust="v", force=True)
+        assert re.match(f"place: .*{why}", kss.explain(joined))
+    cached = kss.join(rows.repartition(2).cache(), names, "k", plan=plan)
+    assert kss.explain(cached).startswith("broadcast: ")
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    joined = kss.join(rows, names, "k", plan=plan, force=True)
+    assert "no broadcast, as spark.sql.autoBroadcastJoinThreshold says so" in kss.explain(joined)
+
+
+def test_a_key_that_is_drawn_is_never_read_twice(facts):
+    rows, names, plan = facts
+    drawn = rows.repartition(2).withColumn("k", (F.col("k") + F.rand()).cast("long"))
+    for left, right in ((drawn, names), (rows, drawn.withColumnRenamed("v", "w"))):
+        with pytest.raises(ValueError, match=r"^df must have the same rows .* as way='broadcast' reads both"):
+            kss.join(left, right, "k", plan=plan, way="broadcast")
+
+
+def test_both_sides_of_a_key_are_split_where_both_are_hot(conf, large, facts):
+    rows, _, plan = facts
+    many = rows.select(F.coalesce("k", F.lit(-1)).cast("int").alias("k"), F.col("v").alias("w"))
+    joined = kss.join(rows, many, "k", plan=plan)
+    told = "grid: 1 key is hot on both sides; the other side has 600 rows of 7, in a grid of 3 x 3"
+    assert kss.explain(joined) == told
+    totals = [F.count("*"), F.sum(F.xxhash64("k", "v", "w").cast("decimal(38)"))]
+    assert same_rows(joined.agg(*totals), rows.join(many, "k").agg(*totals))
+    conf("spark.sql.adaptive.enabled", "false")
+    grid, place = (shuffled(kss.join(rows, many, "k", plan=plan, way=way)) for way in ("grid", "place"))
+    assert grid < 0.8 * place
+    left = kss.join(rows, many, "k", "left", plan=plan, force=True)
+    assert kss.explain(left).startswith("place: ")
 
 
 @pytest.mark.parametrize(
@@ -264,6 +394,12 @@ def test_it_may_become_a_broadcast_join(hot, cold, plan):
             {"split": "right", "how": "left_anti"},
             ValueError,
             "split must be 'left' in semi and anti joins, got",
+        ),
+        ({"way": "plain"}, ValueError, "way must be 'broadcast', 'place', 'grid' or None, got 'plain'"),
+        (
+            {"way": "grid", "how": "left"},
+            ValueError,
+            "way must be 'broadcast', 'place' or None in a left join, got 'grid'",
         ),
         ({"mode": "online"}, ValueError, "mode must be 'planned' in join, got 'online'"),
         ({"on": "n"}, ValueError, "on must name one column of the DataFrame, got"),
@@ -301,5 +437,5 @@ def test_a_side_that_is_read_twice_must_be_the_same_twice(spark):
         with pytest.raises(
             ValueError, match=r"^df must have the same rows each time that it is read, as a full"
         ):
-            kss.join(risky, right, "k", "full", plan=plan, row_id="v")
-    assert kss.join(df, right, ("k",), "full", plan=plan).count() == 42
+            kss.join(risky, right, "k", "full", plan=plan, row_id="v", way="place")
+    assert kss.join(df, right, ("k",), "full", plan=plan, way="place").count() == 42

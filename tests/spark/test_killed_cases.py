@@ -16,6 +16,7 @@ UNSTEADY = ["uuids_in_python", "script", "random_udf", "negative_zero", "sum_of_
 COLLATED = ["collated_key", "collated_struct", "collated_max"]
 CHOSEN = ["sample", "limit", "offset"]
 ACTS = ["join", "apply", "write"]
+JOINS = ["join_by_broadcast", "join_by_grid"]
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +43,7 @@ def cases(folder, *arguments):
 
 @pytest.mark.parametrize(
     "names",
-    [["zip_with_index", "index_of_pandas"], UNSTEADY, COLLATED, CHOSEN, ACTS],
+    [["zip_with_index", "index_of_pandas"], UNSTEADY, COLLATED, CHOSEN, ACTS, JOINS],
     ids=lambda names: names[0],
 )
 def test_nothing_is_lost_or_doubled(tmp_path, names):

@@ -85,7 +85,7 @@ def test_skew_in_words(found):
         "split the frequent keys for lists, percentiles and distinct counts: "
         f"kss.aggregate with grouping='{found.recommended}'. "
         "The most frequent key, 'hot', has 33.3% of the rows. Max/mean load is "
-        f"{found.predicted['key'].busiest:.2f} by hash grouping and {better.busiest:.2f} by "
+        f"{found.predicted['key'].busiest:.2f} with hash partitioning and {better.busiest:.2f} with "
         f"{found.recommended}, for {better.extra_partials} more partial results to merge"
     )
 
@@ -95,7 +95,10 @@ def test_skew_in_words(found):
     [
         (
             None,
-            ["no action needed: sum and count combine on the map side", "Split the frequent keys for lists"],
+            [
+                "no action needed: sum, count, min, max and avg combine on the map side",
+                "Split the frequent keys for lists",
+            ],
         ),
         ("apply", ["split the frequent keys for whole-group Python: kss.apply with grouping="]),
         ("join", ["kss.join with", "more workers that get the other side's rows"]),
@@ -112,8 +115,10 @@ def test_each_operation_has_its_verdict(rows, operation, words_of_it):
 def test_sums_need_no_action(rows):
     profile = kss.profile(rows, "word", WORKERS, operation="sum")
     assert profile.recommended is None
-    assert profile.verdict.startswith("no action needed: sum and count combine on the map side")
-    assert profile.verdict.endswith(" by hash grouping, which does no harm")
+    assert profile.verdict.startswith(
+        "no action needed: sum, count, min, max and avg combine on the map side"
+    )
+    assert profile.verdict.endswith(" with hash partitioning, which is harmless")
     assert profile.predicted["key"].busiest > 5
 
 
@@ -128,7 +133,7 @@ def test_a_window_is_never_split(spark):
     assert level.verdict.startswith(
         f"place the keys for a window: kss.repartition with grouping='{level.recommended}', then a window"
     )
-    assert f"by hash grouping and 1.00 by {level.recommended}" in level.verdict
+    assert f"with hash partitioning and 1.00 with {level.recommended}" in level.verdict
 
 
 def test_keys_that_only_lie_badly_are_not_split(spark):

@@ -60,7 +60,7 @@ def test_aggregate(stream, plan, engine):
         F.expr("percentile(ts, 0.5)").alias("median"),
         F.sort_array(F.collect_list("id")).alias("ids"),
     ]
-    ours = kss.aggregate(stream, "key", *columns, plan=plan, engine=engine, row_id="id")
+    ours = kss.aggregate(stream, "key", *columns, plan=plan, engine=engine, row_id="id", force=True)
     assert same_rows(ours, stream.groupBy("key").agg(*columns))
 
 

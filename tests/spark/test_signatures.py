@@ -32,8 +32,13 @@ def test_all_arguments_are_named_typed_and_documented(name):
 
 @pytest.mark.parametrize("name", ["route", "repartition", "aggregate", "apply", "join", "write", "plan"])
 def test_operations_take_the_shared_options(name):
-    own = {"plan": {"plan", "mode", "worker_column", "allow_inexact"}, "join": {"allow_inexact"}}
+    own = {
+        "plan": {"plan", "refresh", "force", "mode", "worker_column", "allow_inexact"},
+        "route": {"force"},
+        "join": {"allow_inexact"},
+    }
     shared = set(inspect.signature(Options).parameters) - own.get(name, set())
+    shared -= set() if name in ("plan", "apply") else {"group_weight"}
     assert shared <= set(inspect.signature(FUNCTIONS[name]).parameters)
 
 

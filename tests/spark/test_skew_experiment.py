@@ -2,38 +2,64 @@
 
 import pytest
 from frames import skewed
+from pyspark.sql import DataFrame
 
-from keysplit_experiments.measured import spark_skew as skew
+from keysplit_experiments.measured.spark_skew.__main__ import replaced
+from keysplit_experiments.measured.spark_skew.figures import Figures, compared, measured, middle
+from keysplit_experiments.measured.spark_skew.operations import OPERATIONS
 
 
 @pytest.fixture(scope="module")
 def df(spark):
     rows = [(key, i, i * 7919 % 11) for i, key in enumerate(skewed(["a", "b", "c", "d"], 300))]
-    return spark.createDataFrame(rows, "key string, id long, value long")
+    return spark.createDataFrame(rows, "key string, id long, value long").repartition(4, "id")
 
 
-def found(result):
+def found(spark, result, path):
+    if not isinstance(result, DataFrame):
+        result.parquet(str(path))
+        result = spark.read.parquet(str(path)).select("key", "id", "value")
     rows = [[sorted(cell) if isinstance(cell, list) else cell for cell in row] for row in result.collect()]
     columns = sorted(range(len(result.columns)), key=lambda at: result.columns[at])
     named = result.columns and not any("(" in name or name == "ids" for name in result.columns)
     return sorted(repr([row[at] for at in columns] if named else row) for row in rows)
 
 
-@pytest.mark.parametrize("operation", ["apply", "list", "percentile", "join, wide rows", "join, many rows"])
-def test_all_ways_compute_the_same(df, operation):
-    plain, *others = (found(way(df)) for way in skew.OPERATIONS[operation].values())
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_all_ways_compute_the_same(spark, df, operation, tmp_path):
+    ways = OPERATIONS[operation].ways(df, 4)
+    plain, *others = (found(spark, way(df), tmp_path / name) for name, way in ways.items())
     assert plain
-    assert others == [plain, plain]
+    assert others == [plain] * (len(ways) - 1)
+    assert set(ways) >= {"plain", "keysplit", "kept"}
 
 
-def test_figures_are_told_over_those_of_plain_spark():
-    base = skew.Figures(wall_s=2.0, slowest=9.0, shuffled=100, memory=0, input=50)
-    assert skew.Figures(1.0, 3.0, 150, 7, 5).over(base) == ["0.50", "1.50", "-", "0.10"]
+def test_figures_are_relative_to_those_of_plain_spark():
+    base = Figures(wall_s=2.0, cpu_s=4.0, slowest=9.0, shuffled=100, memory=0, input=50)
+    relative = Figures(1.0, 3.0, 3.0, 150, 7, 5, "place").over(base)
+    assert relative.row() == "place | 0.50 | 0.75 | 3.0 | 1.50 | - | 0.10"
+    assert middle([Figures(1.0), Figures(9.0), Figures(2.0)]).wall_s == 2.0
 
 
 def test_what_a_run_shuffles_is_measured(spark, df):
-    figures = skew.measured(spark, lambda rows: rows.repartition(4, "key"), df)
+    figures = measured(spark, lambda rows: rows.repartition(4, "key"), df.repartition(2))
     assert figures.wall_s > 0
+    assert figures.cpu_s > 0
     assert figures.shuffled > 0
     assert 0 < figures.input <= figures.shuffled
-    assert skew.measured(spark, lambda rows: rows, df).shuffled == 0
+    assert measured(spark, lambda rows: rows, spark.range(9)).shuffled == 0
+
+
+def test_ways_are_run_in_turn(spark, df):
+    ran = []
+    ways = {name: lambda rows, name=name: ran.append(name) or rows.limit(1) for name in ("plain", "other")}
+    (first, figures), _ = compared(spark, df, ways, 2)
+    assert (first, figures.wall_s) == ("plain", 1.0)
+    assert ran == ["plain", "other"] * 2
+
+
+def test_a_table_is_replaced_on_its_page():
+    page = "a\n<!-- spark_skew table -->\n\n| old |\n\n<!-- end of table -->\nb\n"
+    assert replaced(page, "table", ["| new |"]) == page.replace("old", "new")
+    with pytest.raises(ValueError, match=r"^the page must have the lines <!-- spark_skew large -->"):
+        replaced(page, "large", [])

@@ -13,14 +13,15 @@ import pyarrow.fs
 import pytest
 
 import keysplit as ks
-from keysplit.planning import PLANS
+from keysplit.planning import PLANS, Sample
 from keysplit.spark import Plan
 from keysplit.spark.engine import native
 from keysplit.spark.plans import FrequentKey, stored
 
 # Each version's file was written once, by the keysplit that brought the version, and never changes.
 GOLDEN = Path(__file__).parent.parent / "golden" / "plans"
-ROW_IDS = {1: None, 2: ("id", "`a.b`")}
+ROW_IDS = {1: None, 2: ("id", "`a.b`"), 3: ("id", "`a.b`")}
+SAMPLES = {1: None, 2: None, 3: Sample(rows=1234, fraction=0.125, effective=1000.5, confidence=0.95)}
 
 
 def golden(version):
@@ -56,6 +57,8 @@ def test_every_version_is_read(version, kind):
     assert plan.total == plan.buckets.sum()
     assert plan.capacities == (1.0, 2.0, 0.5, 1.0)
     assert plan.row_id == ROW_IDS[version]
+    assert plan.sample == SAMPLES[version]
+    assert plan.group_weight == (150 if version == 3 else 0)
     # where the rows of the first key go, of the second, and of three that are not frequent
     keys = np.array([-5] * 6 + [2**62] + [0, 2**52, -(2**53)])
     rows = np.array([0, 2**32 - 1, 3 << 61, (3 << 61) + 2**32 - 1, -1, -(2**32)] + [0] * 4)
@@ -108,6 +111,8 @@ def changed(base=1, **changes):
         (changed(version=99), "version 99"),
         (changed(row_id=["id"]), "the field 'row_id'"),
         (changed(2, salt=7), "the field 'salt'"),
+        (changed(2, sample={}), "the field 'sample'"),
+        (changed(3, sample={"rows": 1, "shade": 1}), "the field of a sample 'shade'"),
         (changed(grouping={"name": "best", "workers": 4}), "the grouping 'best'"),
         (
             changed(grouping={"name": "d_choices", "workers": 4, "patience": 3}),
@@ -133,8 +138,8 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
     [
         ("", "^text must be a plan as JSON"),
         ("[1]", "^text must be a plan that keysplit wrote"),
-        (changed(version=0), r"^version of the plan must be in 1\.\.=2, got 0$"),
-        (changed(version="1"), r"^version of the plan must be in 1\.\.=2, got '1'$"),
+        (changed(version=0), r"^version of the plan must be in 1\.\.=3, got 0$"),
+        (changed(version="1"), r"^version of the plan must be in 1\.\.=3, got '1'$"),
         (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its workers"),
         (changed(grouping=5), "^plan is damaged: TypeError"),
         (changed(head=[{}]), "^plan is damaged: KeyError"),
@@ -143,6 +148,8 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
         (changed(tail=7), "^plan is damaged"),
         (changed(2, row_id=[]), "^plan is damaged: its workers"),
         (changed(2, row_id=[1]), "^plan is damaged: its workers"),
+        (changed(3, sample={"rows": 1}), "^plan is damaged: KeyError"),
+        (changed(3, group_weight=-1), "^plan is damaged: its workers"),
         (changed(capacities=[1]), "^plan is damaged: its workers"),
     ],
 )

@@ -104,7 +104,7 @@ def test_operations_take_such_keys(spark, sentinels, tmp_path):
     for engine in ("columns", "rust"):
         placed = kss.repartition(sentinels, key, workers=4, engine=engine)
         assert placed.filter("worker <> spark_partition_id()").count() == 0
-    total = kss.aggregate(sentinels, key, F.median("id"), workers=4)
+    total = kss.aggregate(sentinels, key, F.median("id"), workers=4, force=True)
     as_text = [F.col(name).cast("string") for name in key]
     plain = sentinels.groupBy(*key).agg(F.median("id"))
     assert same_rows(total.select(*as_text, "median(id)"), plain.select(*as_text, "median(id)"))
@@ -159,7 +159,7 @@ def test_collated_keys_are_routed_above_a_columnar_source(spark, collated, engin
     assert [each.count for each in plan.head] == [40, 40, 40]
     routed = kss.route(collated, "key", plan=plan, engine=engine)
     assert same_rows(routed, kss.route(collated, "key", plan=plan))
-    found = kss.aggregate(collated, "key", F.sum("id"), plan=plan, engine=engine)
+    found = kss.aggregate(collated, "key", F.sum("id"), plan=plan, engine=engine, force=True)
     assert sorted(row["sum(id)"] for row in found.collect()) == [
         sum(range(first, 120, 3)) for first in range(3)
     ]

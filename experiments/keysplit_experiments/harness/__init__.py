@@ -1,6 +1,6 @@
-"""What all experiments share: how they are declared, run, stored, judged, drawn and written as a page.
+"""The common parts of all experiments: declaring, running, storing, judging, plotting and the results page.
 
-The words that an experiment is written in are here by name; they stand in `experiment.py`.
+The names that an experiment is written with are exported here; `experiment.py` defines them.
 """
 
 from keysplit_experiments.harness.experiment import (

@@ -1,4 +1,4 @@
-"""What an experiment is: cells to measure, claims to judge, a table and a figure."""
+"""The definition of an experiment: cells to measure, claims to judge, a table and a figure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Parameters: TypeAlias = dict[str, Any]
 """Of one cell: names to texts, numbers, booleans or None."""
 
 Figures: TypeAlias = dict[str, Any]
-"""What one cell measured: names to numbers, texts or lists of these, as JSON has them."""
+"""The figures of one cell: names to numbers, texts or lists of these, as JSON types."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large an experiment is run.
+    """The scale of a run.
 
     Args:
         name: ``full`` for the paper's sizes; any other name for smaller ones.
-        most_messages: No stream is longer; None for no limit.
+        most_messages: Maximum length of a stream; None for no limit.
     """
 
     name: str
@@ -66,11 +66,11 @@ class Results:
     """The cells of one run.
 
     Args:
-        cells: In the order in which the experiment names them.
+        cells: In the experiment's order.
         scale: Name of the scale.
-        streams: What was read for each of the paper's datasets, by its symbol, in words.
-        standard: Whether these are the paper's sizes and the files that stand for its datasets. Only of such
-            a run it is known why it differs.
+        streams: A description of the stream used for each of the paper's datasets, by symbol.
+        standard: Whether these are the paper's sizes and the standard substitutes for its datasets.
+            Differences are explained only for such a run.
     """
 
     cells: Sequence[Cell]
@@ -85,7 +85,7 @@ class Results:
         """Keep the cells with these parameters; a list, tuple, set or range allows any of its values.
 
         Raises:
-            LookupError: If there are none: a rule that held for no cell would say nothing.
+            LookupError: If there are none: a rule over no cells would hold trivially.
         """
         found = [cell for cell in self.cells if _fits(cell.parameters, parameters)]
         if not found:
@@ -93,7 +93,7 @@ class Results:
         return replace(self, cells=found)
 
     def values(self, parameter: str) -> list[Any]:
-        """List the different values of a parameter, in the order of the cells."""
+        """List the distinct values of a parameter, in the order of the cells."""
         return list(dict.fromkeys(cell.parameters.get(parameter) for cell in self.cells))
 
     def all(self, figure: str, **parameters: Any) -> list[Any]:
@@ -101,18 +101,18 @@ class Results:
         return [cell.figures[figure] for cell in self.where(**parameters)]
 
     def one(self, figure: str, **parameters: Any) -> Any:
-        """Give a figure of the only cell with these parameters."""
+        """Return a figure of the only cell with these parameters."""
         found = self.all(figure, **parameters)
         if len(found) > 1:
             raise LookupError(f"{len(found)} cells have {parameters}")
         return found[0]
 
     def median(self, figure: str, **parameters: Any) -> float:
-        """Give the median of a figure over all cells with these parameters: over the seeds, as a rule."""
+        """Return the median of a figure over all cells with these parameters, usually over the seeds."""
         return float(median(self.all(figure, **parameters)))
 
     def medians(self, figure: str, *by: str, **parameters: Any) -> dict[tuple[Any, ...], float]:
-        """Give the median of a figure for each combination of the values of some parameters."""
+        """Return the median of a figure for each combination of values of some parameters."""
         found: dict[tuple[Any, ...], list[float]] = {}
         for cell in self.where(**parameters):
             values = tuple(cell.parameters.get(name) for name in by)
@@ -120,7 +120,7 @@ class Results:
         return {values: float(median(figures)) for values, figures in found.items()}
 
     def line(self, x: str, figure: str, **parameters: Any) -> tuple[list[Any], list[float]]:
-        """Give the medians of a figure over the values of parameter x, as a line in a plot needs them."""
+        """Return the medians of a figure over the values of parameter x, as needed for a line in a plot."""
         found = sorted(self.medians(figure, x, **parameters).items())
         return [values[0] for values, _ in found], [middle for _, middle in found]
 
@@ -134,11 +134,11 @@ def _fits(has: Parameters, wanted: Parameters) -> bool:
 
 @dataclass(frozen=True)
 class Judged:
-    """What our results say of a claim.
+    """The outcome of a claim on our results.
 
     Args:
-        holds: Whether the claim holds in them.
-        ours: Our figures that say so, as text.
+        holds: Whether the claim holds.
+        ours: Our figures that show this, as text.
     """
 
     holds: bool
@@ -147,14 +147,14 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement of a paper, with the rule that judges it on our results.
+    """A statement of a paper, with the rule that checks it on our results.
 
     Args:
-        says: The statement, in our words, with the limits that `judge` takes.
+        says: The statement, in our words, with the limits that `judge` applies.
         where: Section, figure or table of the paper.
         judge: The rule.
-        paper: The number that the text gives, as text; empty where it gives none.
-        because: Why a full run on the standard streams differs, where it does.
+        paper: The number given by the paper, as text; empty if it gives none.
+        because: Why a full run on the standard streams differs, if it does.
     """
 
     says: str
@@ -170,19 +170,19 @@ class Experiment:
 
     Args:
         name: Folder of the paper and name of the file: ``d_choices/fig10``.
-        label: What the paper calls it: ``Fig. 10``.
+        label: Its label in the paper: ``Fig. 10``.
         title: What it shows, in a few words.
-        setting: What is run, in a few sentences of Markdown: streams, sizes, seeds, and whatever the paper
-            left open and how it is settled here.
+        setting: The setup, in a few sentences of Markdown: streams, sizes, seeds, and how anything the paper
+            leaves open is settled here.
         cells: The parameters of all cells of a run at some scale. A parameter called ``stream`` is the symbol
             of one of the paper's real datasets.
         measure: Measures one cell: called with its [`Inputs`][keysplit_experiments.harness.inputs.Inputs] and
-            its parameters as keywords, in a thread. Depends on nothing else.
-        claims: What the paper says of it, at least one claim.
-        table: The figures as a table that fits on a screen.
-        draw: Draws the paper's figure; None for a table of the paper.
+            its parameters as keywords, in a thread. Must depend on nothing else.
+        claims: The paper's claims about it, at least one.
+        table: The figures as a table that fits the screen.
+        draw: Plots the paper's figure; None for a table.
         size: Width and height of the figure, inches.
-        version: Goes up when `measure` changes, so that cells measured before are not taken.
+        version: Increases when `measure` changes, so that older cells are not reused.
     """
 
     name: str
@@ -204,12 +204,12 @@ class Experiment:
 
 
 def figures_of(result: Any, *names: str) -> Figures:
-    """Take attributes of a simulation's result as a cell's figures: arrays become lists."""
+    """Select attributes of a simulation's result as a cell's figures: arrays become lists."""
     return {name: plain(getattr(result, name)) for name in names}
 
 
 def plain(value: Any) -> Any:
-    """Make NumPy's numbers and arrays Python's, as JSON takes them."""
+    """Convert NumPy numbers and arrays to JSON types."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -220,6 +220,6 @@ def plain(value: Any) -> Any:
 
 
 def steps(first: float, last: float, step: float) -> list[float]:
-    """List numbers from first to last at a distance of step, without the noise of floating point."""
+    """List numbers from first to last in steps, without floating-point noise."""
     digits = max(0, math.ceil(-math.log10(step)) + 1)
     return [round(first + place * step, digits) for place in range(round((last - first) / step) + 1)]

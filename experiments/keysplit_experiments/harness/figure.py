@@ -1,4 +1,4 @@
-"""Figures in the papers' form: one look for every grouping, the same files whenever they are drawn."""
+"""Figures in the papers' form: one style per grouping, reproducible files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a series looks: the same in every figure."""
+    """The style of a series, the same in every figure."""
 
     label: str
     color: str
@@ -41,13 +41,13 @@ class Look:
     dash: str = "-"
 
     def line(self, **more: Any) -> dict[str, Any]:
-        """Give the arguments of ``Axes.plot``."""
+        """Return the arguments of ``Axes.plot``."""
         return {
             "label": self.label, "color": self.color, "marker": self.marker, "linestyle": self.dash, **more,
         }  # fmt: skip
 
     def bar(self, **more: Any) -> dict[str, Any]:
-        """Give the arguments of ``Axes.bar``."""
+        """Return the arguments of ``Axes.bar``."""
         return {"label": self.label, "color": self.color, **more}
 
 
@@ -70,11 +70,11 @@ LOOKS = {
     "pstream": Look("PStream", "#44aa99", ">", "--"),
     "dalton": Look("Dalton", "#ddaa33", "X", "--"),
 }
-"""The groupings, under the names that the papers' figures give them."""
+"""The groupings, with their names in the papers' figures."""
 
 
 def need_matplotlib() -> None:
-    """Check that figures can be drawn.
+    """Check that figures can be plotted.
 
     Raises:
         ImportError: If matplotlib is missing.
@@ -84,12 +84,12 @@ def need_matplotlib() -> None:
     except ImportError as error:
         raise ImportError(
             "figures and the page of --docs need matplotlib: pip install keysplit-experiments "
-            "(--no-figures leaves the figures out)"
+            "(or pass --no-figures)"
         ) from error
 
 
 def draw(experiment: Experiment, results: Results) -> Figure | None:
-    """Draw the figure of an experiment; None where the paper has a table."""
+    """Plot the figure of an experiment; None if the paper has a table."""
     if experiment.draw is None:
         return None
     need_matplotlib()
@@ -116,18 +116,18 @@ def save(figure: Figure, *paths: Path) -> None:
 def panels(
     figure: Figure, titles: Sequence[str], columns: int, *, x: str = "", y: str = "", share_y: bool = True
 ) -> list[Axes]:
-    """Divide a figure into plots side by side, row by row, with common axes.
+    """Divide a figure into a grid of plots with common axes.
 
     Args:
         figure: To divide.
-        titles: One a plot.
-        columns: Plots in a row.
-        x: Label of the axes below.
-        y: Label of the axes at the left.
+        titles: One per plot.
+        columns: Plots per row.
+        x: Label of the horizontal axes.
+        y: Label of the vertical axes.
         share_y: Whether all have the same vertical scale.
 
     Returns:
-        The plots, one a title.
+        The plots, one per title.
     """
     rows = -(-len(titles) // columns)
     grid = figure.subplots(rows, columns, sharex=False, sharey=share_y, squeeze=False)
@@ -144,11 +144,11 @@ def panels(
 
 
 def logarithmic(plots: Sequence[Axes], top: float | None = None) -> None:
-    """Give plots that are drawn one logarithmic vertical axis, over whole powers of ten.
+    """Set a common logarithmic vertical axis, over whole powers of ten.
 
     Args:
-        plots: With their lines; what is 0 lies on the lower edge.
-        top: Upper end; what the lines need if None.
+        plots: With their lines; zeros are on the lower edge.
+        top: Upper end; by default what the lines need.
     """
     drawn: list[float] = []
     for line in (line for axes in plots for line in axes.get_lines()):
@@ -156,7 +156,7 @@ def logarithmic(plots: Sequence[Axes], top: float | None = None) -> None:
     positive = [y for y in drawn if 0 < y < math.inf] or [1.0]
     low, high = (math.log10(end) for end in (min(positive), max(positive)))
     for axes in plots:
-        # the limits first: without them matplotlib warns of lines that are 0 all along
+        # the limits first: otherwise matplotlib warns about all-zero lines
         axes.set_ylim(10.0 ** math.floor(low), top or 10.0 ** max(math.ceil(high), math.floor(low) + 1))
         axes.set_yscale("log", nonpositive="clip")
 
@@ -164,12 +164,12 @@ def logarithmic(plots: Sequence[Axes], top: float | None = None) -> None:
 def bars(
     axes: Axes, groups: Sequence[Any], series: Sequence[tuple[Mapping[str, Any], Sequence[float]]]
 ) -> None:
-    """Draw a group of bars for every place of the horizontal axis.
+    """Draw a group of bars per position on the horizontal axis.
 
     Args:
-        axes: Where to draw.
-        groups: What is written below the groups.
-        series: How the bars of each series look (arguments of ``Axes.bar``), and their heights, one a group.
+        axes: The axes to draw on.
+        groups: Labels of the groups.
+        series: The style of each series' bars (arguments of ``Axes.bar``) and their heights.
     """
     width = 0.8 / len(series)
     for place, (look, heights) in enumerate(series):
@@ -180,7 +180,7 @@ def bars(
 
 
 def legend(figure: Figure) -> None:
-    """Put one legend above all plots, every series once."""
+    """Add one legend above all plots, with every series once."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

@@ -1,4 +1,4 @@
-"""The streams that cells are measured on, drawn or read: each made once for the cells that share it."""
+"""The input streams of cells, drawn or read, each made once for the cells that share it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from keysplit import streams
 from keysplit_experiments.harness.paper import Dataset
 
 KEPT = 2
-"""Streams that are kept for the next cells."""
+"""Number of streams kept for later cells."""
 
 MOST_DRAWN = 10_000_000
-"""Messages of a stream that is drawn instead of a real one, at most."""
+"""Maximum messages of a stream drawn in place of a real one."""
 
 
 class Inputs:
-    """Where the messages come from.
+    """The source of the messages.
 
     Args:
-        data: Folder with the files that stand in for the papers' datasets; None if there is none.
+        data: Folder with substitutes for the papers' datasets; None if there is none.
         stream: A file to read instead of each of the papers' datasets.
         key: Its column of keys, as for [`streams.read`][keysplit.streams.read].
 
@@ -40,7 +40,7 @@ class Inputs:
             self._read(stream, key)
 
     def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        """Make something at the first call with this name; the last few things made are kept."""
+        """Make something at the first call with this name; the most recent ones are kept."""
         with self._lock:
             if name not in self._made:
                 while len(self._made) >= KEPT:
@@ -55,14 +55,14 @@ class Inputs:
         return self.once(name, lambda: streams.zipf(exponent, keys, messages, seed))
 
     def real(self, dataset: Dataset, most_messages: int | None = None) -> Any:
-        """Read what stands for a paper's dataset, or draw a stream of its statistics.
+        """Read the substitute for a paper's dataset, or draw a stream with its statistics.
 
         Args:
             dataset: The paper's.
-            most_messages: Take the first so many messages only.
+            most_messages: Take only this many first messages.
 
         Returns:
-            Its keys, as routers take them.
+            Its keys, as routers accept them.
         """
         file = self._file(dataset)
         if file is None:
@@ -72,7 +72,7 @@ class Inputs:
         return column if most_messages is None else column[:most_messages]
 
     def describe(self, dataset: Dataset) -> str:
-        """Say in words what is read for a dataset."""
+        """Describe the stream used for a dataset."""
         file = self._file(dataset)
         if file is None:
             periods = f", other hot keys in each of {dataset.periods} parts" if dataset.periods > 1 else ""
@@ -83,11 +83,11 @@ class Inputs:
         return file[0].name + ("" if file[1] is None or self.stream is None else f", column {file[1]}")
 
     def standard(self, dataset: Dataset) -> bool:
-        """Say whether the file is read that stands for a dataset."""
+        """Return whether a dataset's standard substitute is read."""
         return self.stream is None and self._file(dataset) is not None
 
     def identity(self, dataset: Dataset) -> list[Any]:
-        """Tell one file from another: what is measured on this one is not taken for that one."""
+        """Identify a file, so that its measurements are not reused for another."""
         file = self._file(dataset)
         if file is None:
             return ["drawn", dataset.messages, dataset.keys, dataset.top_share, dataset.periods, MOST_DRAWN]
@@ -96,7 +96,7 @@ class Inputs:
     def _read(self, path: Path, key: str | None) -> Any:
         try:
             column = self.once((path, key), lambda: streams.read(path, key))
-            ks.hash_keys(column[:1])  # all keys are of the type of the first
+            ks.hash_keys(column[:1])  # all keys have the type of the first
         except (OSError, TypeError, streams.UnknownColumnError) as error:
             raise streams.UnreadableError(str(error)) from error
         if len(column) == 0:
@@ -113,7 +113,7 @@ class Inputs:
 
 
 def _drawn_size(dataset: Dataset, most_messages: int | None) -> tuple[int, int]:
-    """Length and keys of a drawn stream: cut in the same proportion."""
+    """Length and keys of a drawn stream, reduced in proportion."""
     most = MOST_DRAWN if most_messages is None else min(most_messages, MOST_DRAWN)
     messages = min(dataset.messages, most)
     return messages, max(2, round(dataset.keys * messages / dataset.messages))

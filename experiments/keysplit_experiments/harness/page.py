@@ -1,4 +1,4 @@
-"""The page of the documentation that reports all results."""
+"""The documentation page with all results."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ For other measurements, some of them compared with the authors' own programs, se
 
 
 def write(page: Path, folder: Path) -> None:
-    """Write the page, and the figures into a folder beside it that is called as the page is.
+    """Write the page, and the figures into a folder beside it with the same name.
 
     Args:
         page: The file of the page.
-        folder: The folder of all results. What was run in full is taken from there, else what was run quick.
+        folder: The folder of all results: full runs if present, else quick ones.
 
     Raises:
         ValueError: If there are no results, or some are damaged or out of date.
@@ -72,8 +72,8 @@ def markdown(outcomes: Mapping[str, Outcome], figures: str) -> str:
     """Write results as a page of Markdown.
 
     Args:
-        outcomes: By the names of their experiments.
-        figures: Folder of the figures, from the page.
+        outcomes: By name of the experiment.
+        figures: Folder of the figures, relative to the page.
     """
     parts = [INTRODUCTION, _summary(outcomes)]
     for paper in papers().values():
@@ -88,7 +88,7 @@ def _results(experiment: Experiment, folder: Path) -> Results | None:
         results = Store(folder, scale.name).read(experiment)
         if results is not None:
             if [cell.parameters for cell in results] != list(experiment.cells(scale)):
-                text = f"results must be of the cells that {experiment.name} has now: run it again"
+                text = f"results must match the current cells of {experiment.name}: run it again"
                 raise UnreadableError(text)
             return results
     return None

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A real dataset of a paper, which only the authors have, and what is read instead.
+    """A real dataset of a paper, available only to its authors, and its substitute.
 
     Args:
         symbol: The paper's short name, the value of the parameter ``stream`` of a cell.
         title: What it is.
-        messages: Its messages, as the paper reports.
-        keys: Its different keys.
-        top_share: Share of the messages that the most frequent key has.
-        stands_in: File in the data folder that is read instead.
-        periods: In how many equal parts of the stream other keys are the hot ones: 1 for none but the first.
+        messages: Its number of messages, as reported by the paper.
+        keys: Its number of distinct keys.
+        top_share: Share of the most frequent key.
+        stands_in: Its substitute, a file in the data folder.
+        periods: Number of equal parts of the stream with different hot keys; 1 for no change.
     """
 
     symbol: str
@@ -49,5 +49,5 @@ class Paper:
 
 
 def by_symbol(*datasets: Dataset) -> dict[str, Dataset]:
-    """Put datasets under their symbols."""
+    """Index datasets by symbol."""
     return {dataset.symbol: dataset for dataset in datasets}

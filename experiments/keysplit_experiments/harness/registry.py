@@ -1,4 +1,4 @@
-"""Which experiments there are: the files of the folders of `keysplit_experiments.papers`."""
+"""The registry of experiments: the files in the folders of `keysplit_experiments.papers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keysplit_experiments.harness.paper import Paper
 
 ROOM = keysplit_experiments.papers
 ORDER = ("d_choices", "consistent", "dynamic_key", "fish", "flexd")
-"""The papers, as they are listed."""
+"""The papers, in listing order."""
 
 
 @cache
@@ -45,21 +45,21 @@ def experiments_of(slug: str) -> dict[str, Experiment]:
 
 
 def registered() -> dict[str, Experiment]:
-    """Find all experiments, by name, in the order in which they are listed."""
+    """Find all experiments, by name, in listing order."""
     return {name: experiment for slug in papers() for name, experiment in experiments_of(slug).items()}
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:
-    """Find the experiments that words name.
+    """Find experiments by name.
 
     Args:
         names: ``all``, the slug of a paper, or the name of an experiment each.
 
     Returns:
-        The experiments, each once, in the order in which they are listed.
+        The experiments, each once, in listing order.
 
     Raises:
-        ValueError: If a word names nothing.
+        ValueError: If a name is unknown.
     """
     wanted: set[str] = set()
     for name in names:
@@ -81,5 +81,5 @@ def _allowed(slug: str) -> str:
 
 
 def _natural(name: str) -> list[tuple[str, int]]:
-    """Order fig9 before fig10."""
+    """Sort fig9 before fig10."""
     return [(text, int(digits or 0)) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", name)]

@@ -1,4 +1,4 @@
-"""Runs experiments: cells in parallel, each kept as soon as it is finished."""
+"""Runs experiments: cells in parallel, each stored as soon as it finishes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from keysplit_experiments.harness.store import Store, key_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run experiment: its results and what they say of each claim."""
+    """A finished experiment: its results and the verdict on each claim."""
 
     experiment: Experiment
     results: Results
     verdicts: tuple[Judged, ...]
 
     def rows(self) -> Iterator[tuple[Claim, Judged, str]]:
-        """Go through the claims: what the results say of each, and why it differs, empty if not known."""
+        """Iterate over the claims: the verdict on each, and why it differs, empty if unknown."""
         for claim, verdict in zip(self.experiment.claims, self.verdicts, strict=True):
             yield claim, verdict, claim.because if self.results.standard and not verdict.holds else ""
 
@@ -47,19 +47,19 @@ def run(
     jobs: int | None = None,
     progress: Callable[[int, int], None] = lambda done, cells: None,
 ) -> Outcome:
-    """Measure the cells that the store does not have yet, judge the claims, and write the results.
+    """Measure the cells missing from the store, judge the claims, and write the results.
 
     Args:
         experiment: What to run.
-        scale: How large.
-        inputs: Where the streams come from.
-        store: Where finished cells are kept.
-        jobs: Cells that are measured at the same time; the number of cores if None. They are threads: routing
-            does not hold the interpreter.
-        progress: Called with the numbers of finished cells and of all cells, first before any is measured.
+        scale: The scale of the run.
+        inputs: The source of the streams.
+        store: The store of finished cells.
+        jobs: Cells measured in parallel; default the number of cores. They run in threads: routing releases
+            the interpreter.
+        progress: Called with the numbers of finished and of all cells, first before any is measured.
 
     Returns:
-        The results, which depend on nothing but the experiment, the scale and the streams.
+        The results, which depend only on the experiment, the scale and the streams.
     """
     cells = list(experiment.cells(scale))
     datasets = papers()[experiment.paper].datasets
@@ -73,9 +73,9 @@ def run(
     progress(len(set(keys)) - len(missing), len(set(keys)))
 
     def measure(key: str, parameters: Parameters) -> Figures:
-        # as JSON has it, so that a figure that was kept and one that is new do not differ
+        # as JSON types, so that stored and new figures are equal
         figures: Figures = json.loads(json.dumps(experiment.measure(inputs, **parameters)))
-        # here, so that what is under way when the run is stopped is kept, too: it is waited for anyway
+        # here, so that cells running when the run is stopped are also stored: it waits for them anyway
         store.keep(experiment, key, Cell(parameters, figures))
         return figures
 
@@ -102,12 +102,12 @@ def run(
 
 
 def judged(experiment: Experiment, results: Results) -> Outcome:
-    """Judge every claim of an experiment on results."""
+    """Check every claim of an experiment against results."""
     return Outcome(experiment, results, tuple(claim.judge(results) for claim in experiment.claims))
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Count the cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

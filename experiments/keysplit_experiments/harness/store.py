@@ -1,4 +1,4 @@
-"""What is kept of a run: every finished cell at once, and the results as JSON when all are."""
+"""The stored parts of a run: each cell once it is finished, and the results as JSON at the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Store:
     """The folder of the results: ``FOLDER/SCALE/PAPER/NAME.*``.
 
     Args:
-        folder: The folder of all results; made when something is written.
+        folder: The folder of all results; created on the first write.
         scale: Name of the scale.
     """
 
@@ -37,7 +37,7 @@ class Store:
         self._lock = Lock()
 
     def prepare(self) -> None:
-        """Make the folder.
+        """Create the folder.
 
         Raises:
             OSError: If nothing can be written there.
@@ -48,11 +48,11 @@ class Store:
             pass
 
     def path(self, experiment: Experiment, suffix: str) -> Path:
-        """Name a file of an experiment: ``.cells.jsonl``, ``.json``, ``.svg``, ``.png``."""
+        """Return the path of an experiment's file: ``.cells.jsonl``, ``.json``, ``.svg``, ``.png``."""
         return self.folder / self.scale / f"{experiment.name}{suffix}"
 
     def finished(self, experiment: Experiment) -> dict[str, Figures]:
-        """Read the figures of all cells that were ever finished, by their keys."""
+        """Read the figures of all finished cells, by key."""
         path = self.path(experiment, ".cells.jsonl")
         cells = {}
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
@@ -60,11 +60,11 @@ class Store:
                 cell = json.loads(line)
                 cells[cell["key"]] = cell["figures"]
             except (ValueError, KeyError, TypeError):
-                continue  # the line that was being written when the program was ended
+                continue  # a line cut off when the program ended
         return cells
 
     def keep(self, experiment: Experiment, key: str, cell: Cell) -> None:
-        """Add a finished cell; threads may do so at the same time."""
+        """Add a finished cell; thread-safe."""
         path = self.path(experiment, ".cells.jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"key": key, "parameters": cell.parameters, "figures": cell.figures})
@@ -74,13 +74,13 @@ class Store:
             file.write(line.encode() + b"\n")
 
     def forget(self, experiment: Experiment) -> None:
-        """Drop the finished cells."""
+        """Delete the finished cells."""
         self.path(experiment, ".cells.jsonl").unlink(missing_ok=True)
 
     def write(
         self, experiment: Experiment, results: Results, verdicts: Iterable[tuple[Claim, Judged, str]]
     ) -> None:
-        """Write the results for programs, and for the page: the whole file or nothing."""
+        """Write the results as JSON, atomically."""
         path = self.path(experiment, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         claims = [
@@ -110,7 +110,7 @@ class Store:
         part.replace(path)
 
     def read(self, experiment: Experiment) -> Results | None:
-        """Read results that were written; None if there are none.
+        """Read written results; None if there are none.
 
         Raises:
             ValueError: If the file is damaged, or was written by another version.
@@ -129,7 +129,7 @@ class Store:
 
 
 def key_of(experiment: Experiment, parameters: Parameters, identity: Sequence[Any]) -> str:
-    """Name a cell: the same parameters, version and stream have the same key."""
+    """Return the key of a cell: equal parameters, version and stream have equal keys."""
     decides = [ks.__version__, experiment.name, experiment.version, parameters, list(identity)]
     return sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -141,7 +141,7 @@ def _ends_line(path: Path) -> bool:
 
 
 def _strict(value: Any) -> Any:
-    """Write what JSON has no number for (nan, infinity) as null."""
+    """Write numbers missing in JSON (nan, infinity) as null."""
     if isinstance(value, Mapping):
         return {name: _strict(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Entry: TypeAlias = object
-"""A text, a number, or None for nothing."""
+"""A text, a number, or None if empty."""
 
 
 @dataclass(frozen=True)
@@ -20,30 +20,30 @@ class Table:
 
     Args:
         columns: Their headings.
-        rows: An entry a column each.
+        rows: One entry per column.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Entry]]
 
     def __post_init__(self) -> None:
-        """Check that every row has an entry a column."""
+        """Check that every row has one entry per column."""
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row must have {len(self.columns)} entries, got {list(row)}")
 
     def texts(self) -> list[list[str]]:
-        """Write every entry out."""
+        """Format every entry."""
         return [[spell(entry) for entry in row] for row in self.rows]
 
     def numeric(self) -> list[bool]:
-        """Say of each column whether all it holds is numbers."""
+        """Return for each column whether it is numeric."""
         return [
             all(not isinstance(row[place], str) for row in self.rows) for place in range(len(self.columns))
         ]
 
     def markdown(self) -> str:
-        """Write the table as Markdown, without a newline at the end."""
+        """Format the table as Markdown, without a final newline."""
         rules = ["---:" if numeric else "---" for numeric in self.numeric()]
         lines = [list(self.columns), rules, *self.texts()]
         return "\n".join(
@@ -51,7 +51,7 @@ class Table:
         )
 
     def rich(self) -> RichTable:
-        """Make the table that rich prints."""
+        """Return the table for rich."""
         from rich.markup import escape
         from rich.table import Table as RichTable
 
@@ -64,7 +64,7 @@ class Table:
 
 
 def spell(value: Entry) -> str:
-    """Write an entry out: two or three digits of a fraction, every digit of a whole number."""
+    """Format an entry: two or three digits of a fraction, all digits of a whole number."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -91,6 +91,6 @@ def spell(value: Entry) -> str:
 
 
 def share(value: float) -> str:
-    """Write a share out as per cent."""
+    """Format a share in per cent."""
     percent = 100 * value
     return f"{percent:.2g}%" if 0 < abs(percent) < 1 else f"{percent:.1f}%"

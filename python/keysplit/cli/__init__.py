@@ -1,4 +1,4 @@
-"""The command `keysplit`: a file for each of its commands."""
+"""The command `keysplit`: one file per subcommand."""
 
 import click
 

@@ -117,4 +117,6 @@ def demo(
     if wrong:
         unequal = [f"{label}: {len(names)} keys, the first is {names[0]}" for label, names in wrong.items()]
         raise click.ClickException(f"the results are NOT equal to NumPy's: {'; '.join(unequal)}")
+    if not result.groups.equal:
+        raise click.ClickException("the results over small groups are NOT equal to those of applyInPandas")
     return 0

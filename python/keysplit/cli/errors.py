@@ -1,4 +1,4 @@
-"""How the command fails: mistakes of the user in one line, bugs with their traceback."""
+"""Error reporting: user errors in one line, bugs with their traceback."""
 
 import sys
 import traceback
@@ -16,10 +16,10 @@ FAILED, INTERRUPTED = 1, 130
 
 
 class OneLineErrors(click.Group):
-    """A group of commands that reports a mistake of the user in one line on standard error.
+    """A command group that reports a user error in one line on standard error.
 
-    Exit codes: 0; 1 for a failure that is no mistake of the user; 2 for bad usage or bad input; 130 for
-    Ctrl-C. What only a bug can raise shows its traceback and asks to be reported, with exit code 1.
+    Exit codes: 0; 1 for a failure that is not a user error; 2 for bad usage or bad input; 130 for Ctrl-C. A
+    bug shows its traceback and asks to be reported, with exit code 1.
     """
 
     def main(
@@ -30,7 +30,7 @@ class OneLineErrors(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the command that the arguments name."""
+        """Run the command given by the arguments."""
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.ClickException as error:
@@ -54,7 +54,7 @@ class OneLineErrors(click.Group):
 
 @contextmanager
 def bad_usage() -> Iterator[None]:
-    """Make what the library raises for a wrong argument, file or package a mistake of the user.
+    """Report the library's errors about an argument, file or package as user errors.
 
     For checks only, before the work begins: an error of the same type in the work itself is a bug.
     """
@@ -66,7 +66,7 @@ def bad_usage() -> Iterator[None]:
 
 @contextmanager
 def bad_input() -> Iterator[None]:
-    """Make an input that turns out to be unreadable during the work a mistake of the user."""
+    """Report an input that proves unreadable during the work as a user error."""
     try:
         yield
     except UnreadableError as error:
@@ -75,29 +75,29 @@ def bad_input() -> Iterator[None]:
 
 @contextmanager
 def bad_output(path: Path) -> Iterator[None]:
-    """Make a file that cannot be written a mistake of the user."""
+    """Report a file that cannot be written as a user error."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # not the operating system's
+        if error.errno is None:  # not from the operating system
             raise
         error.filename = error.filename or str(path)
         _refuse(error)
 
 
 def _refuse(error: Exception) -> None:
-    if isinstance(error, BrokenPipeError):  # who reads the output has seen enough: click ends quietly
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe: click ends quietly
         raise error
     raise click.UsageError(message_of(error)) from error
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error, an operating system's with the file that it is about."""
+    """Return the message of an error, with the file if it comes from the operating system."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}"
     return str(error) or type(error).__name__
 
 
 def printable(text: str) -> str:
-    """Return text in which what a terminal would obey or hide is written as in Python."""
+    """Return text with control and invisible characters escaped as in Python."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

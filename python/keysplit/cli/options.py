@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read and written."""
+"""Options shared by several commands: parsing and output."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def whole(text: str) -> int:
 
 
 def count(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Read the value of an option by `whole`."""
+    """Parse an option's value with `whole`."""
     try:
         return None if text is None else whole(text)
     except ValueError as error:
@@ -40,7 +40,7 @@ def count(_: click.Context, parameter: click.Parameter, text: str | None) -> int
 
 
 def listed(read: Callable[[str], Any], what: str) -> Callable[..., Any]:
-    """Make a callback that reads values separated by commas."""
+    """Make a callback that parses comma-separated values."""
 
     def split(_: click.Context, parameter: click.Parameter, text: str | None) -> list[Any] | None:
         try:
@@ -53,7 +53,7 @@ def listed(read: Callable[[str], Any], what: str) -> Callable[..., Any]:
 
 
 def in_range(low: float, high: float | None = None, why: str = "") -> Callable[..., Any]:
-    """Make a callback that refuses a number out of range in the words that the library uses."""
+    """Make a callback that rejects a number out of range with the library's wording."""
 
     def check(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
         name = str(parameter.name).replace("_", "-")
@@ -72,12 +72,12 @@ def number(name: str, *, low: float, high: float | None = None, why: str = "", *
 
 def sources_option(most: int = 65_536) -> Decorator:
     """Make the option --sources."""
-    meaning = "Tasks that route, each by what it has sent itself."
+    meaning = "Tasks that route, each by its own load estimate."
     return number("--sources", default=5, low=1, high=most, help=meaning)
 
 
 def memory_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option --memory, in bytes."""
+    """Add the option --memory, in bytes."""
     return click.option(
         "--memory",
         callback=_bytes,
@@ -103,7 +103,7 @@ def _bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 
 
 def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option --workers, which takes several numbers."""
+    """Add the option --workers, which takes several numbers."""
     return click.option(
         "--workers",
         callback=listed(int, "whole numbers"),
@@ -114,7 +114,7 @@ def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options --json and --report, which `deliver` takes."""
+    """Add the options --json and --report, as `deliver` takes them."""
     command = click.option(
         "--report",
         type=click.Path(path_type=Path, dir_okay=False),
@@ -133,7 +133,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def writable(_: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse a path that cannot be written, before any work is done."""
+    """Reject an unwritable path before any work is done."""
     if path is None:
         return None
     if str(path) == STANDARD:
@@ -161,11 +161,11 @@ def deliver(
     figures: Callable[[], dict[str, Any]],
     write: Callable[[Path], None],
 ) -> None:
-    """Show a result where the user wants it.
+    """Write a result to the requested outputs.
 
     Args:
-        json_: where its figures go, None for nowhere; standard output then holds nothing else.
-        report: where its page goes, None for nowhere.
+        json_: path of its figures, or None; `-` prints nothing else on standard output.
+        report: path of its page, or None.
         show: prints it on the terminal.
         figures: returns it, ready for JSON.
         write: writes its page.

@@ -33,7 +33,7 @@ MOST_WINDOWS = 1000
     default=20,
     low=1,
     high=MOST_TOP_KEYS,
-    help="Number of most frequent keys to report, and to compare between windows.",
+    help="Number of most frequent keys to report and to compare between windows.",
 )
 @number(
     "--windows",

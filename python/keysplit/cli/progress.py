@@ -1,4 +1,4 @@
-"""How far a command has read its stream: a bar on standard error where that is a terminal, else nothing."""
+"""Progress through the stream: a bar on standard error if that is a terminal, else nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from keysplit.cli.streams import Stream
 
 @contextmanager
 def watch(stream: Stream, what: str) -> Iterator[Callable[[], Iterator[Any]] | Iterator[Any]]:
-    """Give the chunks of a stream, in its form; a bar moves as they are taken, anew for each pass."""
+    """Pass on the chunks of a stream, in the same form, with a progress bar per pass."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield stream.chunks

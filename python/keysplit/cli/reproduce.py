@@ -1,4 +1,4 @@
-"""`keysplit reproduce`: its place in the list of commands. The command itself is in keysplit-experiments."""
+"""`keysplit reproduce`: a placeholder. The command itself is in keysplit-experiments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PACKAGE = "keysplit-experiments"
 
 
 class Reproduce(click.Command):
-    """Stands for the command until it is called, then loads it by its entry point."""
+    """A placeholder that loads the command by its entry point when called."""
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Say what the command does, and what to install where it is missing."""
+        """Return the help text, and what to install if the command is missing."""
         return (
             super().get_short_help_str(limit)
             if _installed()
@@ -25,10 +25,10 @@ class Reproduce(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Hand over to the command itself.
+        """Run the command itself.
 
         Raises:
-            click.UsageError: If the package that has it is not installed.
+            click.UsageError: If the package that provides it is not installed.
         """
         found = _installed()
         if not found:
@@ -44,4 +44,4 @@ def _installed() -> tuple[Any, ...]:
     return tuple(metadata.entry_points(group=ENTRY_POINTS, name="reproduce"))
 
 
-reproduce = Reproduce("reproduce", help="Run the papers' experiments again, and judge what the papers claim.")
+reproduce = Reproduce("reproduce", help="Reproduce the papers' experiments and check their claims.")

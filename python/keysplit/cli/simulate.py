@@ -109,7 +109,7 @@ def simulate(
 
 
 def _parameters(grouping: str, settings: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE; values are written as in Python, and true, false and none in any case."""
+    """Read NAME=VALUE; values as in Python; true, false and none in any case."""
     allowed = [field.name for field in fields(ks.GROUPINGS[grouping]) if field.name != "workers"]
     found = {}
     for setting in settings:

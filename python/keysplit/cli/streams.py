@@ -1,4 +1,4 @@
-"""The stream that a command reads: a file, standard input, or drawn by Zipf's law."""
+"""The input stream of a command: a file, standard input, or drawn by Zipf's law."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Stream:
     """Keys in the order in which they arrive.
 
     Attributes:
-        title: what the stream is, in a few words.
-        chunks: its keys, column by column: a function that opens it anew, or an iterator where it can be read
-            once only.
-        messages: their number, None if it is not known.
+        title: a short description of the stream.
+        chunks: its keys, column by column: a function that reopens it, or an iterator if it can be read only
+            once.
+        messages: their number, None if unknown.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Stream:
 
 
 def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the arguments that `open_stream` takes."""
+    """Add the arguments of `open_stream`."""
     for add in (
         number("--stream-seed", default=0, low=0, help="Seed of the drawn stream."),
         click.option("--messages", callback=count, metavar="N", help="Length of the drawn stream, e.g. 1e6."),
@@ -58,11 +58,11 @@ def open_stream(
     messages: int | None,
     stream_seed: int,
 ) -> Stream:
-    """Open the stream that the options name, and look at its first keys.
+    """Open the stream given by the options, and check its first keys.
 
     Raises:
         OSError: there is no such file.
-        TypeError: the first key is of a type that no key has.
+        TypeError: the first key is of an unsupported type.
         ValueError: the options contradict each other, or the file cannot be read, has no such column or no
             keys.
     """
@@ -101,7 +101,7 @@ def open_stream(
 
 
 def _check(chunks: Iterator[Any], title: str) -> Iterator[Any]:
-    """Refuse what is empty, all null or no key at all, before any work is done; return all the chunks."""
+    """Reject an empty or all-null stream, or unsupported keys, before any work; return all the chunks."""
     nulls: list[int] = []  # lengths of the first chunks, which may be many
     for chunk in chunks:
         ks.hash_keys(chunk[:1])  # all keys are of the type of the first

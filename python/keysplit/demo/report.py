@@ -1,11 +1,12 @@
 """The demo's report: one HTML page that needs nothing else, and its figures as JSON."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from keysplit.demo.run import Comparison, Run
-from keysplit.demo.terminal import cost
+from keysplit.demo.terminal import cost, unemulated
 from keysplit.report.page import render
 
 TOP_KEYS = 16
@@ -26,6 +27,7 @@ def write(result: Comparison, path: Path) -> None:
         "report.html.j2",
         **figures(result),
         cost=cost(result),
+        unemulated=unemulated(result.groups),
         runs=[_panel(result, run) for run in result.runs],
     )
     path.write_text(page, encoding="utf-8")
@@ -51,8 +53,8 @@ def figures(result: Comparison) -> dict[str, Any]:
         result: what was measured.
 
     Returns:
-        `stream`, `settings`, `hashed`, `split`, `equal`, `wrong`, `keys` (the most frequent ones), `versions`
-        and `when`.
+        `stream`, `settings`, `hashed`, `split`, `small_groups`, `equal`, `wrong`, `keys` (the most frequent
+        ones), `versions` and `when`.
     """
     stream = result.stream
     wrong = result.wrong()
@@ -73,6 +75,7 @@ def figures(result: Comparison) -> dict[str, Any]:
         },
         "hashed": _measured(result.hashed),
         "split": _measured(result.split),
+        "small_groups": {**asdict(result.groups), "ratio": result.groups.ratio},
         "equal": not wrong,
         "wrong": wrong,
         "keys": [

@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import keysplit as ks
-from keysplit.demo import job
+from keysplit.demo import groups, job
+from keysplit.demo.groups import Groups
 from keysplit.demo.stream import Stream
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Comparison:
     hashed: Run
     split: Run
     expected: list[job.Answer]
+    groups: Groups
     versions: dict[str, str]
     when: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -146,21 +148,31 @@ def check_java() -> None:
     Raises:
         FileNotFoundError: there is none, or it is too old.
     """
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    home, java = os.environ.get("JAVA_HOME"), _java()
     remedy = f"set JAVA_HOME to Java {OLDEST_JAVA} or newer, or use `make demo`, which brings one"
     if java is None:
         raise FileNotFoundError(
             f"Spark needs Java, found none {f'in JAVA_HOME={home}' if home else 'on the path'}: {remedy}"
         )
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(\d+)', told.stderr + told.stdout)
+    found = _version_of(java)
     if found is None:
         raise FileNotFoundError(f"Spark needs Java, but {java} does not run: {remedy}")
-    if int(found[1]) < OLDEST_JAVA:
-        raise FileNotFoundError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, got {found[1]} from {java}: {remedy}"
-        )
+    major = found.partition(".")[0]
+    if int(major) < OLDEST_JAVA:
+        raise FileNotFoundError(f"Spark needs Java {OLDEST_JAVA} or newer, got {major} from {java}: {remedy}")
+
+
+def _java() -> str | None:
+    """Return the Java that Spark uses, None if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+
+
+def _version_of(java: str) -> str | None:
+    """Return the version of a Java, None if it does not run."""
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d[^"]*)', answer.stderr + answer.stdout)
+    return found and found[1]
 
 
 def check_packages() -> None:
@@ -252,7 +264,8 @@ def compare(
                     answers = _collect(way(rows, service_time_s))
                     wall_s = time.monotonic() - start
                 runs.append(Run.of(label, wall_s, answers, workers))
-            java = str(spark.sparkContext._jvm.System.getProperty("java.version"))
+            with progress.step("running a function over small groups, without emulation"):
+                small = groups.measure(rows)
     return Comparison(
         stream=stream,
         workers=workers,
@@ -262,10 +275,11 @@ def compare(
         hashed=runs[0],
         split=runs[1],
         expected=expected,
+        groups=small,
         versions={
             "keysplit": ks.__version__,
             "Spark": version("pyspark"),
-            "Java": java,
+            "Java": _version_of(_java() or "java") or "unknown",
             "Python": ".".join(map(str, sys.version_info[:3])),
             "pyarrow": pa.__version__,
         },

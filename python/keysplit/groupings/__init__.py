@@ -1,8 +1,8 @@
 """The groupings' parameters: one frozen dataclass each, and the registry of their names.
 
-Parameters say what a grouping is; the state of one source is a router, made from them by
-[`Grouping.router`][keysplit.groupings.Grouping.router]. Equal parameters are equal objects; they print as the
-code that makes them, pickle, and are checked when they are made.
+Parameters define a grouping; the state of one source is a router, created by
+[`Grouping.router`][keysplit.groupings.Grouping.router]. Parameters compare by value, print as the code that
+makes them, pickle, and are checked at construction.
 """
 
 from keysplit.groupings.base import Grouping

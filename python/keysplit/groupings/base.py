@@ -20,7 +20,7 @@ class Grouping:
 
     Args:
         workers: Number of workers, 1 to 65,536. Workers are numbered from 0.
-        seed: Seed of all hashes and random draws, 0 to 2**64 - 1. Sources that share a stream take the same
+        seed: Seed of all hashes and random draws, 0 to 2**64 - 1. Sources that share a stream use the same
             seed.
 
     Raises:
@@ -42,9 +42,8 @@ class Grouping:
     """On how many workers a key is, in a few words."""
 
     adapts_to: ClassVar[tuple[str, ...]] = ()
-    """What it balances in spite of: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that
-    change), ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that join and
-    leave)."""
+    """What it adapts to: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that change),
+    ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that join and leave)."""
 
     workers_per_key: ClassVar[str]
     """The most workers of a key, as text: a number, a parameter, ``n`` (all workers), ``d`` (depends on its
@@ -62,9 +61,9 @@ class Grouping:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check every parameter, and make NumPy's numbers Python's."""
+        """Check every parameter and convert NumPy numbers to Python's."""
         if not hasattr(self, "name"):
-            raise TypeError(f"{type(self).__name__} is only what groupings share: use a class in GROUPINGS")
+            raise TypeError(f"{type(self).__name__} is only a base class: use a class in GROUPINGS")
         parameters = self._parameters()
         _core.check(self.name, parameters)
         for name, value in parameters.items():
@@ -72,11 +71,11 @@ class Grouping:
                 object.__setattr__(self, name, value.item())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle registry name, version and parameters, so that parameters may be added later."""
+        """Pickle registry name, version and parameters, so that later versions can add parameters."""
         return _unpickle, (self.name, PICKLE_VERSION, self._parameters())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Load a pickle from before there were versions, which holds the fields as they were then."""
+        """Load a pickle without a version, which holds the fields of its time."""
         defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         for name, value in {**defaults, **state}.items():
             object.__setattr__(self, name, value)
@@ -123,7 +122,7 @@ class Grouping:
 
 
 def _unpickle(name: str, version: int, parameters: dict[str, Any]) -> Grouping:
-    """What [`Grouping.__reduce__`][keysplit.groupings.Grouping] stored. Pickles name it: it stays here."""
+    """Load what [`Grouping.__reduce__`][keysplit.groupings.Grouping] stored; pickles refer to this path."""
     if version > PICKLE_VERSION:
         raise ValueError(
             f"a pickle of {name} must be of version {PICKLE_VERSION} at most, got {version}: update keysplit"
@@ -132,7 +131,7 @@ def _unpickle(name: str, version: int, parameters: dict[str, Any]) -> Grouping:
 
 
 def find(name: str) -> type[Grouping]:
-    """Return the class of a grouping of the core: that of its name, in the file of its name."""
+    """Return the class of a core grouping, from the module of the same name."""
     if name not in _core.groupings():
         raise ValueError(f"grouping must be one of {', '.join(_core.groupings())}, got {name!r}")
     module = import_module(f"keysplit.groupings.{name}")

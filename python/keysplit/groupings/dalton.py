@@ -9,7 +9,7 @@ from keysplit.groupings.base import Grouping
 
 @dataclass(frozen=True, kw_only=True)
 class Dalton(Grouping):
-    """Dalton: a bandit that learns for each hot key which workers pay; the others go by hash.
+    """Dalton: a bandit that learns the best workers of each hot key; all other keys go by hash.
 
     Guarantees: a key that was never hot is on one worker, a hot one on at most ``max_split`` at a time. The
     reward of a choice is higher if the worker is less loaded, and if the key has fewer workers.

@@ -1,4 +1,4 @@
-"""The modules that pickles of version 1 name: groupings stood in one for each family then."""
+"""Former modules, one per family of groupings, which pickles of version 1 refer to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FAMILIES = ("adaptive", "baselines", "bounded", "head", "learned")
 
 
 def keep_modules(groupings: Iterable[type[Grouping]]) -> None:
-    """Let every former module name the groupings, so that pickles find them.
+    """Export the groupings from every former module, so that old pickles load.
 
     Args:
         groupings: The classes.

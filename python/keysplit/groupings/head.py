@@ -1,4 +1,4 @@
-"""What groupings have in common that treat the head, the frequent keys, differently."""
+"""The base of the groupings that treat the head, the frequent keys, differently."""
 
 from __future__ import annotations
 

@@ -12,20 +12,20 @@ from keysplit.groupings.registry import GROUPINGS
 LEGEND = {
     "choices": "its parameter",
     "n": "all workers",
-    "d": "as many as its frequency asks for",
+    "d": "as many as its frequency needs",
     "w": "the bound of dynamic key grouping",
 }
-"""What ``Grouping.workers_per_key`` says where it is not a number."""
+"""The values of ``Grouping.workers_per_key`` that are not numbers."""
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Return all that a grouping's class says about itself.
+    """Return the description of a grouping, from its class.
 
     Args:
         name: One of the names in [`GROUPINGS`][keysplit.GROUPINGS].
 
     Returns:
-        Name, class, summary (the first line of its docstring), the parameters beside ``workers`` and ``seed``
+        Name, class, summary (the first line of its docstring), the parameters except ``workers`` and ``seed``
         with their defaults, the class attributes of [`Grouping`][keysplit.Grouping], and the source (that
         paragraph of the docstring, with the paper's title); ready for JSON.
 

@@ -9,18 +9,18 @@ from keysplit.groupings.base import Grouping
 
 @dataclass(frozen=True, kw_only=True)
 class PStream(Grouping):
-    """PStream: tossed coins find the hot keys, which go to all workers in turn; the others go by hash.
+    """PStream: coin tosses find the hot keys, which go to all workers in turn; all others go by hash.
 
-    Guarantees: a key that no filter takes for hot is on one worker. The messages of hot keys are spread over
-    all workers, at most 1 apart for each source. The fewer counters the filter has, the more rare keys pass
-    for hot.
+    Guarantees: a key that the filter never reports as hot is on one worker. The messages of hot keys are
+    spread over all workers, at most 1 apart for each source. The fewer counters the filter has, the more rare
+    keys are mistaken for hot.
 
     Args:
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the keys' hashes, of the coins and of the first turn, 0 to 2**64 - 1.
         coins: Heads in a row after which a message enters the synopsis, 0 to 32: one in 2**coins messages
             does.
-        most_coins: Tosses at most, ``coins`` to 60; a key's bitmap has most_coins + 1 bits.
+        most_coins: Maximum number of tosses, ``coins`` to 60; a key's bitmap has most_coins + 1 bits.
         decay: All bitmaps age by one bit after floor(1/decay) entries, 1e-6 to 1.
         filter_counters: Counters of the counting Bloom filter of hot keys, 1 to 2**28.
 
@@ -29,8 +29,9 @@ class PStream(Grouping):
     Distributed Stream Processing (2024), section 2.2.
 
     Deviations: a bit's number counts all heads, as in the authors' program; the description counts those
-    after ``coins``. The coins are the bits of one draw a message, so they are repeatable. Counters do not
-    saturate. The filter has 16,384 counters, the authors' 16: with those nearly every key passes for hot.
+    after ``coins``. The coins are the bits of one draw per message, so they are repeatable. Counters do not
+    saturate. The filter has 16,384 counters, the authors' 16: with those nearly every key is mistaken for
+    hot.
 
     Example:
         >>> import keysplit as ks

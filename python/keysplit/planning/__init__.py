@@ -1,8 +1,8 @@
-"""Plans: where every key goes, decided once from what one pass over the keys has found out.
+"""Plans: where every key goes, decided once from a summary of one pass over the keys.
 
-A plan places the frequent keys one by one, a key's rows split by shares over its workers, and all other keys
-by buckets of their hashes, each bucket whole. A row's worker is then a pure function of the hash of its key,
-a hash of the row and the plan. This package decides; it knows numbers and arrays only.
+A plan places the frequent keys one by one, splitting a key's rows by shares over its workers. All other keys
+are placed by hash bucket, each bucket whole. A row's worker is then a pure function of the hash of its key, a
+hash of the row and the plan. This package works on numbers and arrays only.
 """
 
 from keysplit.planning.alias import alias_cells
@@ -16,12 +16,14 @@ from keysplit.planning.placement import (
     place,
     speeds_of,
 )
+from keysplit.planning.sample import Sample
 
 __all__ = [
     "MOST_COUNTERS",
     "PLANS",
     "CutToFit",
     "Placement",
+    "Sample",
     "Summary",
     "alias_cells",
     "bucket_bits",

@@ -9,16 +9,17 @@ from keysplit.planning.rules import Floats, Integers
 
 
 def alias_cells(workers: Integers, shares: Floats) -> tuple[Integers, NDArray[np.uint32], NDArray[np.uint32]]:
-    """A table with which one look-up finds a key's worker for a row, with the chances that the shares say.
+    """A table in which one look-up finds the worker of a row, with probabilities equal to the shares.
 
     Draw one of the cells, all equally likely, and a number below 2**32: the cell's first worker if the number
     is below its cut, else its second.
 
-    Guarantees: the chance of every worker is its share within 2**-32. There are as many cells as workers.
+    Guarantees: the probability of every worker is its share within 2**-32. There are as many cells as
+    workers.
 
     Args:
-        workers: Workers of one key, all different; int64.
-        shares: The part of its rows that each of them gets, in sum 1; float64.
+        workers: Workers of one key, distinct; int64.
+        shares: The share of its rows per worker, with sum 1; float64.
 
     Returns:
         Cuts, 0 to 2**32, int64; first workers and second workers, uint32.
@@ -42,7 +43,7 @@ def alias_cells(workers: Integers, shares: Floats) -> tuple[Integers, NDArray[np
     second = list(range(size))
     lacking = [cell for cell in range(size) if left[cell] < full]
     giving = [cell for cell in range(size) if left[cell] > full]
-    # A cell that lacks something is filled up by one that has too much, and is done with.
+    # An underfull cell is topped up by an overfull one and is then complete.
     while lacking:
         cell, giver = lacking.pop(), giving[-1]
         second[cell] = giver

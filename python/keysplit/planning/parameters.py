@@ -17,7 +17,7 @@ from keysplit.groupings import (
     WChoices,
 )
 
-MOST_COUNTERS = 2**20  # of a sketch in a task
+MOST_COUNTERS = 2**20  # per sketch and task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class CutToFit:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        """Check every parameter, and make NumPy's numbers Python's: as a grouping that has the same ones."""
+        """Check every parameter and convert NumPy numbers, as a grouping with the same parameters does."""
         checked = DistributionAwareKeyGrouping(workers=self.workers, seed=self.seed, threshold=self.threshold)
         for field in fields(self):
             object.__setattr__(self, field.name, getattr(checked, field.name))
@@ -130,8 +130,8 @@ def sketch_capacity(params: Parameters) -> int:
         params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
 
     Returns:
-        Their ``sketch_capacity``; the larger of 1000 and 10/threshold where it is None, with which a count is
-        wrong by at most a tenth of the threshold. At most 2**20.
+        Their ``sketch_capacity``; the larger of 1000 and 10/threshold if it is None, so that a count is off
+        by at most a tenth of the threshold. At most 2**20.
 
     Example:
         >>> import keysplit as ks

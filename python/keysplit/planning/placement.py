@@ -1,4 +1,4 @@
-"""What one pass over the keys has found out, where everything goes, and the loads that this gives."""
+"""The summary of one pass over the keys, the placement made from it, and its loads."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from keysplit.groupings import (
 from keysplit.planning import rules
 from keysplit.planning.parameters import PLANS, CutToFit, Parameters, head_threshold
 from keysplit.planning.rules import CandidateGrouping, Floats, Integers
+from keysplit.planning.sample import Sample
 
 _LEAST_CAPACITY, _MOST_CAPACITY = 1e-9, 1e12
-# Less than this in all cannot be cut into parts.
+# A smaller total cannot be divided.
 _TINY = 2.0**-900
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What one pass over the keys has found out.
+    """The summary of one pass over the keys.
 
     Args:
         total: Weight of all rows.
         hashes: Hashes of frequent keys by descending count, equal counts by hash; int64, shape (H,).
-        counts: The most that each of them weighs; float64, shape (H,).
-        errors: By how much ``counts`` may be too large; float64, shape (H,).
-        buckets: Exact weight of all rows of each bucket, those of frequent keys included; float64, shape (B,)
+        counts: Upper bound on the weight of each; float64, shape (H,).
+        errors: Upper bound on the error of ``counts``; float64, shape (H,).
+        buckets: Exact weight of all rows per bucket, including those of frequent keys; float64, shape (B,)
             with B a power of two.
+        sample: What was counted if not all rows were; the weights are estimates then, each as likely too
+            large as too small.
     """
 
     total: float
@@ -40,17 +43,17 @@ class Summary:
     counts: Floats
     errors: Floats
     buckets: Floats
+    sample: Sample | None = None
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where everything goes.
+    """The workers of all keys.
 
     Args:
-        head: Which entries of the summary are placed by themselves, heaviest first; int64, shape (h,).
-        workers: For each of them its workers, in ascending order, all different; int64.
-        shares: For each of them the part of its rows that each of its workers gets, above 0, in sum 1;
-            float64.
+        head: Entries of the summary that are placed individually, heaviest first; int64, shape (h,).
+        workers: The workers of each, ascending and distinct; int64.
+        shares: The share of its rows per worker, above 0 and with sum 1; float64.
         tail: Worker of each bucket, for all other keys; uint32, shape (B,).
     """
 
@@ -61,7 +64,7 @@ class Placement:
 
 
 def bucket_bits(workers: int) -> int:
-    """The number b of bits of a key's hash that name its bucket; there are 2**b buckets.
+    """The number b of bits of a key's hash that give its bucket; there are 2**b buckets.
 
     Args:
         workers: Number of workers, 1 to 65,536.
@@ -99,35 +102,37 @@ def bucket_of(hashes: Integers, bits: int) -> Integers:
 def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = None) -> Placement:
     """Place the frequent keys and the buckets of all others on workers.
 
-    A key is frequent if the least that it may weigh, count - error, has the share ``head_threshold`` of the
+    A key is frequent if its guaranteed weight, count - error, is at least the share ``head_threshold`` of the
     total. It is placed with that weight; the rest of its bucket is placed with the bucket. Loads are relative
     to the worker's capacity.
 
-    - ``key``: buckets in the order of their numbers, in equal parts (parts as the capacities).
-    - ``partial_key``: every frequent key over its candidates, in the shares that keep their largest load
-      least; then each bucket, heaviest first, to the one of its candidates that is least loaded with it; then
+    - ``key``: buckets in the order of their numbers, in equal parts (or in proportion to the capacities).
+    - ``partial_key``: every frequent key over its candidates, with the shares that minimise their largest
+      load; then each bucket, heaviest first, to the one of its candidates that is least loaded with it; then
       the frequent keys again, around the buckets.
     - ``d_choices``, ``w_choices``: the same with d candidates, or all workers, for a frequent key and two for
       a bucket.
-    - ``round_robin``: the same with a frequent key on all workers in equal shares (shares as the capacities).
+    - ``round_robin``: the same with a frequent key on all workers in equal shares (or in proportion to the
+      capacities).
     - ``flexd``: buckets as ``key``; each frequent key, heaviest first, over as many least loaded workers as
       its share reaches bars of FlexD.
     - ``distribution_aware``: each frequent key and bucket, heaviest first, to the worker that is least loaded
       with it.
     - ``cut_to_fit``: see [`CutToFit`][keysplit.planning.CutToFit].
 
-    The plans that share a key out leave out shares below 1e-4, and give a key with the share f of the total
-    at most 1e5 f workers, rounded up: smaller pieces balance nothing, and n * n of them fill the memory.
+    Plans that split keys by shares drop shares below 1e-4, and give a key with the share f of the total at
+    most 1e5 f workers, rounded up: smaller pieces do not improve the balance, and n * n of them exhaust
+    memory.
 
     The same arguments give the same placement.
 
     Args:
-        summary: What one pass over the keys has found out.
+        summary: The summary of one pass over the keys.
         params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
         capacities: Speed of each worker relative to the others, 1e-9 to 1e12; equal if None.
 
     Returns:
-        Where everything goes.
+        The placement.
 
     Raises:
         ValueError: If there are not as many capacities as workers, or one is outside its range.
@@ -149,7 +154,7 @@ def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = N
     head = _head(summary, params)
     hashes, total = summary.hashes[head], summary.total
     weights, tail = _weights(summary, head)
-    if total < _TINY:  # its parts would be zero; powers of two change no digit
+    if total < _TINY:  # its parts would be zero; powers of two scale exactly
         weights, tail, total = weights / _TINY, tail / _TINY, total / _TINY
     if isinstance(params, CutToFit):
         pieces, buckets = rules.cut_to_fit(weights, tail, speeds)
@@ -180,16 +185,16 @@ def expected_loads(
     tail: NDArray[np.uint32],
     n: int,
 ) -> Floats:
-    """The loads that a placement gives the rows of a summary, the one it was made from or another.
+    """The loads of a summary's rows under a placement, which may be made from another summary.
 
-    A frequent key of the summary that the placement does not know lies in its bucket. Nothing is lost: the
-    loads add up to the weight of all rows.
+    A frequent key of the summary that the placement does not list is counted in its bucket. The loads add up
+    to the weight of all rows.
 
     Args:
-        summary: What one pass over the keys has found out.
-        head_hashes: Hashes of the keys that the placement places by themselves; int64.
-        workers: For each of them its workers.
-        shares: For each of them the part that each of its workers gets.
+        summary: The summary of one pass over the keys.
+        head_hashes: Hashes of the keys that the placement lists; int64.
+        workers: The workers of each.
+        shares: The shares of each, per worker.
         tail: Worker of each bucket, for all other keys.
         n: Number of workers.
 
@@ -225,7 +230,7 @@ def speeds_of(capacities: ArrayLike | None, workers: int) -> Floats:
     except (TypeError, ValueError) as error:
         raise TypeError(f"capacities must be numbers, got {capacities!r:.60}") from error
     if speeds.shape != (workers,):
-        raise ValueError(f"capacities must be {workers} numbers, one a worker, got shape {speeds.shape}")
+        raise ValueError(f"capacities must be {workers} numbers, one per worker, got shape {speeds.shape}")
     wrong = speeds[~((speeds >= _LEAST_CAPACITY) & (speeds <= _MOST_CAPACITY))]
     if len(wrong):
         raise ValueError(f"capacities must be in {_LEAST_CAPACITY}..={_MOST_CAPACITY}, got {wrong[0]}")
@@ -241,7 +246,7 @@ def _head(summary: Summary, params: Parameters) -> Integers:
 
 
 def _weights(summary: Summary, head: Integers) -> tuple[Floats, Floats]:
-    """What is known to be the weight of each head key, and what else is in each bucket."""
+    """The guaranteed weight of each head key, and the rest of each bucket."""
     weights = summary.counts[head] - summary.errors[head]
     size = len(summary.buckets)
     buckets = bucket_of(summary.hashes[head], size.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""How the rules of the plans share frequent keys out, and place buckets of rare ones."""
+"""The placement rules of the plans: splitting frequent keys, placing buckets of rare ones."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CandidateGrouping: TypeAlias = PartialKeyGrouping | RoundRobinHead | DChoices | 
 Pieces: TypeAlias = list[tuple[Integers, Floats]]
 """For each frequent key its workers, in ascending order, and the weight that each of them gets."""
 
-_PIECES = 100_000  # of all frequent keys together, beside one for each
+_PIECES = 100_000  # of all frequent keys together, beyond one each
 _SMALLEST_SHARE = 1e-4  # of a key
-_ROUNDS, _SETTLED = 20, 1e-6  # at most so many; enough where no load changes by this share of the total
+_ROUNDS, _SETTLED = 20, 1e-6  # the maximum; done if no load changes by this share of the total
 _SLACK = 1e-4  # of the smallest capacity
 
 
 def even_parts(size: int, speeds: Floats) -> Integers:
-    """Bucket j of B to worker floor(j n / B), were all workers equal: in parts as large as the speeds."""
+    """Bucket j of B to worker floor(j n / B) for equal workers, else in proportion to the speeds."""
     ends = np.cumsum(speeds)
     parts: Integers = np.searchsorted(ends, np.arange(size) / size * ends[-1], side="right")
     return parts
@@ -37,7 +37,7 @@ def even_parts(size: int, speeds: Floats) -> Integers:
 def by_bars(
     weights: Floats, tail: Floats, total: float, params: FlexD, speeds: Floats
 ) -> tuple[Pieces, Integers]:
-    """Each frequent key over as many workers as FlexD's list has in the end if the key keeps its share."""
+    """Each frequent key over as many workers as FlexD's list reaches if its share stays constant."""
     buckets = even_parts(len(tail), speeds)
     loads = np.zeros(len(speeds))
     np.add.at(loads, buckets, tail)
@@ -59,11 +59,13 @@ def over_candidates(
     _spread(loads, hashes, weights, total, params, speeds)
     router = _candidates(params, params.choices if isinstance(params, PartialKeyGrouping) else 2)
     buckets = np.empty(len(tail), dtype=np.int64)
+    # There are up to 2**17 buckets of two candidates: Python's own floats are faster than arrays of two.
+    levels, rates, weights_of = loads.tolist(), speeds.tolist(), tail.tolist()
     for bucket in _heaviest_first(tail).tolist():
-        candidates = router.candidates(bucket)
-        at = candidates[_lightest(loads[candidates], tail[bucket], speeds[candidates])]
-        buckets[bucket] = at
-        loads[at] += tail[bucket]
+        weight = weights_of[bucket]
+        candidates = router.candidates(bucket).tolist()
+        buckets[bucket] = at = min(candidates, key=lambda at: (levels[at] + weight) / rates[at])
+        levels[at] += weight
     loads = np.zeros(params.workers)
     np.add.at(loads, buckets, tail)
     return _spread(loads, hashes, weights, total, params, speeds), buckets
@@ -84,10 +86,10 @@ def whole(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Intege
 
 
 def cut_to_fit(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Integers]:
-    """Keys, then buckets, as [`CutToFit`][keysplit.planning.CutToFit] says."""
+    """Keys, then buckets, as [`CutToFit`][keysplit.planning.CutToFit] defines."""
     capacities = (weights.sum() + tail.sum()) * speeds / speeds.sum()
     slack = _SLACK * capacities.min()
-    # What each worker has free, the most last, the lowest number last among equals.
+    # Free capacity per worker, the most last, the lowest number last among equals.
     free = sorted((capacity, -worker) for worker, capacity in enumerate(capacities.tolist()))
     pieces = []
     for weight in weights.tolist():
@@ -129,17 +131,43 @@ def _lightest(loads: Floats, weight: float, speeds: Floats) -> int:
 
 
 def _fill(loads: Floats, weight: float, speeds: Floats) -> Floats:
-    """What each worker gets when a weight is poured over them, so that the lowest rise to a common level."""
+    """Water-filling: the amounts of a weight that raise the least loaded workers to a common level."""
     order = np.argsort(loads / speeds, kind="stable")
-    # The level if only the first so many workers get something; it is the least with those that should.
+    # The level if only the first k workers get something; it is lowest for the right k.
     level = ((weight + np.cumsum(loads[order])) / np.cumsum(speeds[order])).min()
     amounts: Floats = np.maximum(level * speeds - loads, 0.0)
-    if not amounts.any():  # too light to be seen beside the loads
+    if not amounts.any():  # too light to change the loads
         amounts[order[0]] = weight
-    # a tenth of an equal part is always kept, however many there are
+    # a tenth of an equal part is always kept
     amounts[amounts < weight * min(_SMALLEST_SHARE, 0.1 / len(amounts))] = 0.0
     amounts *= weight / amounts.sum()
     return amounts
+
+
+_FEW = 7
+"""So many numbers NumPy adds one after another, as Python's loop does; of more it adds pairs."""
+
+
+def _fill_few(loads: list[float], weight: float, speeds: list[float]) -> list[float]:
+    """Do as `_fill` to the bit, for at most `_FEW` workers."""
+    order = sorted([(load / speed, at) for at, (load, speed) in enumerate(zip(loads, speeds))])  # noqa: B905
+    below, speed, level = 0.0, 0.0, math.inf
+    for _, at in order:
+        below += loads[at]
+        speed += speeds[at]
+        reached = (weight + below) / speed
+        if reached < level:
+            level = reached
+    least, total, amounts = weight * _SMALLEST_SHARE, 0.0, []  # a tenth of an equal part is more
+    for load, speed in zip(loads, speeds):  # noqa: B905
+        amount = level * speed - load
+        amounts.append(amount if amount >= least else 0.0)
+        total += amounts[-1]
+    if total == 0.0:  # too light to be seen beside the loads
+        amounts[order[0][1]] = weight
+        total = weight
+    scale = weight / total
+    return [amount * scale for amount in amounts]
 
 
 def _most_pieces(weights: Floats, total: float, workers: int) -> Integers:
@@ -151,7 +179,7 @@ def _piece(workers: Integers, amounts: Floats) -> tuple[Integers, Floats]:
 
 
 def _over_least_loaded(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) -> Pieces:
-    """Each key over as many least loaded workers as its size says, the lowest numbers among equals."""
+    """Each key over its size's number of least loaded workers, the lowest numbers among equals."""
     levels = list(zip((loads / speeds).tolist(), range(len(speeds)), strict=True))
     heapify(levels)
     pieces = []
@@ -189,7 +217,7 @@ def _spread(
     if isinstance(params, PartialKeyGrouping):
         choices = params.choices
     elif isinstance(params, DChoices):
-        # fractional weights may add up to a little more than the total, which was added in another order
+        # summed in another order, fractional weights may slightly exceed the total
         choices = _core.solve_choices(weights, max(total, float(np.cumsum(weights)[-1])), n, params.tolerance)
     if isinstance(params, WChoices) or (isinstance(params, DChoices) and choices >= n):
         return _over_least_loaded(loads, weights, sizes, speeds)
@@ -202,7 +230,7 @@ def _spread(
 
 
 def _in_turn(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) -> Pieces:
-    """Each key over the next workers in turn, so many as its size says, each as its speed."""
+    """Each key over the next workers in turn, as many as its size, in proportion to their speeds."""
     pieces, turn = [], 0
     for weight, size in zip(weights.tolist(), sizes.tolist(), strict=True):
         workers = np.sort(np.arange(turn, turn + size) % len(speeds))
@@ -216,19 +244,31 @@ def _in_turn(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) ->
 def _settle(
     loads: Floats, weights: Floats, candidates: Sequence[Integers], total: float, speeds: Floats
 ) -> Pieces:
-    """Each key over its candidates, and again with the others in place, until nothing changes any more."""
-    amounts = [np.zeros(len(workers)) for workers in candidates]
+    """Each key over its candidates, repeated with the others in place until the loads converge."""
+    levels, rates = loads.tolist(), speeds.tolist()
+    of_keys = [
+        (workers, weight, [rates[at] for at in workers])
+        for workers, weight in zip(map(np.ndarray.tolist, candidates), weights.tolist(), strict=True)
+    ]
+    amounts = [[0.0] * len(workers) for workers in candidates]
     for _ in range(_ROUNDS):
         change = 0.0
-        for key, workers in enumerate(candidates):
-            others = loads[workers] - amounts[key]
-            filled = _fill(others, float(weights[key]), speeds[workers])
-            change = max(change, float(np.abs(filled - amounts[key]).max()))
-            loads[workers] = others + filled
+        for key, (workers, weight, own) in enumerate(of_keys):
+            before = amounts[key]
+            others = [levels[at] - amount for at, amount in zip(workers, before)]  # noqa: B905
+            if len(workers) <= _FEW:
+                filled = _fill_few(others, weight, own)
+            else:
+                filled = _fill(np.array(others), weight, np.array(own)).tolist()
             amounts[key] = filled
+            for at, other, new, old in zip(workers, others, filled, before):  # noqa: B905
+                levels[at] = other + new
+                if abs(new - old) > change:
+                    change = abs(new - old)
         if change < _SETTLED * total:
             break
-    return [_piece(*of) for of in zip(candidates, amounts, strict=True)]
+    loads[:] = levels
+    return [_piece(workers, np.array(of)) for workers, of in zip(candidates, amounts, strict=True)]
 
 
 def _first(pair: tuple[float, int]) -> float:

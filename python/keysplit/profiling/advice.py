@@ -1,4 +1,4 @@
-"""When loads are balanced, which grouping to take, and how that is said: every verdict is written here."""
+"""When loads are balanced, which grouping to take, and every verdict in words."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ __all__ = [
     "recommend_simulated",
 ]
 
-# Loads are balanced if the busiest worker has at most so many times the mean: its stage then ends at most a
-# tenth later than it could, which the start of tasks and the noise of the machines hide.
+# Loads are balanced if the busiest worker has at most this multiple of the mean. Its stage then ends at most
+# 10 % later than it could, less than task start-up and machine noise.
 BALANCED = 1.1
 
 LEAST_DRIFT = 0.1
-"""So much of the overlap of windows is lost, at least, if the frequent keys change."""
+"""The frequent keys change if the overlap of windows is lower by at least this."""
 
 _COMBINES = (
-    "no action needed: sum and count combine on the map side, as min, max and avg do, so that a worker gets "
-    "one row per key and task"
+    "no action needed: sum, count, min, max and avg combine on the map side, so a worker gets one row per "
+    "key and task"
 )
 
 
 class _Remedy(NamedTuple):
-    """What an operation is, which function splits its keys, and what each extra copy of a key is."""
+    """An operation, the function that splits its keys, and what each extra copy of a key is."""
 
     work: str
     function: str
@@ -67,15 +67,15 @@ OPERATIONS = get_args(Operation)
 
 
 def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:
-    """Choose the grouping with the fewest copies of keys among the balanced ones, or else the most balanced.
+    """Choose the balanced grouping with the fewest copies of keys, or the most balanced one if none is.
 
     Args:
-        now: the busiest worker of hash grouping, in multiples of the mean.
-        outcomes: what each grouping would do, by its name; among equal ones the first is taken.
+        now: the load of the busiest worker with hash partitioning, in multiples of the mean.
+        outcomes: the effect of each grouping, by its name; the first wins among equals.
 
     Returns:
-        A name; None if hash grouping is balanced, or if its busiest worker has at most 1.1 times
-        that of the best.
+        A name; None if hash partitioning is balanced, or if its busiest worker has at most 1.1 times the load
+        of the best grouping's.
 
     Example:
         >>> recommend(7.3, {"partial_key": Outcome(3.7, 900), "d_choices": Outcome(1.01, 1200)})
@@ -105,12 +105,12 @@ def recommend_for(predicted: Mapping[str, Prediction], operation: str | None) ->
 def recommend_simulated(
     results: Sequence[SimulationResult], *, without: Sequence[str] = (), plannable: bool = False
 ) -> str | None:
-    """Choose among simulations on one number of workers; none without hash grouping to compare with.
+    """Choose among simulations on one number of workers; None if key grouping is not among them.
 
     Args:
         results: the simulations.
-        without: names that are no choice.
-        plannable: whether only groupings that Spark can plan are choices.
+        without: names to exclude.
+        plannable: whether to consider only groupings that Spark can plan.
     """
     found = {result.params.name: Prediction.of(result) for result in results}
     if "key" not in found:
@@ -123,12 +123,12 @@ def recommend_simulated(
 def advise_simulated(
     results: Sequence[SimulationResult], *, top: TopKey | None = None, without: Sequence[str] = ()
 ) -> str:
-    """Say which of the simulated groupings to take for one number of workers, and why.
+    """Return the verdict on simulations: which grouping to take for one number of workers, and why.
 
     Args:
         results: the simulations.
         top: the most frequent key, if it is certain to be frequent.
-        without: names that are no choice.
+        without: names to exclude.
 
     Returns:
         One line, which begins with the action.
@@ -145,7 +145,7 @@ def advise_simulated(
     if now <= BALANCED:
         return f"no action needed: {_balanced(now)}"
     first = f"{_share_of(top, 'messages')}. " if top else ""
-    load = f"{first}Max/mean load is {_busiest(hashed)} by hash grouping"
+    load = f"{first}Max/mean load is {_busiest(hashed)} with hash partitioning"
     recommended = recommend_simulated(results, without=without)
     if recommended is None:
         return f"no action helps: no grouping tried is better. {load}"
@@ -155,9 +155,9 @@ def advise_simulated(
     imbalances = f"{format_imbalance(hashed.imbalance)} and {format_imbalance(better.imbalance)}"
     planned = recommend_simulated(results, without=without, plannable=True)
     return (
-        f"split the frequent keys: take {recommended}. {load} and {_busiest(better)} by {recommended}{note}; "
-        f"imbalance is {imbalances}. {_cost(better)} instead of {hashed.memory:,} (replication "
-        f"{better.replication:.2f}). {_on_spark(recommended, planned, named)}"
+        f"split the frequent keys: take {recommended}. {load} and {_busiest(better)} with "
+        f"{recommended}{note}; imbalance is {imbalances}. {_cost(better)} instead of {hashed.memory:,} "
+        f"(replication {better.replication:.2f}). {_on_spark(recommended, planned, named)}"
     )
 
 
@@ -169,14 +169,14 @@ def advise_operation(
     recommended: str | None,
     operation: str | None,
 ) -> str:
-    """Say what to do about an operation by key on Spark, and why.
+    """Return the verdict on an operation by key on Spark: what to do, and why.
 
     Args:
         total: the weight of all rows.
         unit: what is counted, "rows" or "weight".
         top: the frequent keys.
-        predicted: what each plan would do, by its name.
-        recommended: what `recommend_for` says.
+        predicted: the effect of each plan, by its name.
+        recommended: the result of `recommend_for`.
         operation: one of `OPERATIONS`, None for all.
 
     Returns:
@@ -188,18 +188,18 @@ def advise_operation(
     if now <= BALANCED:
         return f"no action needed: {_balanced(now)}"
     first = f"{_share_of(top[0], unit)}. " if top else ""
-    load = f"{first}Max/mean load is {format_ratio(now)} by hash grouping"
+    load = f"{first}Max/mean load is {format_ratio(now)} with hash partitioning"
     if operation == "sum":
-        return f"{_COMBINES}. {load}, which does no harm"
+        return f"{_COMBINES}. {load}, which is harmless"
     if recommended is None:
         why = "a window needs all rows of a key in one place" if operation == "window" else ""
         return f"no action helps: {why or 'no grouping is better'}. {load}"
-    better = f"{format_ratio(predicted[recommended].busiest)} by {recommended}"
+    better = f"{format_ratio(predicted[recommended].busiest)} with {recommended}"
     if operation == "window":
         return (
             f"place the keys for a window: kss.repartition with grouping={recommended!r}, then a window by "
-            "the worker and the key. A window needs all rows of a key in one place, so that no key can be "
-            f"split. {load} and {better}"
+            "the worker and the key. A window needs all rows of a key in one place, so no key can be split. "
+            f"{load} and {better}"
         )
     remedy = _REMEDIES[operation] if operation else _ANY
     extra = predicted[recommended].extra_partials
@@ -211,12 +211,12 @@ def advise_operation(
 
 
 def describe_simulation(result: SimulationResult) -> str:
-    """Say in one line what a single simulation found."""
+    """Describe the result of a single simulation in one line."""
     workers, name = f"{result.params.workers:,}", result.params.name
     if result.latency_s is not None:
         latency = format_seconds(result.latency_s["p99"])
-        return f"by {name}, {workers} workers serve 99 per cent of the messages within {latency}"
-    return f"by {name}, max/mean load of {workers} workers is {_busiest(result)}"
+        return f"with {name}, {workers} workers serve 99 per cent of the messages within {latency}"
+    return f"with {name}, max/mean load of {workers} workers is {_busiest(result)}"
 
 
 def describe_drift(
@@ -228,7 +228,7 @@ def describe_drift(
     steady_overlap: float,
     drifts: bool,
 ) -> str:
-    """Say how the frequent keys of a stream change; the arguments are fields of a profile."""
+    """Describe how the frequent keys of a stream change; the arguments are fields of a profile."""
     if windows < 2:
         return "too short to see a change of the frequent keys: all messages are in one window"
     if steady_overlap <= LEAST_DRIFT:
@@ -266,12 +266,12 @@ def _cost(result: SimulationResult) -> str:
 
 
 def _on_spark(name: str, planned: str | None, results: Mapping[str, SimulationResult]) -> str:
-    """Say how to take a grouping on Spark: itself, or the best one that can be planned."""
+    """Return how to use a grouping on Spark: itself, or the best one that can be planned."""
     workers = results[name].params.workers
     if name in PLANS:
         return f"On Spark: {_plan_line(name, workers)}"
     if planned is None:
-        return f"On Spark, {name} cannot be planned, and of those tried no other one helps"
+        return f"On Spark, {name} cannot be planned, and no other grouping tried helps"
     load = f"max/mean load {_busiest(results[planned])}"
     return f"On Spark, {name} cannot be planned. Take {planned}, {load}: {_plan_line(planned, workers)}"
 

@@ -22,13 +22,13 @@ from keysplit.simulation import SimulationResult
 __all__ = ["SHORT_LIST", "profile"]
 
 SHORT_LIST = ("key", "partial_key", "d_choices", "w_choices", "fish")
-"""The groupings that a profile tries: hash grouping, and what helps against skew and drift."""
+"""The groupings that a profile tries: hash partitioning, and what helps against skew and drift."""
 
-_HOT_KEY_MESSAGES = 10  # a hot key has at least so many in a window: fewer come about by chance
+_HOT_KEY_MESSAGES = 10  # the least of a hot key in a window: fewer may be chance
 _MOST_HOT_KEYS = 5000  # in a window; 1/(5n) for up to 1000 workers
 _COUNTERS_PER_HOT_KEY = 10  # of a sketch: its error is at most a tenth of the threshold
 _LEAST_COUNTERS = 1000
-_MESSAGES = 1 << 20  # of a column are looked at in one go
+_MESSAGES = 1 << 20  # of a column at a time
 _STANDARD_ERROR = 5e-4  # of a number of keys that is estimated from 1e7, at most: see docs/simulation.md
 
 
@@ -53,27 +53,27 @@ def profile(
 
     The advice: the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if
     the frequent keys change) are simulated in the same pass. Loads are *balanced* if the busiest worker has
-    at most 1.1 times the mean. If hash grouping is balanced, no action is needed. Otherwise the balanced
+    at most 1.1 times the mean. If hash partitioning is balanced, no action is needed. Otherwise the balanced
     grouping with the fewest partial results is recommended, or the most balanced one if none is balanced. A
-    recommendation also requires that hash grouping's busiest worker has more than 1.1 times the load of the
-    recommended grouping's busiest worker. If the grouping cannot be planned on Spark, the verdict names the
-    best one that can.
+    recommendation also requires that the busiest worker with hash partitioning has more than 1.1 times the
+    load of the recommended grouping's busiest worker. If the grouping cannot be planned on Spark, the verdict
+    names the best one that can.
 
     Args:
-        keys: a column of keys, as `Router.route` takes it, an iterator over such columns, or a function that
-            makes one.
+        keys: a column of keys as in `Router.route`, an iterator over such columns, or a function that makes
+            one.
         workers: the number of workers, 1 to 65,536, or several.
-        sources: tasks that route, each by what it has sent itself; 5 as in the papers.
-        top: number of most frequent keys to return, and to compare between windows; at least 1.
+        sources: tasks that route, each by its own load estimate; 5 as in the papers.
+        top: number of most frequent keys to return and to compare between windows; at least 1.
         windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
-        memory: bytes that the simulations may take together, as `compare`.
+        memory: bytes that the simulations may take together, as in `compare`.
 
     Returns:
         The profile; print it.
 
     Raises:
-        TypeError: a key is of a type that no key has, or a count is not an integer.
+        TypeError: a key is of an unsupported type, or a count is not an integer.
         ValueError: an argument is out of range, or the stream is empty.
 
     Source: threshold of Nasir et al., When Two Choices Are Not Enough (ICDE 2016), section III-A; counts of
@@ -139,7 +139,7 @@ def _workers(workers: int | Sequence[int]) -> list[int]:
 
 def _column(keys: Any) -> Any:
     """Return a column that can be sliced."""
-    if hasattr(keys, "iloc"):  # pandas, which may slice by labels otherwise
+    if hasattr(keys, "iloc"):  # otherwise pandas may slice by labels
         return keys.reset_index(drop=True)
     if hasattr(keys, "__arrow_c_stream__"):
         import pyarrow as pa
@@ -158,7 +158,7 @@ def _pieces(column: Any) -> Iterator[Any]:
 
 
 def _watched(keys: Any, collected: Windows) -> Any:
-    """Return a stream of the same kind, whose keys are counted as they pass for the first time."""
+    """Return a stream of the same kind, whose keys are counted on the first pass."""
 
     def watched(chunks: Iterator[Any]) -> Iterator[Any]:
         for chunk in chunks:
@@ -223,7 +223,7 @@ def _profile(
 def _hot(window: Window, threshold: float) -> list[Any]:
     """Return the keys that are hot; the last window may be too narrow for the threshold alone."""
     least = max(threshold * window.messages, _HOT_KEY_MESSAGES)
-    most = math.ceil(2 / threshold)  # there cannot be more: counts are too large by a tenth of it at most
+    most = math.ceil(2 / threshold)  # an upper bound: counts exceed the truth by at most a tenth of it
     return [key for key, count, _ in window.sketch.top(most) if count >= least]
 
 

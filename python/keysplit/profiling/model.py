@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from keysplit.planning import Sample
     from keysplit.simulation import SimulationResult
 
-_PRINTED_KEYS = 10  # of a profile of a DataFrame, which has all that are frequent
+_PRINTED_KEYS = 10  # of a DataFrame's profile, which lists all frequent keys
 
 
 class _Counted(NamedTuple):
@@ -38,14 +39,15 @@ class TopKey(_Counted):
 
     Attributes:
         key: its value; a tuple of values if there are several key columns.
-        count: its messages, or the weight of its rows: an upper bound.
-        error: by how much `count` may be too large.
+        count: its messages, or the weight of its rows: an upper bound, or an estimate from a sample.
+        error: by how much `count` may be too large, beside the error of a sample.
         share: `count` as a fraction of the total.
-        shares: its part of the messages of each window, a lower bound. This and the rest only of a stream.
+        shares: its share of the messages of each window, a lower bound. This and the following only for a
+            stream.
         hot: the numbers of the windows in which it was hot, ascending.
-        age_messages: how long it stayed hot: from the start of the first of these windows to the end of the
+        age_messages: how long it stayed hot, from the start of the first of these windows to the end of the
             last.
-        age_share: the same as a part of the stream.
+        age_share: the same as a fraction of the stream.
     """
 
     shares: tuple[float, ...]
@@ -65,14 +67,14 @@ class TopKey(_Counted):
         age_messages: int = 0,
         age_share: float = 0.0,
     ) -> TopKey:
-        """Make one; see the attributes."""
+        """Create one; see the attributes."""
         made = super().__new__(cls, key, count, error, share)
         made.shares, made.hot, made.age_messages, made.age_share = shares, hot, age_messages, age_share
         return made
 
     @property
     def certain(self) -> bool:
-        """Whether the key has at least half of `count`: of others it is not known that they are frequent."""
+        """Whether the key certainly has at least half of `count`; others may be rare."""
         return 2 * self.error <= self.count
 
     @property
@@ -83,7 +85,7 @@ class TopKey(_Counted):
         return "always" if len(self.hot) == len(self.shares) else f"{self.age_share:.0%}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it in terms that JSON has; a key that JSON lacks as text."""
+        """Return all fields as JSON types; a key of another type as text."""
         plain = self.key is None or isinstance(self.key, bool | int | str)
         return {
             "key": self.key if plain else str(self.key),
@@ -102,7 +104,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         busiest: the load of the busiest worker, in multiples of the mean.
-        copies: copies of keys beyond one each, so the number of additional partial results to merge.
+        copies: copies of keys beyond one each: the number of additional partial results to merge.
     """
 
     busiest: float
@@ -111,13 +113,13 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prediction:
-    """What a grouping would do.
+    """The predicted effect of a grouping.
 
     Attributes:
-        loads: the weight that each worker is expected to get, float64.
+        loads: the expected weight per worker, float64.
         imbalance: (largest - mean) / sum of them, each relative to the capacity of its worker.
         relative_imbalance: (largest - mean) / mean of the same.
-        extra_partials: copies of keys beyond one each, so the number of additional partial results to merge.
+        extra_partials: copies of keys beyond one each: the number of additional partial results to merge.
     """
 
     loads: np.ndarray = field(repr=False)
@@ -142,7 +144,7 @@ class Prediction:
 
     @property
     def outcome(self) -> Outcome:
-        """The two figures that a recommendation goes by."""
+        """The two figures that a recommendation is based on."""
         return Outcome(self.busiest, self.extra_partials)
 
 
@@ -152,8 +154,8 @@ class Advice:
 
     Attributes:
         workers: the number of workers.
-        predicted: what each grouping would do, by its name.
-        recommended: the grouping to take, None where there is nothing to gain.
+        predicted: the predicted effect of each grouping, by its name.
+        recommended: the grouping to take, None if there is nothing to gain.
         verdict: what to do, in words.
         results: the simulations behind `predicted`, by name; none for a DataFrame, whose plans are computed.
     """
@@ -166,7 +168,7 @@ class Advice:
 
     @property
     def imbalance(self) -> float:
-        """The imbalance of hash grouping: (largest - mean) / sum of the loads."""
+        """The imbalance of hash partitioning: (largest - mean) / sum of the loads."""
         return self.predicted["key"].imbalance
 
     def _table(self) -> Table:
@@ -198,13 +200,14 @@ class Profile(Printed):
             1/(20 workers) of the weight.
         advice: for each number of workers, what to do.
         sources: the number of sources in the simulations; 1 for a DataFrame, where one plan serves all tasks.
-        distinct_keys: how many different keys there are. This and the rest only of a stream.
-        distinct_keys_error: the standard error of that, at most; 0 where it is exact.
-        threshold: a key is hot in a window if it has at least this part of its messages.
-        windows: where each window starts, and at last where the stream ends, in messages.
+        sample: of a DataFrame, the rows that were counted where these are not all; `total` and the counts in
+            `top` are estimates then, and `sample.error_of(share)` is by how much a share may be wrong.
+        distinct_keys: the number of distinct keys. This and the following only for a stream.
+        distinct_keys_error: an upper bound on its standard error; 0 if it is exact.
+        threshold: a key is hot in a window if it has at least this share of its messages.
+        windows: the start of each window, then the end of the stream, in messages.
         hot: all keys that were hot in some window, the most frequent in the whole stream first.
-        overlap: how much the most frequent keys of neighbouring windows have in common: their mean Jaccard
-            index.
+        overlap: overlap of the most frequent keys of neighbouring windows: their mean Jaccard index.
         overlap_of_any: the same of any two windows.
         steady_overlap: what both would be if the messages came in random order.
         drifts: whether the frequent keys change: `overlap_of_any` is below `steady_overlap` by more than 0.1.
@@ -217,6 +220,7 @@ class Profile(Printed):
     top: list[TopKey] = field(repr=False)
     advice: tuple[Advice, ...]
     sources: int = 1
+    sample: Sample | None = None
     distinct_keys: int = 0
     distinct_keys_error: float = 0.0
     threshold: float = 0.0
@@ -240,27 +244,27 @@ class Profile(Printed):
 
     @property
     def predicted(self) -> Mapping[str, Prediction]:
-        """What each grouping would do on so many workers, by its name."""
+        """The predicted effect of each grouping on this number of workers, by its name."""
         return self.advice[0].predicted
 
     @property
     def recommended(self) -> str | None:
-        """The grouping to take for so many workers, None where there is nothing to gain."""
+        """The grouping to take for this number of workers, None if there is nothing to gain."""
         return self.advice[0].recommended
 
     @property
     def loads(self) -> np.ndarray:
-        """What each worker is expected to get by hash grouping, float64."""
+        """The expected load per worker with hash partitioning, float64."""
         return self.predicted["key"].loads
 
     @property
     def imbalance(self) -> float:
-        """The imbalance of hash grouping: (largest - mean) / sum of the loads."""
+        """The imbalance of hash partitioning: (largest - mean) / sum of the loads."""
         return self.predicted["key"].imbalance
 
     @property
     def relative_imbalance(self) -> float:
-        """The relative imbalance of hash grouping: (largest - mean) / mean of the loads."""
+        """The relative imbalance of hash partitioning: (largest - mean) / mean of the loads."""
         return self.predicted["key"].relative_imbalance
 
     @property
@@ -272,11 +276,11 @@ class Profile(Printed):
 
     @property
     def rare(self) -> str:
-        """What is known of the keys in `top` that are not certain to be frequent; nothing if all are."""
+        """A description of the keys in `top` that are not certain to be frequent; empty if all are."""
         return describe_rare(self.top, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it in terms that JSON has; keys that JSON lacks as text."""
+        """Return all fields as JSON types; keys of another type as text."""
         return {
             "messages": self.messages,
             "distinct_keys": self.distinct_keys,
@@ -304,7 +308,7 @@ class Profile(Printed):
         }
 
     def print_on(self, console: Console, title: str = "") -> None:
-        """Print it: the verdict, what it rests on, the most frequent keys and how they change."""
+        """Print the verdict, its figures, the most frequent keys and how they change."""
         from rich.text import Text
 
         console.print(Text(f"{self._head(title)}\n", style="bold"))
@@ -327,8 +331,10 @@ class Profile(Printed):
 
     def _head(self, title: str) -> str:
         if self.key:
+            seen = "" if self.sample is None else f", by a sample of {self.sample.rows:,} rows"
             return (
-                f"Profile of {', '.join(self.key)} for {self.workers} workers: {self.total:,.0f} {self.unit}"
+                f"Profile of {', '.join(self.key)} for {self.workers} workers: "
+                f"{self.total:,.0f} {self.unit}{seen}"
             )
         error = self.distinct_keys_error
         about = f" (standard error at most {error:,.0f})" if error else ""
@@ -338,11 +344,14 @@ class Profile(Printed):
     def _top_table(self, keys: Sequence[TopKey]) -> Table:
         from rich.text import Text
 
-        columns = ["most frequent key", self.unit, "at most too many", "share"]
+        sample = self.sample
+        of_count = "overcount at most" if sample is None else f"error ({sample.confidence:.0%})"
+        columns = ["most frequent key", self.unit, of_count, "share"]
         rows = []
         for key in keys:
+            error = key.error if sample is None else sample.error_of(key.share) * self.total
             row = [Text(format_key(key.key), no_wrap=True, overflow="ellipsis")]
-            row += [Text(text) for text in (f"{key.count:,.0f}", f"{key.error:,.0f}", f"{key.share:.2%}")]
+            row += [Text(text) for text in (f"{key.count:,.0f}", f"{error:,.0f}", f"{key.share:.2%}")]
             if self.windows:
                 row += [Text(key.age), Text(f"{len(key.hot)} of {len(self.windows) - 1}")]
             rows.append(row)
@@ -350,13 +359,13 @@ class Profile(Printed):
 
 
 def describe_stream(title: str, messages: int, keys: str, sources: int) -> str:
-    """Return what a stream is, on one line."""
+    """Describe a stream in one line."""
     start = f"{title}: " if title else ""
     return f"{start}{format_count(messages, 'message')}, {keys}, {format_count(sources, 'source')}"
 
 
 def describe_rare(keys: Sequence[TopKey], unit: str = "messages") -> str:
-    """Return what is known of the keys that are not certain to be frequent; nothing if all are."""
+    """Describe the keys that are not certain to be frequent; empty if all are."""
     shares = [key.share for key in keys if not key.certain]
     other = "other " if len(shares) < len(keys) else ""
     return f"No {other}key has more than {max(shares):.2%} of the {unit}." if shares else ""

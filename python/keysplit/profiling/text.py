@@ -1,4 +1,4 @@
-"""Figures as text of 80 columns, and what prints itself on a terminal, as text and in a notebook."""
+"""Figures as 80-column text, and printing on terminals, as text and in notebooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_LETTERS = 60  # of a key
 
 
 class Printed:
-    """What prints itself: `str` and notebooks show what `print_on` prints."""
+    """An object that prints itself: `str` and notebooks show the output of `print_on`."""
 
     def print_on(self, console: Console, title: str = "") -> None:
         """Print it on a terminal."""
@@ -38,7 +38,7 @@ class Printed:
 
 
 def open_terminal() -> Console:
-    """Return the terminal; a narrower one than 80 columns gets lines that it wraps itself."""
+    """Return the terminal; one narrower than 80 columns wraps the lines itself."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -47,11 +47,11 @@ def open_terminal() -> Console:
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_width: int = 0) -> Table:
-    """Make a table whose first column is text, which gives way to the figures of the others."""
+    """Make a table whose first column is text and shrinks in favour of the others, which are figures."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(columns[0], min_width=least_width)  # the one that gives way where a line is too long
+    table.add_column(columns[0], min_width=least_width)  # shrinks if a line is too long
     for column in columns[1:]:
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
@@ -60,7 +60,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_w
 
 
 def format_key(key: Any) -> str:
-    """Return a key as text on one line: null without quotes, strings in quotes, the start of long ones."""
+    """Return a key as text on one line: null without quotes, strings in quotes, long ones truncated."""
     if isinstance(key, tuple) and not hasattr(key, "asDict"):
         return ", ".join(map(format_key, key))
     if key is None:

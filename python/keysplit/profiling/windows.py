@@ -1,4 +1,4 @@
-"""A stream in windows: which keys are frequent in each, in memory that does not grow with the stream."""
+"""A stream in windows: which keys are frequent in each, in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keysplit._core import SpaceSaving
 __all__ = ["Window", "Windows", "expect_overlap", "measure_overlap"]
 
 _DRAWS = 10  # of the whole stream
-_DRAWN_KEYS = 2000  # are told apart in a draw; the others cannot come among the first few
+_DRAWN_KEYS = 2000  # are distinguished in a draw; others cannot be among the first few
 
 
 class Window(NamedTuple):
@@ -32,22 +32,21 @@ class Window(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many messages the window has."""
+        """The number of messages of the window."""
         return self.stop - self.start
 
 
 class Windows:
     """Cuts a stream into at most `most` windows of equal width, none of them narrower than `shortest`.
 
-    Where the length is not known, windows start with the width `shortest`; whenever there are twice `most`,
-    neighbours are merged and the width doubles. So in the end there are up to twice `most`, the last
-    narrower.
+    If the length is unknown, windows start with the width `shortest`; whenever there are twice `most`,
+    neighbours are merged and the width doubles. There are up to twice `most` in the end, the last narrower.
 
     Args:
-        length: messages of the whole stream, None if that is not known.
-        most: windows at most, at least 1.
-        shortest: messages of a window at least, at least 1.
-        capacity: counters of the sketch of a window.
+        length: messages of the whole stream, None if unknown.
+        most: maximum number of windows, at least 1.
+        shortest: minimum number of messages per window, at least 1.
+        capacity: counters per window's sketch.
 
     Source: sketches are merged as by Berinde, Indyk, Cormode, Strauss, Space-optimal Heavy Hitters with
     Strong Error Bounds (TODS 2010).
@@ -85,7 +84,7 @@ class Windows:
                 self._close()
 
     def _stop(self) -> float:
-        """Where the current window ends; the last one, of a known length, takes all that comes."""
+        """The end of the current window; with a known length, the last one takes all that remain."""
         if self._width is not None:
             return self._start + self._width
         return self._cuts[len(self._done)] if len(self._done) < len(self._cuts) else math.inf
@@ -118,15 +117,15 @@ def _merged(pair: Sequence[Window]) -> Window:
 
 
 def measure_overlap(windows: Sequence[Window], keys: int) -> tuple[float, float]:
-    """How much windows have in common: the mean Jaccard index of their most frequent keys.
+    """The overlap of windows: the mean Jaccard index of their most frequent keys.
 
     Args:
         windows: the windows, in order.
         keys: how many keys of each are compared.
 
     Returns:
-        That of neighbours and that of any two. From 0, all keys changed, to 1, none did; 1 if there are
-        fewer than two windows.
+        That of neighbours and that of any two: 0 if all keys changed, 1 if none did; 1 if there are fewer
+        than two windows.
     """
     tops = [{key for key, _, _ in window.sketch.top(keys)} for window in windows]
     return _mean_jaccard(pairwise(tops)), _mean_jaccard(combinations(tops, 2))
@@ -141,8 +140,8 @@ def expect_overlap(windows: Sequence[Window], whole: SpaceSaving, keys: int) -> 
         keys: how many keys of each are compared.
 
     Returns:
-        From 0 to 1. Below 1, because the last of a few most frequent keys are hardly more frequent than the
-        next.
+        From 0 to 1. Below 1, because the last of the most frequent keys are hardly more frequent than the
+        next ones.
     """
     counts = np.array([count - error for _, count, error in whole.top(max(keys, _DRAWN_KEYS))], float)
     if not len(counts) or not counts.sum():
@@ -155,7 +154,7 @@ def expect_overlap(windows: Sequence[Window], whole: SpaceSaving, keys: int) -> 
         tops = []
         for window in windows:
             found = generator.multinomial(window.messages, shares)[:-1]
-            first = np.argsort(-found - generator.random(len(found)))[:keys]  # equal ones in any order
+            first = np.argsort(-found - generator.random(len(found)))[:keys]  # ties in random order
             tops.append(set(first[found[first] > 0].tolist()))
         drawn.append(_mean_jaccard(pairwise(tops)))
     return float(np.mean(drawn))

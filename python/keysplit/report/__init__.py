@@ -1,4 +1,4 @@
-"""Reports: what a profile, a comparison or a simulation found, as one HTML page that needs nothing else."""
+"""Reports: a profile, a comparison or a simulation as one self-contained HTML page."""
 
 import datetime
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ def write_profile(profile: Profile, path: Path, *, title: str) -> None:
     """Write the report of a profile.
 
     Args:
-        profile: what was found.
-        path: the HTML file; one that is there is replaced.
-        title: what the messages are.
+        profile: the result to report.
+        path: the HTML file, overwritten if it exists.
+        title: a description of the messages.
 
     Raises:
         OSError: the file cannot be written.
@@ -50,9 +50,9 @@ def write_comparison(results: Sequence[SimulationResult], path: Path, *, title: 
     """Write the report of a comparison.
 
     Args:
-        results: what was found; at least one.
-        path: the HTML file; one that is there is replaced.
-        title: what the messages are.
+        results: the results to report, at least one.
+        path: the HTML file, overwritten if it exists.
+        title: a description of the messages.
 
     Raises:
         OSError: the file cannot be written.
@@ -64,9 +64,9 @@ def write_simulation(result: SimulationResult, path: Path, *, title: str) -> Non
     """Write the report of a simulation.
 
     Args:
-        result: what was found.
-        path: the HTML file; one that is there is replaced.
-        title: what the messages are.
+        result: the result to report.
+        path: the HTML file, overwritten if it exists.
+        title: a description of the messages.
 
     Raises:
         OSError: the file cannot be written.

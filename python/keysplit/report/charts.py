@@ -1,4 +1,4 @@
-"""Charts as SVG: lines over the stream, and points with names, on logarithmic axes where that is needed.
+"""Charts as SVG: lines over the stream, and named points, on linear or logarithmic axes.
 
 Each is drawn twice, for a wide and for a narrow page; the style sheet shows the one that fits, so that text
 keeps its size.
@@ -12,9 +12,9 @@ from markupsafe import Markup, escape
 
 _WIDTHS = {"wide": 520, "narrow": 330}
 _HEIGHT = 330
-_TOP = 26  # above it is the name of the axis
+_TOP = 26  # above it is the axis title
 _TEXT = 11  # pixels
-_PRIORITY = {"hashed": 0, "split": 1, "other": 3}  # of names, where there is no room for all
+_PRIORITY = {"hashed": 0, "split": 1, "other": 3}  # of names, if there is no room for all
 _LETTER = 6.8  # pixels, about
 
 
@@ -37,7 +37,7 @@ class Axis:
     logarithmic: bool = False
 
     def at(self, value: float) -> float:
-        """Return the pixel of a value; what is beyond the ends is drawn there."""
+        """Return the pixel of a value; values beyond the ends are clamped."""
         low, high = self._scaled(self.low), self._scaled(self.high)
         part = (self._scaled(max(value, self.low)) - low) / (high - low)
         return self.start + (self.end - self.start) * min(part, 1.0)
@@ -46,7 +46,7 @@ class Axis:
         return math.log10(value) if self.logarithmic else value
 
     def ticks(self, most: int) -> list[float]:
-        """Return round values from `low` to `high`, about `most` at most."""
+        """Return round values from `low` to `high`, at most about `most`."""
         if not self.logarithmic:
             step = _round_step((self.high - self.low) / most)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -71,9 +71,9 @@ class Line:
     """A named line.
 
     Attributes:
-        name: what it is called.
-        style: the class that gives its colour; that of "other" lines is pale and without a name.
-        x: where each value was taken.
+        name: its name.
+        style: the CSS class of its colour; "other" lines are pale and unnamed.
+        x: the position of each value.
         y: the values.
     """
 
@@ -99,10 +99,10 @@ def lines(series: Sequence[Line], *, x_name: str, y_name: str, logarithmic: bool
 
     Args:
         series: the lines; all have at least one value.
-        x_name: what runs to the right.
-        y_name: what runs upwards.
-        logarithmic: whether the axis upwards is.
-        label: what the chart shows, for those who hear it.
+        x_name: title of the horizontal axis.
+        y_name: title of the vertical axis.
+        logarithmic: whether the vertical axis is logarithmic.
+        label: alternative text of the chart.
 
     Returns:
         The chart.
@@ -148,9 +148,9 @@ def points(series: Sequence[Point], *, x_name: str, y_name: str, label: str) -> 
 
     Args:
         series: the points; x is at least 1.
-        x_name: what runs to the right.
-        y_name: what runs upwards.
-        label: what the chart shows, for those who hear it.
+        x_name: title of the horizontal axis.
+        y_name: title of the vertical axis.
+        label: alternative text of the chart.
 
     Returns:
         The chart.
@@ -222,7 +222,7 @@ def _log_range(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _apart(ends: Iterable[tuple[Line, float]], low: float, high: float) -> list[tuple[Line, float]]:
-    """Move names apart that would lie on one another."""
+    """Move overlapping names apart."""
     ordered = sorted(ends, key=lambda end: end[1])
     gap = _TEXT + 2
     heights: list[float] = []
@@ -236,7 +236,7 @@ def _apart(ends: Iterable[tuple[Line, float]], low: float, high: float) -> list[
 def _free_place(
     name: str, at: tuple[float, float], taken: Sequence[tuple[float, float, float, float]], width: int
 ) -> tuple[float, float, float, float] | None:
-    """Find a place for a name beside its point where nothing else is."""
+    """Find a free place for a name beside its point."""
     length, height = len(name) * _LETTER, _TEXT + 3
     x, y = at
     for left, top in (

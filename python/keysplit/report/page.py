@@ -1,4 +1,4 @@
-"""Pages: one look for all of them, each a file that needs nothing else."""
+"""Pages: self-contained files with one common style."""
 
 from importlib.resources import files
 from typing import Any
@@ -10,12 +10,12 @@ def render(package: str, template: str, **context: Any) -> str:
     """Render a page.
 
     Args:
-        package: the package that holds the template; what it extends or imports may be here, too.
-        template: the name of its file.
-        context: what the template shows.
+        package: the package that holds the template; templates it extends or imports may also be here.
+        template: its file name.
+        context: the variables of the template.
 
     Returns:
-        The page; all text in it is escaped.
+        The page, with all text escaped.
     """
 
     def load(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What the charts of a page show: results cut down to as many marks as a person can tell apart."""
+"""The data of a page's charts: results reduced to as many marks as a person can distinguish."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ MOST_TILES = 150
 TOP_KEYS = 20
 SHORT_LIVED_KEYS = 10
 _COLOURS = ("third", "fourth", "fifth", "sixth", "seventh")
-_TILE_WIDTH, _TILE_HEIGHT = 160.0, 100.0  # the map's proportions
-_PIXELS = 360  # width of a map, on a phone
+_TILE_WIDTH, _TILE_HEIGHT = 160.0, 100.0  # aspect ratio of the map
+_PIXELS = 360  # width of a map on a phone
 _LETTER, _LINE, _EDGES = 7, 17, 15  # pixels
 
 
@@ -32,16 +32,16 @@ def make_panels(
     verdicts: Mapping[int, str] | None = None,
     recommended: Mapping[int, str | None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what the page shows for each number of workers.
+    """Return the contents of the page for each number of workers.
 
     Args:
         results: the simulations.
-        keys: frequent keys, for the tree map of hash grouping.
-        verdicts: what to do, in words, where it is known already.
-        recommended: which grouping to take, where it is known already.
+        keys: frequent keys, for the tree map of hash partitioning.
+        verdicts: what to do, in words, if already known.
+        recommended: which grouping to take, if already known.
 
     Returns:
-        A dict for the template for each number of workers.
+        One template dict per number of workers.
     """
     return [
         _panels(
@@ -72,7 +72,7 @@ def _panels(
     ranked = sorted(results, key=lambda result: result.params.name != "key")
     return {
         "workers": workers,
-        "loads": len(best.loads),  # more than workers, if some came later
+        "loads": len(best.loads),  # more than workers if some joined later
         "headline": headline[0].upper() + headline[1:],
         "rest": rest,
         "hashed": _figures(named["key"]) if "key" in named else None,
@@ -91,7 +91,7 @@ def _panels(
 
 
 def _styles(results: Sequence[SimulationResult], best: SimulationResult, front: set[int]) -> dict[str, str]:
-    """Give hash grouping, the one to take and those of the front colours of their own."""
+    """Assign colours to hash partitioning, the recommended grouping and those on the Pareto front."""
     styles = {"key": "hashed"} | {best.params.name: "hashed" if best.params.name == "key" else "split"}
     colours = iter(_COLOURS)
     wanted = results if len(results) <= 2 + len(_COLOURS) else [r for r in results if id(r) in front]
@@ -113,7 +113,7 @@ def _figures(result: SimulationResult) -> dict[str, Any]:
 
 
 def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -> dict[str, Any]:
-    """Bars of the loads; one of several workers shows the busiest of them and their mean."""
+    """Bars of the loads; a bar of several workers shows the busiest of them and their mean."""
     loads = np.asarray(result.loads, float)
     parts = np.array_split(np.arange(len(loads)), min(MOST_BARS, len(loads)))
     bars = []
@@ -140,7 +140,7 @@ def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -
 
 
 def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[TopKey]) -> dict[str, Any]:
-    """A tree map of the loads; the least loaded workers share tiles, where there are too many of them."""
+    """A tree map of the loads; the least loaded workers share tiles if there are too many."""
     loads = np.asarray(result.loads, float)
     mean = float(loads.mean())
     order = [worker for worker in np.argsort(-loads, kind="stable").tolist() if loads[worker] > 0]
@@ -161,7 +161,7 @@ def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[T
     tiles, labelled = [], {1}
     for group, rectangle in zip(groups, rectangles, strict=True):
         load = float(loads[group].sum())
-        label = "" if len(group) in labelled else f"{len(group):,} workers"  # one tile of each size says so
+        label = "" if len(group) in labelled else f"{len(group):,} workers"  # one label per tile size
         label = f"{group[0]}" if len(group) == 1 else label
         labelled.add(len(group))
         who = f"worker {group[0]}" if len(group) == 1 else f"{len(group):,} workers together"
@@ -179,12 +179,12 @@ def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[T
 
 
 def _keys_of(result: SimulationResult, keys: Sequence[TopKey]) -> dict[int, list[tuple[str, float]]]:
-    """Return the frequent keys of each worker; known where a key has one worker, by hash grouping."""
+    """Return the frequent keys of each worker, known only with hash partitioning: one worker per key."""
     if result.params.name != "key" or not keys:
         return {}
     try:
         workers = result.params.router().route([each.key for each in keys]).tolist()
-    except (TypeError, ValueError):  # a key that no list may hold, such as a time in nanoseconds
+    except (TypeError, ValueError):  # a key unsupported in lists, such as a time in nanoseconds
         return {}
     found: dict[int, list[tuple[str, float]]] = {}
     for key, worker in zip(keys, workers, strict=True):
@@ -193,7 +193,7 @@ def _keys_of(result: SimulationResult, keys: Sequence[TopKey]) -> dict[int, list
 
 
 def _key_tiles(keys: Sequence[tuple[str, float]], load: float, around: Rectangle) -> list[dict[str, Any]]:
-    """Tiles of the frequent keys of a worker, and one for all its other keys."""
+    """Tiles for the frequent keys of a worker, and one for all its other keys."""
     if not keys or around.width < 0.08 * _TILE_WIDTH or around.height < 0.1 * _TILE_HEIGHT:
         return []
     named = sorted((each for each in keys if each[1] > 0), key=lambda each: -each[1])
@@ -215,7 +215,7 @@ def _key_tiles(keys: Sequence[tuple[str, float]], load: float, around: Rectangle
 
 
 def _place(tile: Rectangle, around: Rectangle) -> dict[str, float]:
-    """Where a tile is, in per cent of what is around it."""
+    """The position of a tile, in per cent of its surroundings."""
     return {
         "left": 100 * (tile.x - around.x) / around.width,
         "top": 100 * (tile.y - around.y) / around.height,
@@ -225,7 +225,7 @@ def _place(tile: Rectangle, around: Rectangle) -> dict[str, float]:
 
 
 def _fits(label: str, tile: Rectangle, letters: int) -> bool:
-    """Whether a tile has room for so many letters of its label, or for all of them."""
+    """Whether a tile has room for this many letters of its label, or for all of them."""
     pixels = _PIXELS / _TILE_WIDTH
     width = _LETTER * min(letters, len(label)) + _EDGES
     return tile.width * pixels >= width and tile.height * pixels >= _LINE
@@ -266,11 +266,11 @@ def _scatter(results: Sequence[SimulationResult], styles: Mapping[str, str], fro
 
 
 def make_timing(result: SimulationResult) -> dict[str, Any] | None:
-    """Return what the page shows of the timing model, None if there was none."""
+    """Return the timing model's part of the page, None without one."""
     if result.queue_over_time is None:
         return None
     busy = np.asarray(result.utilisation, float)
-    full = max(float(busy.max()), 1.0)  # above 1 only where a worker became faster
+    full = max(float(busy.max()), 1.0)  # above 1 only if a worker became faster
     positions, queues = result.queue_over_time
     queues = np.asarray(queues, float)
     at = np.asarray(positions).tolist()
@@ -308,7 +308,7 @@ def make_timing(result: SimulationResult) -> dict[str, Any] | None:
 
 
 def list_keys(profile: Profile) -> dict[str, Any]:
-    """Return the most frequent keys, and those that were hot for a while only, each with when it was."""
+    """Return the most frequent keys, and those hot only for a while, with the times when each was hot."""
     top = [key for key in profile.top[:TOP_KEYS] if key.certain]
     others = [key for key in profile.hot if key not in top and key.age_share < 1]
     brief = sorted(others, key=lambda key: -max(key.shares))[:SHORT_LIVED_KEYS]

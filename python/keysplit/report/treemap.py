@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Rectangle(NamedTuple):
-    """A rectangle, by its upper left corner and its size."""
+    """A rectangle: its upper left corner and its size."""
 
     x: float
     y: float
@@ -14,14 +14,14 @@ class Rectangle(NamedTuple):
 
 
 def squarify(sizes: Sequence[float], inside: Rectangle) -> list[Rectangle]:
-    """Cut a rectangle into one for each size, as square as can be.
+    """Divide a rectangle into one per size, as square as possible.
 
     Args:
-        sizes: what the areas are proportional to, above 0, in descending order.
-        inside: the rectangle to cut.
+        sizes: relative areas, above 0, in descending order.
+        inside: the rectangle to divide.
 
     Returns:
-        A rectangle for each size.
+        One rectangle per size.
 
     Source: Bruls, Huizing, van Wijk, Squarified Treemaps (VisSym 2000), section 3.
 
@@ -60,6 +60,6 @@ def squarify(sizes: Sequence[float], inside: Rectangle) -> list[Rectangle]:
 
 
 def _worst(row: Sequence[float], side: float) -> float:
-    """The largest ratio of the sides of the rectangles of a row."""
+    """The largest aspect ratio of the rectangles of a row."""
     total = sum(row)
     return max(side**2 * max(row) / total**2, total**2 / (side**2 * min(row)))

@@ -12,6 +12,7 @@ del _module
 
 from keysplit.planning import CutToFit  # noqa: E402
 from keysplit.spark import streaming  # noqa: E402
+from keysplit.spark.drift import drift  # noqa: E402
 from keysplit.spark.operations.aggregate import aggregate  # noqa: E402
 from keysplit.spark.operations.apply import apply  # noqa: E402
 from keysplit.spark.operations.join import join  # noqa: E402
@@ -21,6 +22,7 @@ from keysplit.spark.operations.write import write  # noqa: E402
 from keysplit.spark.planner import plan  # noqa: E402
 from keysplit.spark.plans import Plan  # noqa: E402
 from keysplit.spark.profile import profile  # noqa: E402
+from keysplit.spark.ways import explain  # noqa: E402
 from keysplit.spark.weights import row_bytes  # noqa: E402
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "Plan",
     "aggregate",
     "apply",
+    "drift",
+    "explain",
     "join",
     "plan",
     "profile",

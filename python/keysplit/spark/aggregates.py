@@ -1,6 +1,10 @@
-"""One table of Spark's aggregates: what each leaves open when its partial results are merged in any order."""
+"""One table of Spark's aggregates.
 
-from collections.abc import Mapping
+It says what each leaves open when its partial results are merged in any order, and how its state grows.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -21,6 +25,15 @@ class LeavesOpen(Enum):
     ACCURACY = "the answer, without a bound"
 
 
+class State(Enum):
+    """How much of a group a partial result holds."""
+
+    SMALL = "a few numbers, or a sketch"
+    VALUES = "each distinct value, once"
+    """Every aggregate with DISTINCT, too."""
+    ROWS = "a value of each row"
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """An aggregate of Spark.
@@ -28,11 +41,13 @@ class Aggregate:
     Attributes:
         names: its names in SQL.
         leaves_open: what the order of rows may change.
+        state: what a partial result holds.
         stream: the function with which `streaming.aggregate` computes it in two steps; None if it cannot.
     """
 
     names: tuple[str, ...]
     leaves_open: LeavesOpen
+    state: State
     stream: str | None = None
 
     @property
@@ -56,11 +71,14 @@ _REFUSALS = {
         "columns must have a bounded error, got {}, of which Spark promises none: use percentile_approx"
     ),
 }
+# Names in a reason.
+_SHOWN = 4
 _FOREIGN = "columns must be Spark's own aggregates that can be merged, got {}: kss.apply takes your functions"
 
 
 def _table() -> Mapping[str, Aggregate]:
-    # Spark's class -> its names in SQL, one per kind; a star marks what streams compute in two steps.
+    # Spark's class -> its names in SQL, one per kind; a star marks what streams compute in two steps, an
+    # equals sign what holds the values of a group, a plus sign what holds its rows.
     kinds = {
         LeavesOpen.NOTHING: {
             "Average": "avg* mean try_avg",
@@ -77,11 +95,11 @@ def _table() -> Mapping[str, Aggregate]:
             "CountMinSketchAgg": "count_min_sketch",
             "HyperLogLogPlusPlus": "approx_count_distinct",
             "Max": "max*",
-            "Median": "median",
+            "Median": "median=",
             "Min": "min*",
-            "Percentile": "percentile",
-            "PercentileCont": "percentile_cont",
-            "PercentileDisc": "percentile_disc",
+            "Percentile": "percentile=",
+            "PercentileCont": "percentile_cont=",
+            "PercentileDisc": "percentile_disc=",
             "RegrAvgX": "regr_avgx",
             "RegrAvgY": "regr_avgy",
             "RegrCount": "regr_count",
@@ -109,16 +127,16 @@ def _table() -> Mapping[str, Aggregate]:
             "VectorSum": "vector_sum",
         },
         LeavesOpen.ORDER: {
-            "CollectList": "collect_list* array_agg",
-            "CollectSet": "collect_set*",
-            "CollectUnion": "collect_union",
-            "ListAgg": "listagg string_agg",
+            "CollectList": "collect_list*+ array_agg",
+            "CollectSet": "collect_set*=",
+            "CollectUnion": "collect_union=",
+            "ListAgg": "listagg+ string_agg",
         },
         LeavesOpen.TIES: {
             "MaxBy": "max_by",
             "MaxMinByK": "max_by min_by",
             "MinBy": "min_by",
-            "Mode": "mode",
+            "Mode": "mode=",
         },
         LeavesOpen.SKETCH: {
             "ApproxTopK": "approx_top_k",
@@ -153,8 +171,9 @@ def _table() -> Mapping[str, Aggregate]:
     table = {}
     for leaves_open, classes in kinds.items():
         for class_, text in classes.items():
-            names = tuple(text.replace("*", "").split())
-            table[class_] = Aggregate(names, leaves_open, names[0] if "*" in text else None)
+            names = tuple(re.sub(r"[*=+]", "", text).split())
+            state = State.VALUES if "=" in text else State.ROWS if "+" in text else State.SMALL
+            table[class_] = Aggregate(names, leaves_open, state, names[0] if "*" in text else None)
     return MappingProxyType(table)
 
 
@@ -182,3 +201,34 @@ def refusal_of(kind: str | None, name: str | None) -> str | None:
     if known is None:
         return _FOREIGN if kind or name is None else None
     return known.refusal
+
+
+def reason_for_plain(called: Iterable[tuple[str, bool]]) -> str:
+    """Return why Spark's own query is the best for aggregates of its own.
+
+    Spark aggregates the rows of a key where they lie, before its shuffle: the rows of a hot key are split
+    already. What is merged after it is the same whatever has been split before, so placing the rows first
+    costs a shuffle of all rows and saves nothing. docs/measured.md has the figures.
+
+    Args:
+        called: the name of each aggregate, and whether it is with DISTINCT.
+    """
+    names: list[str] = []
+    grows: list[str] = []
+    for name, distinct in called:
+        shown = f"{name} distinct" if distinct else name
+        known = BY_NAME.get(name)
+        into = grows if distinct or (known and known.state is not State.SMALL) else names
+        if shown not in into:
+            into.append(shown)
+    if not grows:
+        return f"Spark combines {_listed(names)} before its shuffle"
+    return (
+        f"Spark combines {_listed(names + grows)} before its shuffle, and what {_listed(grows)} "
+        "must merge after it does not depend on how rows are split"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], f"{len(names) - _SHOWN + 1} more"]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

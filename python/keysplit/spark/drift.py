@@ -1,14 +1,13 @@
 """How far the keys of today have drifted from those that a plan was made from."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
 from keysplit.planning import Summary, bucket_of, head_threshold
-from keysplit.spark.options import Options, check, refuse_stream
+from keysplit.spark.options import Engine, Options, by_name, check, refuse_stream, type_name
 from keysplit.spark.planner import plan_of
 from keysplit.spark.plans import FrequentKey, Plan
 from keysplit.spark.plans.drift import Drift
@@ -22,13 +21,49 @@ _WORTH_A_NEW_PLAN = 1.1
 _FINER = 0.1
 
 
-def measure(
-    plan: Plan, df: DataFrame, key: str | Sequence[str], weight: Any, engine: str | None = None
+@by_name
+def drift(
+    plan: Plan,
+    df: DataFrame,
+    key: str | Sequence[str] | None = None,
+    *,
+    weight: str | Column | None = None,
+    engine: Engine | None = None,
 ) -> Drift:
-    """Measure in one pass over the keys how far they have drifted; `Plan.drift` explains the arguments."""
+    """Measure how far the keys of a DataFrame have drifted from those that a plan was made from.
+
+    It takes one pass over the keys.
+
+    Args:
+        plan: the plan.
+        df: rows of today.
+        key: their key columns; those of the plan if left out.
+        weight: as `plan`.
+        engine: as `plan`.
+
+    Returns:
+        What has moved, and the loads that the plan gives today.
+
+    Raises:
+        TypeError: as `plan`.
+        ValueError: as `plan`.
+
+    Example:
+        >>> verdict = kss.drift(plan, df).verdict  # doctest: +SKIP
+    """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
+    key = list(plan.key) if key is None else key
     refuse_stream(df, remedy=": compare a batch of its rows")
     check(df, key, Options(plan=plan))
-    options = Options(grouping=plan.grouping, weight=weight, capacities=plan.capacities, engine=engine)
+    options = Options(
+        grouping=plan.grouping,
+        weight=weight,
+        group_weight=plan.group_weight,
+        capacities=plan.capacities,
+        engine=engine,
+        sample=1.0,
+    )
     request = check(df, key, options)
     counted = summarise(request, threshold=_FINER * head_threshold(plan.grouping))
     today, fresh = counted.summary, plan_of(request, counted)

@@ -1,5 +1,7 @@
 """The two hashes of a row that a plan starts from: that of its key, and that of its identity."""
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -30,4 +32,9 @@ def row_hash_in_sql(request: Request) -> str:
         names = list(chosen)
     else:
         names = [quoted(name) for name in request.query.identity]
-    return keys.seeded_hash_in_sql(request.params.seed ^ _ROW, [path_in_sql(name) for name in names])
+    return identity_in_sql(request.params.seed, names)
+
+
+def identity_in_sql(seed: int, names: Sequence[str]) -> str:
+    """Return the hash of the columns that tell rows apart, in SQL."""
+    return keys.seeded_hash_in_sql(seed ^ _ROW, [path_in_sql(name) for name in names])

@@ -1,5 +1,7 @@
 """The arguments that all operations share, checked once, before any Spark job."""
 
+import math
+import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -14,6 +16,7 @@ from pyspark.sql.types import DataType, NumericType, StructType
 import keysplit as ks
 from keysplit.groupings.base import Grouping
 from keysplit.planning import PLANS, CutToFit, speeds_of
+from keysplit.spark.kept import Kept
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
 from keysplit.spark.query import Query, trusted_names
@@ -25,6 +28,9 @@ Mode = Literal["planned", "online"]
 Engine = Literal["columns", "rust"]
 Side = Literal["left", "right"]
 GroupingOrName = str | Grouping | CutToFit
+PlanOrPath = Plan | str | os.PathLike[str]
+Refresh = Literal["auto", "never", "always"]
+Sample = float | Literal["auto"]
 Trusted = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
 
 _DEFAULT_GROUPING = "d_choices"
@@ -36,11 +42,15 @@ class Options:
 
     workers: int | None = None
     grouping: GroupingOrName = _DEFAULT_GROUPING
-    plan: Plan | None = None
+    plan: PlanOrPath | None = None
+    refresh: str = "auto"
+    sample: float | str = "auto"
+    force: bool = False
     mode: str = "planned"
     worker_column: str | None = None
     row_id: str | Sequence[str] | None = None
     weight: str | Column | None = None
+    group_weight: float = 0.0
     seed: int | None = None
     capacities: Sequence[float] | None = None
     engine: str | None = None
@@ -124,6 +134,11 @@ class Request:
     engine: str | None
     allow_inexact: bool
     query: Query
+    sample: float | str = "auto"
+    force: bool = False
+    group_weight: float = 0.0
+    kept: Kept | None = None
+    """Where the plan is kept; it is there, or is saved there once it is made."""
 
     @property
     def workers(self) -> int:
@@ -148,13 +163,16 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         ValueError: if an argument has a wrong value.
     """
     refuse_other_frames(df)
-    mode, engine, plan = options.mode, options.engine, options.plan
+    mode, engine = options.mode, options.engine
     if mode not in ("planned", "online"):
         raise ValueError(f"mode must be 'planned' or 'online', got {mode!r}")
     if engine not in (None, "columns", "rust"):
         raise ValueError(f"engine must be 'columns' or 'rust', got {engine!r}")
-    if plan is not None and not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
+    if options.refresh not in ("auto", "never", "always"):
+        raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
+    check_sample(options.sample)
+    plan, kept = _plan_and_its_place(options, df.isStreaming)
+    model = plan if kept is None else plan or kept.former
     query = Query(df, trusted_names(options.trust))
     if mode == "online":
         if is_connect(df):
@@ -162,14 +180,16 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         for name in ("plan", "row_id", "capacities"):
             if getattr(options, name) is not None:
                 raise ValueError(f"{name} belongs to mode 'planned': leave {name} out")
-    params = _params(options) if plan is None else _planned_params(plan, options)
+    params = _params(options) if model is None else _planned_params(model, options, kept)
     columns = Columns(df, query.fold)
     keys = key_names(key)
     key_types = [columns.type_of("key", name) for name in keys]
     refuse_unhashable(keys, key_types)
     kinds = tuple(key_kinds(key_types))
-    if plan is not None and kinds != plan.key_types:
-        raise ValueError(f"key must have the types that the plan is for, {plan.key_types}, got {kinds}")
+    if model is not None and kinds != model.key_types:
+        raise ValueError(
+            f"key must have the types that {_named(kept)} is for, {model.key_types}, got {kinds}"
+        )
     if mode == "online":
         refuse_stream(df, remedy=": online mode has no streams")
     if plan is None and df.isStreaming:
@@ -187,10 +207,14 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         worker_column=_worker_column(columns, options.worker_column),
         row_id=identity_columns(df, options.row_id, lambda _, *name: columns.type_of(*name)),
         weight=_weight(columns, options.weight),
-        capacities=_capacities(plan, options.capacities, params.workers),
+        capacities=_capacities(model, options.capacities, params.workers),
         engine=engine,
         allow_inexact=bool(options.allow_inexact),
         query=query,
+        sample=options.sample,
+        group_weight=_group_weight(plan, options.group_weight),
+        force=bool(options.force),
+        kept=kept,
     )
 
 
@@ -271,18 +295,55 @@ def key_names(key: Any, argument: str = "key") -> list[str]:
     return list(keys)
 
 
-def _planned_params(plan: Plan, options: Options) -> Any:
-    for name in ("weight", "capacities"):
-        if getattr(options, name) is not None:
-            raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
+def check_sample(sample: Any) -> None:
+    """Raise an error unless it is "auto" or a fraction above 0, up to 1."""
+    if sample == "auto":
+        return
+    if isinstance(sample, bool) or not isinstance(sample, int | float):
+        raise TypeError(f"sample must be 'auto' or a number above 0, up to 1, got {sample!r}")
+    if not 0 < sample <= 1:
+        raise ValueError(f"sample must be 'auto' or a number above 0, up to 1, got {sample!r}")
+
+
+def _plan_and_its_place(options: Options, streaming: bool) -> tuple[Plan | None, Kept | None]:
+    """Return the plan that was given, or is kept at the path that was given, and that place."""
+    plan = options.plan
+    if isinstance(plan, str | os.PathLike):
+        if options.mode != "planned":
+            return None, Kept(plan)
+        # A stream goes by what is there: no rows are at hand to make a plan of.
+        kept = Kept.at(plan, "never" if streaming else options.refresh)
+        return kept.plan, kept
+    if plan is not None and not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan that kss.plan made, or a path or URL, got {type_name(plan)}")
+    return plan, None
+
+
+def _named(kept: Kept | None) -> str:
+    return "the plan" if kept is None else f"the plan at {os.fspath(kept.path)!r}"
+
+
+def _planned_params(plan: Plan, options: Options, kept: Kept | None) -> Any:
+    named = _named(kept)
+    if kept is None:
+        for name in ("weight", "capacities"):
+            if getattr(options, name) is not None:
+                raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
+    elif options.capacities is not None:  # the call that made it and those that read it are the same
+        capacities = tuple(speeds_of(options.capacities, plan.workers).tolist())
+        if capacities != plan.capacities:
+            raise ValueError(
+                f"capacities must be left out or equal those of {named}, {plan.capacities!r}, "
+                f"got {capacities!r}"
+            )
     for name, value in (("workers", plan.workers), ("seed", plan.grouping.seed)):
         given = getattr(options, name)
         if given is not None and given != value:
-            raise ValueError(f"{name} must be left out or equal that of the plan, {value!r}, got {given!r}")
+            raise ValueError(f"{name} must be left out or equal that of {named}, {value!r}, got {given!r}")
     grouping = options.grouping
     if grouping not in (_DEFAULT_GROUPING, plan.grouping.name, plan.grouping):
         raise ValueError(
-            f"grouping must be left out or equal that of the plan, {plan.grouping!r}, got {grouping!r}"
+            f"grouping must be left out or equal that of {named}, {plan.grouping!r}, got {grouping!r}"
         )
     return plan.grouping
 
@@ -332,6 +393,20 @@ def _weight(columns: Columns, weight: Any) -> Column | None:
             f"weight must name a numeric column, got {described} of type {weight_type.simpleString()}"
         )
     return column.cast("double")
+
+
+def _group_weight(plan: Plan | None, weight: Any) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise TypeError(f"group_weight must be a number of at least 0, got {weight!r}")
+    if not 0 <= weight < math.inf:
+        raise ValueError(f"group_weight must be finite and at least 0, got {weight!r}")
+    if plan is None:
+        return float(weight)
+    if weight not in (0, plan.group_weight):
+        raise ValueError(
+            f"group_weight must be left out or equal that of the plan, {plan.group_weight!r}, got {weight!r}"
+        )
+    return plan.group_weight
 
 
 def _capacities(plan: Plan | None, capacities: Any, workers: int) -> tuple[float, ...] | None:

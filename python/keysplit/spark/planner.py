@@ -1,15 +1,14 @@
-"""`plan`: one pass over the keys, and a decision where they go."""
+"""`plan`: one pass over the keys, of all rows or a sample, and a decision where they go."""
 
-import inspect
-import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from keysplit.planning import Summary, bucket_bits, place
+from keysplit.spark.engine import columns
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.options import (
@@ -17,6 +16,7 @@ from keysplit.spark.options import (
     GroupingOrName,
     Options,
     Request,
+    Sample,
     Trusted,
     by_name,
     check,
@@ -26,6 +26,7 @@ from keysplit.spark.options import (
 from keysplit.spark.plans import Plan
 from keysplit.spark.rows import MOST_COLUMNS
 from keysplit.spark.summary import Pass, summarise
+from keysplit.spark.warn import warn
 
 # Rows of split keys that are looked at, and how many of one key are enough to say that they are alike.
 _SAMPLE = 10_000
@@ -39,32 +40,41 @@ def plan(
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
     *,
+    sample: Sample = "auto",
     row_id: str | Sequence[str] | None = None,
     weight: str | Column | None = None,
+    group_weight: float = 0.0,
     seed: int | None = None,
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
 ) -> Plan:
-    """Count the keys in one pass and decide which workers the rows of each go to.
+    """Count the keys of a sample, or of all rows, and decide which workers the rows of each go to.
 
     The plan is frozen: it routes the same rows in the same way for ever, on every version of Spark, whatever
     tasks run again. It also routes rows that it has not seen, such as those of tomorrow, or of a stream.
 
     Args:
-        df: a batch DataFrame, or a sample of one.
+        df: a batch DataFrame.
         key: a column name, or a list of them; null is a key.
         workers: the number of workers, 1..=65536. Leave it out with a grouping object.
         grouping: key, partial_key, d_choices, w_choices, round_robin, flexd, distribution_aware or
             cut_to_fit, or an object of one of their classes.
+        sample: the part of the rows that is counted, above 0, up to 1. "auto" counts frames of up to 65,536
+            rows whole, and of larger ones as many rows as the threshold of the grouping and the number of
+            workers need, about a tenth at most. A sample moves load, never a result; `Plan.sample` is what
+            was seen and how much it says.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
             columns of `df` that are proved to come again the same when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
+        group_weight: what the start of a group costs beside its rows, in units of their weight: a plan for
+            `apply` on many small groups balances `weight + group_weight * keys`. All weights and loads of the
+            plan contain it.
         seed: the seed of the hashes, 0 if left out. Leave it out with a grouping object.
         capacities: the relative speed of each worker, above 0; equal if left out.
-        engine: "rust", the default, counts with SpaceSaving in each task, "columns" exactly by `groupBy`,
-            without Python on the executors.
+        engine: how all rows are counted with `sample=1`: "rust", the default, with SpaceSaving in each task,
+            "columns" exactly by `groupBy`. A sample takes no Python on the executors.
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
 
@@ -94,23 +104,28 @@ def plan(
     options = Options(
         workers=workers,
         grouping=grouping,
+        sample=sample,
         row_id=row_id,
         weight=weight,
+        group_weight=group_weight,
         seed=seed,
         capacities=capacities,
         engine=engine,
         trust=trust,
     )
-    return make(check(df, key, options))
+    request = check(df, key, options)
+    made = make(request)
+    warn_of_like_rows(request, made)
+    return made
 
 
 def make(request: Request) -> Plan:
-    """Count the keys of a request, decide where they go, and warn where rows could not be told apart."""
+    """Count the keys of a request and decide where they go."""
     plan = plan_of(request, summarise(request))
-    if plan.splits and not request.query.is_shuffled:
-        _warn_of_like_rows(request, plan)
-        if request.row_id is None and len(request.query.columns) > MOST_COLUMNS:
-            # Which of many columns tell rows apart is decided once, also for frames that have others beside.
+    many = request.row_id is None and len(request.query.columns) > MOST_COLUMNS
+    if many and plan.splits and not request.query.is_shuffled:
+        # Which of many columns tell rows apart is decided once, also for frames that have others beside.
+        with suppress(ValueError):  # none does: what needs them says so
             plan = replace(plan, row_id=tuple(map(quoted, request.query.identity)))
     return plan
 
@@ -128,27 +143,27 @@ def stand_in(request: Request) -> Plan:
     return plan_of(request, Pass(summary, {}))
 
 
-def _warn_of_like_rows(request: Request, plan: Plan) -> None:
-    # Some rows of split keys are enough, and a limit stops early. Above a shuffle it would not: all is run.
-    split = {each.hash: each for each in plan.head if len(each.workers) > 1}
+def warn_of_like_rows(request: Request, plan: Plan) -> None:
+    """Warn where rows of a key that a plan splits cannot be told apart, so that they stay together.
+
+    Raises:
+        ValueError: if rows that would be split have no steady identity.
+    """
+    if not plan.splits or request.query.is_shuffled:
+        return
+    # Some rows of split keys are enough, and a limit stops early. Behind a shuffle it would not: all is run.
     rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
-    sample = rows.filter(F.col("key").isin(list(split))).limit(_SAMPLE).collect()
-    for hash_, key in split.items():
-        found = [row.row for row in sample if row.key == hash_]
-        different = len(set(found))
-        if len(found) >= _ENOUGH and different < min(len(key.workers), len(found) // 2):
-            warnings.warn(
-                f"rows of key {key.key} look alike: {different} different ones in {len(found)}, "
-                f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart",
-                UserWarning,
-                stacklevel=_outside(),
+    found: dict[int, list[int]] = {}
+    for hash_, row in columns.of_split_keys(rows, plan, "key").limit(_SAMPLE).collect():
+        found.setdefault(hash_, []).append(row)
+    for key in plan.head:
+        seen = found.get(key.hash, ())
+        different = len(set(seen))
+        if len(seen) >= _ENOUGH and different < min(len(key.workers), len(seen) // 2):
+            warn(
+                f"rows of key {key.key} look alike: {different} different ones in {len(seen)}, "
+                f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart"
             )
-
-
-def _outside() -> int:
-    """Return the stacklevel at which a warning of the caller points to the code that uses keysplit."""
-    modules = (frame.frame.f_globals.get("__name__", "") for frame in inspect.stack(0)[1:])
-    return next((level for level, name in enumerate(modules, 1) if not name.startswith("keysplit.")), 1)
 
 
 def plan_of(request: Request, counted: Pass) -> Plan:
@@ -164,4 +179,5 @@ def plan_of(request: Request, counted: Pass) -> Plan:
             for value, key in counted.keys.items()
         },
         capacities=request.capacities,
+        group_weight=request.group_weight,
     )

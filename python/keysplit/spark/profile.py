@@ -12,7 +12,7 @@ from keysplit import metrics
 from keysplit.planning import PLANS, expected_loads, place
 from keysplit.profiling.advice import OPERATIONS, Operation, advise_operation, recommend_for
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
-from keysplit.spark.options import Engine, Options, Request, by_name, check, refuse_stream
+from keysplit.spark.options import Engine, Options, Request, Sample, by_name, check, refuse_stream
 from keysplit.spark.summary import summarise
 
 
@@ -23,6 +23,7 @@ def profile(
     workers: int,
     *,
     operation: Operation | None = None,
+    sample: Sample = "auto",
     weight: str | Column | None = None,
     seed: int | None = None,
     capacities: Sequence[float] | None = None,
@@ -30,22 +31,25 @@ def profile(
 ) -> Profile:
     """Say in one pass over the keys how skewed they are, and whether splitting them would help.
 
-    All keys with at least 1/(20 workers) of the weight are found, with bounds. The loads of every grouping
+    All keys with at least 1/(20 workers) of the weight are found, with bounds, or with the error of a sample.
+    The loads of every grouping
     are those of a plan made from the same pass. The metrics are those of `keysplit.metrics`.
 
     Args:
-        df: a batch DataFrame, or a sample of one.
+        df: a batch DataFrame.
         key: as `route`.
         workers: as `route`.
         operation: what is done by key, for the verdict: "sum" (sums, counts, minima, maxima, averages),
             "collect" (lists, percentiles, distinct counts), "apply" (whole-group Python), "join", "write",
             "stream" or "window"; if left out, the verdict speaks of all.
+        sample: the part of the rows that is counted, above 0, up to 1; "auto" as in `plan`. `Profile.sample`
+            is what was seen and how much it says.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
         seed: the seed of the hashes, 0 if left out.
         capacities: the relative speed of each worker, above 0; equal if left out.
-        engine: "rust", the default, counts with SpaceSaving in each task, "columns" exactly by `groupBy`,
-            without Python on the executors.
+        engine: how all rows are counted with `sample=1`: "rust", the default, with SpaceSaving in each task,
+            "columns" exactly by `groupBy`. A sample takes no Python on the executors.
 
     Returns:
         The profile; print it, or show it in a notebook.
@@ -63,6 +67,7 @@ def profile(
     options = Options(
         workers=workers,
         grouping="cut_to_fit",
+        sample=sample,
         weight=weight,
         seed=seed,
         capacities=capacities,
@@ -83,7 +88,14 @@ def profile(
     unit = "rows" if request.weight is None else "weight"
     verdict = advise_operation(found.total, unit, top, predicted, recommended, operation)
     advice = Advice(workers=request.workers, predicted=predicted, recommended=recommended, verdict=verdict)
-    return Profile(key=tuple(request.keys), total=found.total, unit=unit, top=top, advice=(advice,))
+    return Profile(
+        key=tuple(request.keys),
+        total=found.total,
+        unit=unit,
+        top=top,
+        advice=(advice,),
+        sample=found.sample,
+    )
 
 
 def _predict(request: Request, found: Any, kind: Any) -> Prediction:

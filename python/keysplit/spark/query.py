@@ -142,12 +142,16 @@ class Query:
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
-        found = self.steadiness.rows or next(filter(None, map(self._why, names)), None)
+        found = self.why_unrepeatable(names)
         if found is not None:
             raise ValueError(
                 f"df must have the same rows each time that it is read, {why}, got {found}: "
                 "call df.checkpoint() before, or pass trust=[...]"
             )
+
+    def why_unrepeatable(self, names: Sequence[str]) -> str | None:
+        """Return why the rows, or values in some columns, may differ when df is read twice, None if not."""
+        return self.steadiness.rows or next(filter(None, map(self._why, names)), None)
 
     def _why(self, name: str) -> str | None:
         """Return why the values of a column, or of a field of one, may differ, None if they do not."""

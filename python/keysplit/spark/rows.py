@@ -117,5 +117,6 @@ def _has_kind(type_: DataType, names: tuple[str, ...]) -> bool:
 
 
 def _inner(type_: DataType) -> list[DataType]:
-    inner = [field.dataType for field in getattr(type_, "fields", [])]
-    return [*inner, type_.elementType] if isinstance(type_, ArrayType) else inner
+    if isinstance(type_, StructType):
+        return [field.dataType for field in type_.fields]
+    return [type_.elementType] if isinstance(type_, ArrayType) else []

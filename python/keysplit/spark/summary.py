@@ -1,22 +1,27 @@
 """One pass over the keys: which are frequent, and how much lies in each bucket of the others."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from keysplit.planning import MOST_COUNTERS, Summary, bucket_bits, head_threshold, sketch_capacity
 from keysplit.spark import values
-from keysplit.spark.counting import by_grouping, by_sketch
+from keysplit.spark.counting import by_grouping, by_sample, by_sketch
 from keysplit.spark.counting.counted import Counted, sum_of
 from keysplit.spark.keys import key_hash
 from keysplit.spark.options import Request
 
 # Keys that an exact count brings to the driver along with the buckets.
 _MOST_CANDIDATES = 1 << 18
+# The least part of a worker's share that a sample is to know well.
+_LEAST_OF_WORKER = 0.2
+# The relative standard deviation of an estimated number of keys.
+_ERROR_OF_KEYS = 0.02
 
 
 @dataclass(frozen=True)
@@ -35,14 +40,20 @@ def summarise(
     most_counters: int = MOST_COUNTERS,
     most_candidates: int = _MOST_CANDIDATES,
 ) -> Pass:
-    """Count the keys of a DataFrame.
+    """Count the keys of a DataFrame, or of a sample of it.
 
-    All keys from the threshold on are in the summary. No count is too large by more than a tenth of the
-    threshold.
+    The request says which rows are counted. With `sample="auto"` a small frame is counted whole, and of a
+    larger one as many rows as the shares need: from the threshold on, and from a fifth of a worker's on, each
+    is wrong by a tenth at most, 95 times in 100, where a tenth of the rows can tell.
 
-    The engine of the request says how to count. "columns" counts exactly by `groupBy`, with no Python on the
-    executors. "rust" counts by SpaceSaving in each task, and merges. Ten counters for each possible frequent
-    key keep the promise; where these are more than `most_counters`, the keys are counted exactly.
+    With `sample=1` all rows are counted. All keys from the threshold on are in the summary then, and no count
+    is too large by more than a tenth of the threshold. The engine of the request says how to count. "columns"
+    counts exactly by `groupBy`, with no Python on the executors. "rust" counts by SpaceSaving in each task,
+    and merges. Ten counters for each possible frequent key keep the promise; where these are more than
+    `most_counters`, the keys are counted exactly.
+
+    With `group_weight` each key weighs that much more: the counts and the buckets are rows and starts of
+    groups together. Where not all keys were met, one more job estimates how many there are.
 
     Args:
         request: a checked request.
@@ -55,27 +66,47 @@ def summarise(
         The summary and the values of its keys.
 
     Raises:
-        ValueError: if a weight is null, negative or not finite, or if their sum is not finite.
+        ValueError: if a weight that is read is null, negative or not finite, or if their sum is not finite.
     """
     share = head_threshold(request.params) if threshold is None else threshold
-    rows = request.df.select(
-        key_hash(request.keys, request.key_types, request.params.seed).alias("hash"),
-        F.struct(
-            *(
-                values.send(F.col(name), type_).alias(f"k{at}")
-                for at, (name, type_) in enumerate(zip(request.keys, request.key_types, strict=True))
-            )
-        ).alias("key"),
-        (F.lit(1.0) if request.weight is None else request.weight).alias("weight"),
-    )
+    hash_ = key_hash(request.keys, request.key_types, request.params.seed)
     bits = bucket_bits(request.workers)
+    if request.sample != 1:
+        keys = by_sample.Keys(hash_, request.keys, request.key_types, request.weight)
+        names = [request.columns.free(name) for name in ("keysplit_row", "keysplit_number")]
+        least = min(share, _LEAST_OF_WORKER / request.workers)
+        counted = by_sample.count(request.df, keys, names, share, least, bits, request.sample)
+        return _with_groups(request, counted, hash_, _frequent(counted, share, request.key_types))
+    key = F.struct(
+        *(
+            values.send(F.col(name), type_).alias(f"k{at}")
+            for at, (name, type_) in enumerate(zip(request.keys, request.key_types, strict=True))
+        )
+    )
+    weight = F.lit(1.0) if request.weight is None else request.weight
+    rows = request.df.select(hash_.alias("hash"), key.alias("key"), weight.alias("weight"))
     counters = math.ceil(10 / share)
     if request.engine == "columns" or counters > most_counters:
         counted = by_grouping.count(rows, share, bits, request.key_types, most_candidates)
     else:
         capacity = min(most_counters, max(sketch_capacity(request.params), counters))
         counted = by_sketch.count(rows, share, bits, request.key_types, capacity, request.weight is not None)
-    return _frequent(counted, share, request.key_types)
+    return _with_groups(request, counted, hash_, _frequent(counted, share, request.key_types))
+
+
+def _with_groups(request: Request, counted: Counted, hash_: Column, found: Pass) -> Pass:
+    """Add to each key's weight what the start of its group costs."""
+    cost, summary = request.group_weight, found.summary
+    if not cost:
+        return found
+    groups = np.zeros(len(summary.buckets)) if counted.groups is None else counted.groups
+    if counted.groups is None or counted.sample is not None:
+        # Hashes spread the keys that were not met evenly. Of a sample only Spark's sketch says how many.
+        keys = request.df.agg(F.approx_count_distinct(hash_, _ERROR_OF_KEYS).alias("keys")).collect()[0].keys
+        groups = groups + max(keys - groups.sum(), 0.0) / len(groups)
+    buckets = summary.buckets + cost * groups
+    weighed = replace(summary, total=sum_of(buckets), counts=summary.counts + cost, buckets=buckets)
+    return replace(found, summary=weighed)
 
 
 def _frequent(counted: Counted, share: float, types: list[DataType]) -> Pass:
@@ -90,4 +121,7 @@ def _frequent(counted: Counted, share: float, types: list[DataType]) -> Pass:
         )
         for hash_ in hashes.tolist()
     }
-    return Pass(Summary(total, hashes, counted.counts[order], counted.errors[order], counted.buckets), keys)
+    summary = Summary(
+        total, hashes, counted.counts[order], counted.errors[order], counted.buckets, counted.sample
+    )
+    return Pass(summary, keys)

@@ -97,7 +97,10 @@ def read(text: bytes | None, type_: DataType) -> Any:
         return None
     written = bytes(text).decode("utf-8", errors="replace")
     if isinstance(type_, ArrayType | StructType):
-        return _nested(json.loads(written).get("key"), type_)
+        try:
+            return _nested(json.loads(written).get("key"), type_)
+        except ValueError:  # the text was cut
+            return written
     return written if isinstance(type_, StringType) else _value(written, type_)
 
 

@@ -54,8 +54,8 @@ def row_bytes(df: DataFrame) -> Column:
         >>> plan = kss.plan(df, "word", workers=8, weight=kss.row_bytes(df))  # doctest: +SKIP
     """
     fields = df.schema.fields
-    always = sum(_width(field.dataType) or 0 for field in fields if not field.nullable)
-    others = [_bytes(field) for field in fields if field.nullable or _width(field.dataType) is None]
+    always = sum(fixed_width(field.dataType) or 0 for field in fields if not field.nullable)
+    others = [_bytes(field) for field in fields if field.nullable or fixed_width(field.dataType) is None]
     # One SQL text: a column of its own for each term would be three calls of the JVM.
     return F.expr(_sum([f"{always}D", *others]))
 
@@ -70,7 +70,7 @@ def _sum(terms: Sequence[str]) -> str:
 
 def _bytes(field: StructField) -> str:
     name, type_ = "`" + field.name.replace("`", "``") + "`", field.dataType
-    width = _width(type_)
+    width = fixed_width(type_)
     if width is not None:
         return f"if({name} is null, 0D, {width}D)"
     if isinstance(type_, StructType | ArrayType | MapType):
@@ -80,7 +80,7 @@ def _bytes(field: StructField) -> str:
     return f"coalesce(cast(octet_length({name}) as double), 0D)"
 
 
-def _width(type_: DataType) -> int | None:
+def fixed_width(type_: DataType) -> int | None:
     """Return how many bytes every value of a type takes, None where they differ."""
     if isinstance(type_, DecimalType):
         return 8 if type_.precision <= 18 else 16

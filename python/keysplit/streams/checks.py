@@ -1,4 +1,4 @@
-"""Checks of the arguments that streams have in common."""
+"""Checks of the arguments that all streams share."""
 
 from operator import index
 from typing import SupportsIndex
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def check_counts(**counts: tuple[int, int]) -> None:
-    """Refuse counts, each given with the least it may be."""
+    """Reject counts below their minimum."""
     for name, (value, least) in counts.items():
         if isinstance(value, bool) or not isinstance(value, SupportsIndex):
             raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
@@ -16,7 +16,7 @@ def check_counts(**counts: tuple[int, int]) -> None:
 
 
 def check_number(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number out of range."""
+    """Reject a number out of range."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name} must be a number in {low:g}..={high:g}, got {value!r}")
     if not low <= value <= high:

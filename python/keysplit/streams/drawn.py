@@ -1,4 +1,4 @@
-"""Streams that are drawn at random: Zipf's law, as the papers have it, and what they do to it."""
+"""Random streams: Zipf's law and the papers' variants of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK = 1 << 20
-"""Messages drawn in one go."""
+"""Messages drawn at a time."""
 
 
 def zipf(exponent: float, keys: int, messages: int, seed: int = 0) -> NDArray[np.int64]:
@@ -53,7 +53,7 @@ def zipf(exponent: float, keys: int, messages: int, seed: int = 0) -> NDArray[np
 
 
 def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Iterator[NDArray[np.int64]]:
-    """Draw the stream of [`zipf`][keysplit.streams.zipf] in blocks, for streams that are larger than memory.
+    """Draw the stream of [`zipf`][keysplit.streams.zipf] in blocks, for streams larger than memory.
 
     Args:
         exponent: Skew z, at least 0; 0 makes all keys equally frequent.
@@ -94,11 +94,12 @@ def zipf_exponent(keys: int, top_share: float) -> float:
         top_share: Share of the most frequent key, at least ``1 / keys`` and at most 0.999.
 
     Returns:
-        The exponent z, for [`zipf`][keysplit.streams.zipf]: the share is met to 1e-6 of it or better.
+        The exponent z, for [`zipf`][keysplit.streams.zipf]: the share is met to a relative error of 1e-6 or
+        better.
 
     Raises:
         ValueError: If an argument is out of range.
-        TypeError: If keys is not an integer or the share no number.
+        TypeError: If keys is not an integer or the share is not a number.
 
     Source: ours, by bisection. The papers state the share of the hottest key, not the exponent.
 
@@ -124,20 +125,20 @@ def zipf_evolving(
     first: float = 0.8,
     shift: int | None = None,
 ) -> NDArray[np.int64]:
-    """Draw a Zipf stream whose hot keys are others from some point on.
+    """Draw a Zipf stream whose hot keys change at some point.
 
     Before that point, key i (from 0) has a share proportional to 1 / (i + 1)**exponent, as in
-    [`zipf`][keysplit.streams.zipf]. Behind it the order of the keys is turned round, so that the last is the
-    most frequent, or shifted.
+    [`zipf`][keysplit.streams.zipf]. After it the order of the keys is reversed, so that the last is the most
+    frequent, or shifted.
 
     Args:
         exponent: Skew z, at least 0.
         keys: Number of different keys that may occur, at least 1.
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
-        first: Part of the stream before the change, 0 to 1.
-        shift: How many keys the order is shifted: behind the change, key ``(i + shift) % keys`` is as
-            frequent as key i was. None to turn the order round.
+        first: Fraction of the stream before the change, 0 to 1.
+        shift: Number of keys by which the order is shifted: after the change, key ``(i + shift) % keys`` is
+            as frequent as key i was. None to reverse the order.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``.
@@ -146,8 +147,8 @@ def zipf_evolving(
         ValueError: If an argument is out of range.
         TypeError: If an argument is of the wrong type.
 
-    Source: the time-evolving stream ZF of Efficient Time-Evolving Stream Processing at Scale
-    (arXiv 1806.00760), section 6.1, which turns the order round after 0.8 of the stream.
+    Source: the time-evolving stream ZF of Efficient Time-Evolving Stream Processing at Scale (arXiv
+    1806.00760), section 6.1, which reverses the order after 0.8 of the stream.
 
     Deviations: none; the shift is ours.
 
@@ -178,7 +179,7 @@ def zipf_drifting(
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         periods: Equal parts of the stream, at least 1. In the first, key i (from 0) has a share proportional
-            to 1 / (i + 1)**exponent; in every other one the keys' order is drawn again.
+            to 1 / (i + 1)**exponent; in each of the others the keys' order is drawn again.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``.
@@ -187,7 +188,7 @@ def zipf_drifting(
         ValueError: If an argument is out of range.
         TypeError: If an argument is of the wrong type.
 
-    Source: ours, for real streams with drift, which papers name without their data (the cashtags of Nasir et
+    Source: ours, for real streams with drift, whose data the papers do not include (the cashtags of Nasir et
     al., When Two Choices Are Not Enough, ICDE 2016).
 
     Example:
@@ -216,8 +217,8 @@ def zipf_hot_key(
         keys: Number of different keys that may occur, at least 1.
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
-        share: Part of the messages, drawn at random, whose key is replaced by the hot key 0; 0 to 1. The hot
-            key also has its messages by Zipf's law.
+        share: Fraction of the messages, drawn at random, whose key is replaced by the hot key 0; 0 to 1. The
+            hot key also has its messages by Zipf's law.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``. A longer stream starts with the messages of
@@ -248,7 +249,7 @@ def zipf_hot_key(
 
 
 def _harmonic(keys: int, exponent: float) -> float:
-    """Sum i**-exponent for i = 1 ... keys: the first terms one by one, the others by Euler and Maclaurin."""
+    """Sum i**-exponent for i = 1 ... keys: the first terms one by one, the rest by Euler-Maclaurin."""
     exact = min(keys, 10_000)
     total = float(np.sum(np.arange(1, exact + 1, dtype=np.float64) ** -exponent))
     if exact < keys:

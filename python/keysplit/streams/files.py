@@ -1,4 +1,4 @@
-"""Streams that are read: Parquet, CSV and text, from files, folders of files and standard input."""
+"""Streams read from Parquet, CSV and text: files, folders of files and standard input."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS = 1 << 20
-_CSV_BYTES = 1 << 24  # of which the types of columns are inferred
-_CSV_BLOCK = 1 << 21  # bytes; the reader is up to forty of them ahead, and a row must not be much longer
+_CSV_BYTES = 1 << 24  # from which the types of columns are inferred
+_CSV_BLOCK = 1 << 21  # bytes; the reader is up to forty blocks ahead; a row must not be much longer
 _TEXT_BYTES = 1 << 22
 _STANDARD = "-"
 
 
 class UnreadableError(ValueError):
-    """A file does not hold what its name says, or not throughout."""
+    """The contents of a file, or part of them, do not match its name."""
 
 
 class UnknownColumnError(ValueError):
     """A file has no such column, or several of that name.
 
     Attributes:
-        columns: the columns that it has; none if it is text.
+        columns: its columns; none for text.
     """
 
     def __init__(self, text: str, columns: list[str]) -> None:
@@ -48,20 +48,20 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
 
     Args:
         path: A file ending in ``.parquet``, ``.csv`` (also compressed, e.g. ``.csv.gz``), or any other name
-            for text in UTF-8, where every word is a key; or a folder of Parquet files, as Spark writes them,
-            which are read in the order of their names. Names that begin with ``_`` or ``.`` are left out.
-        key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type that
-            its values look like: ``007`` and ``7`` are one key.
+            for UTF-8 text, where every word is a key; or a folder of Parquet files, as Spark writes them,
+            read in the order of their names. Names that begin with ``_`` or ``.`` are left out.
+        key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type
+            inferred from its values: ``007`` and ``7`` are one key.
 
     Returns:
-        The keys as a pyarrow ChunkedArray, which routers take as it is.
+        The keys as a pyarrow ChunkedArray, which routers accept.
 
     Raises:
         FileNotFoundError: If there is no such file, or no Parquet file in the folder.
         ValueError: If the column is missing (the message lists the columns) or not given, the file cannot be
-            read as what its name says, or the column has another type in another file of the folder. What a
-            CSV column looks like in its first 16 megabytes is its type; a later value that does not fit it
-            is such an error.
+            read as its name implies, or the column has another type in another file of the folder. The type
+            of a CSV column is inferred from its first 16 megabytes; a later value that does not fit it is an
+            error.
 
     Example:
         >>> import tempfile, pathlib
@@ -79,14 +79,14 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
 def chunks(
     path: str | os.PathLike[str] | BinaryIO, key: str | None = None, *, rows: int = 1 << 20
 ) -> Iterator[pa.Array]:
-    r"""Read the keys of a file bit by bit, for files that are larger than memory.
+    r"""Read the keys of a file in chunks, for files larger than memory.
 
     Args:
-        path: A file as [`read`][keysplit.streams.read] takes it; or ``-`` for standard input, or a file that
-            is open in binary mode. These hold CSV if a key is given, else text.
-        key: The column that holds the keys; only it is read. Not for text. A CSV column has the type that its
-            values look like in the first 16 megabytes.
-        rows: Keys of a chunk at most, at least 1.
+        path: A file as in [`read`][keysplit.streams.read]; or ``-`` for standard input, or a file open in
+            binary mode. These hold CSV if a key is given, else text.
+        key: The column that holds the keys; only it is read. Not for text. A CSV column has the type inferred
+            from its first 16 megabytes.
+        rows: Maximum number of keys per chunk, at least 1.
 
     Returns:
         An iterator of pyarrow arrays. It holds a few chunks in memory, whatever the size of the file.
@@ -95,8 +95,7 @@ def chunks(
         FileNotFoundError: If there is no such file, or no Parquet file in the folder.
         TypeError: If ``rows`` is not an integer.
         ValueError: If the column is missing (the message lists the columns) or not given; while reading, if
-            the file cannot be read as what its name says, or if a value of a CSV column does not fit its
-            type.
+            the file cannot be read as its name implies, or if a value of a CSV column does not fit its type.
 
     Example:
         >>> import io
@@ -112,13 +111,13 @@ def chunks(
 
 
 def length(path: str | os.PathLike[str]) -> int | None:
-    """Return how many keys a file holds, if that is known without reading them.
+    """Return the number of keys of a file, if known without reading them.
 
     Args:
-        path: A file as [`chunks`][keysplit.streams.chunks] takes it.
+        path: A file as in [`chunks`][keysplit.streams.chunks].
 
     Returns:
-        The number of rows of a Parquet file or of all in a folder, else None.
+        The number of rows of a Parquet file or a folder of them, else None.
 
     Raises:
         FileNotFoundError: If there is no such file, or no Parquet file in the folder.
@@ -161,7 +160,7 @@ def _kind(file: Path) -> str:
 def _open(
     path: str | os.PathLike[str] | BinaryIO, key: str | None, rows: int
 ) -> tuple[pa.DataType, Iterator[pa.Array]]:
-    """The type of the keys, and the keys; the caller has checked `rows`."""
+    """The type of the keys, and the keys; `rows` is already checked."""
     import pyarrow as pa
 
     if path == _STANDARD:
@@ -188,7 +187,7 @@ def _open(
 def _alike(
     files: list[Path], key: str | None, rows: int, first: pa.DataType, name: str
 ) -> Iterator[pa.Array]:
-    """The keys of the other files of a folder, which have the type of those of the first."""
+    """The keys of the other files of a folder, which must have the type of the first."""
     for file in files:
         type_, arrays = _open(file, key, rows)
         if type_ != first:
@@ -200,7 +199,7 @@ def _alike(
 
 @contextmanager
 def _readable_as(kind: str, name: str) -> Iterator[None]:
-    """Turn what goes wrong inside into an UnreadableError that names the file."""
+    """Convert errors inside into an UnreadableError that names the file."""
     import pyarrow as pa
 
     try:
@@ -227,7 +226,7 @@ def _words(file: Path | BinaryIO) -> Iterator[pa.Array]:
             data = text.read(_TEXT_BYTES)
             block = begun + decoder.decode(data, final=not data)
             words = block.split()
-            # the last word may go on in the next block
+            # the last word may continue in the next block
             begun = None if not data else words.pop() if words and not block[-1].isspace() else ""
             yield pa.array(words, pa.string())
 
@@ -244,7 +243,7 @@ def _check_column(key: str | None, columns: list[str]) -> str:
 def _parquet(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType, Iterator[pa.Array]]:
     import pyarrow.parquet
 
-    # page by page: read ahead, the column of a whole row group would be in memory
+    # page by page: reading ahead would load the column of a whole row group
     opened = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
     key = _check_column(key, opened.schema_arrow.names)
     batches = opened.iter_batches(batch_size=rows, columns=[key])
@@ -260,7 +259,7 @@ def _csv(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType
         whole = file
         with pa.input_stream(file) as opened:
             beginning = opened.read(_CSV_BYTES + 1)
-    else:  # it can be read once
+    else:  # it can be read only once
         beginning = file.read(_CSV_BYTES + 1)
         whole = BufferedReader(_Begun(beginning, file))
     options = pyarrow.csv.ReadOptions(block_size=_CSV_BYTES)

@@ -1,4 +1,4 @@
-//! Cost a message of every grouping, beside the key-grouping kernel and naive programs.
+//! Cost per message of every grouping, beside the key-grouping kernel and naive programs.
 //!
 //! Run by `cargo bench -p keysplit-core`. Thread CPU time, so that a shared machine disturbs less; compare by the ratio
 //! to `kernel/hash_and_map` and `keysplit/key` of the same run, never by absolute time. Streams are Zipf, 1e5 keys, 1e6

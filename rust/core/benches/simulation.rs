@@ -63,7 +63,7 @@ fn row(label: &str, name: &str, params: &Arguments, exponent: f64, sources: usiz
     println!("| {label} | {exponent:.1} | {sources} | {figures} |");
 }
 
-/// One router a source, each with its own messages in one piece.
+/// One router per source, each with its own messages in one piece.
 struct Routers(Vec<(Router, Vec<u64>, Vec<u32>)>);
 
 impl Routers {
@@ -110,7 +110,7 @@ fn add(simulation: &mut Simulation, hashes: &[u64]) {
     }
 }
 
-/// Nanoseconds a message.
+/// Nanoseconds per message.
 fn ns(run: impl FnOnce()) -> f64 {
     let start = ThreadTime::now();
     run();

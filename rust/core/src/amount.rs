@@ -1,26 +1,26 @@
-//! Sums of weights as 64 bits that compare like the numbers they stand for.
+//! Sums of weights, stored as 64 bits that compare like the numbers they encode.
 //!
 //! A sum is an integer as long as all weights are whole numbers and their sum stays below 2^53; before the first batch
-//! that breaks this, all sums become doubles. Up to 2^53 doubles are just as exact, so it does not matter where a
-//! stream is cut. Bits of doubles that are not negative are in the order of the numbers, so whatever only compares (the
-//! least loaded worker, the smallest counter) works on the bits and never asks which of the two they are. Integers are
-//! worth it: adding doubles makes Greedy-2 several times slower.
+//! that breaks this, all sums become doubles. Doubles are exact up to 2^53, so it does not matter where a stream is
+//! cut. The bits of non-negative doubles sort like the numbers. Code that only compares (least loaded worker, smallest
+//! counter) therefore works on the bits and never asks which encoding they are. Integers are worth it: adding doubles
+//! makes Greedy-2 several times slower.
 
 use serde::{Deserialize, Serialize};
 
 use crate::types::Amount;
 
-/// What the bits of an amount mean.
+/// How the bits of an amount encode a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum Scale {
     /// An integer.
     #[default]
     Whole,
-    /// A double that is not negative.
+    /// A non-negative double.
     Fractional,
 }
 
-/// Below this every whole number is a double. A sum of doubles that should exceed it is not rounded to less.
+/// Every whole number below this is exact as a double. A sum of doubles that should exceed it is not rounded below it.
 const EXACT_BELOW: f64 = (1u64 << 53) as f64;
 
 impl Scale {
@@ -43,12 +43,12 @@ impl Scale {
     pub(crate) fn amount(self, number: f64) -> Amount {
         Amount(match self {
             Self::Whole => number as u64,
-            // Adding zero turns -0.0, whose bits would be the largest of all, into 0.0.
+            // Adding zero turns -0.0, whose bits would sort last, into 0.0.
             Self::Fractional => (number + 0.0).to_bits(),
         })
     }
 
-    /// The number that bits stand for.
+    /// The number that the bits encode.
     #[inline(always)]
     pub(crate) fn number(self, amount: Amount) -> f64 {
         match self {
@@ -73,12 +73,12 @@ impl Scale {
         }
     }
 
-    /// The numbers that amounts stand for.
+    /// The numbers that the amounts encode.
     pub(crate) fn numbers(self, amounts: &[u64]) -> Vec<f64> {
         amounts.iter().map(|&amount| self.number(Amount(amount))).collect()
     }
 
-    /// Whether every amount is a number that sums of weights can reach.
+    /// Whether every amount is a number that a sum of weights can reach.
     pub(crate) fn holds(self, amounts: &[u64]) -> bool {
         match self {
             Self::Whole => amounts.iter().all(|&amount| amount < EXACT_BELOW as u64),

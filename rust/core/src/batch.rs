@@ -1,4 +1,4 @@
-//! A batch of messages: what a source hands to its router in one call.
+//! A batch of messages: what a source passes to its router in one call.
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
@@ -7,14 +7,14 @@ use crate::params::Value;
 use crate::state::loads::Loads;
 use crate::types::{Amount, KeyHash, Worker};
 
-/// Messages in the order in which they arrive at a source.
+/// Messages in order of arrival at a source.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     /// Hash of each message's key.
     pub hashes: &'a [u64],
-    /// Weight of each message, finite and not negative; 1 each if not given.
+    /// Weight of each message, finite and at least 0; default 1.
     pub weights: Option<&'a [f64]>,
-    /// Seconds on the caller's clock, which never goes back.
+    /// Seconds on the caller's monotonic clock.
     pub now: Option<f64>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Batch<'a> {
         Self { hashes, weights: None, now: None }
     }
 
-    /// The messages in pieces of one size, the last of which may be shorter, without a time.
+    /// The messages in chunks of one size (the last may be shorter), without a time.
     pub(crate) fn chunks(&self, size: usize) -> impl Iterator<Item = Batch<'a>> {
         let (hashes, weights) = (self.hashes, self.weights);
         (0..hashes.len()).step_by(size).map(move |start| {
@@ -33,10 +33,10 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Chooses the worker of each message by its key hash and its weight, as an amount of the scale.
+    /// Chooses the worker of each message from its key hash and its weight, as an amount of the scale.
     ///
-    /// The common case stands by itself, so that `choose`, which must be inlined, is compiled once for whole numbers
-    /// and a weight of 1 each.
+    /// The common case is compiled separately, so that `choose`, which must be inlined, is compiled once for whole
+    /// numbers and weight 1.
     #[inline(always)]
     pub(crate) fn each(
         &self,
@@ -62,7 +62,7 @@ impl<'a> Batch<'a> {
         );
     }
 
-    /// Adds the weights of messages that are on their way to `loads`.
+    /// Adds the weights of routed messages to `loads`.
     pub(crate) fn sent(&self, loads: &mut Loads, workers: &[u32]) {
         match (loads.expect(self.hashes.len(), self.weights), self.weights) {
             (Scale::Whole, None) => {
@@ -77,10 +77,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Checks that there is a finite weight of at least 0 for each message.
+/// Checks that there is one finite weight of at least 0 per message.
 pub fn check_weights(weights: &[f64], messages: usize) -> Result<()> {
     if weights.len() != messages {
-        return Err(Error::Value(format!("weights must be one a key, {messages} in all, got {}", weights.len())));
+        return Err(Error::Value(format!("weights must be one per key, {messages} in all, got {}", weights.len())));
     }
     match weights.iter().position(|weight| !(weight.is_finite() && *weight >= 0.0)) {
         None => Ok(()),

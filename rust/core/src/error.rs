@@ -6,7 +6,7 @@ pub enum Error {
     /// The value is outside the allowed range.
     #[error("{0}")]
     Value(String),
-    /// The value is of a kind that the argument does not take.
+    /// The argument does not accept values of this type.
     #[error("{0}")]
     Type(String),
 }

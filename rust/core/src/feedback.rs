@@ -1,25 +1,25 @@
-//! What workers and other sources let a source know.
+//! What workers and other sources report to a source.
 
 use crate::error::{Error, Result};
 use crate::params::Value;
 
-/// Signals and samples; whatever is left out is not known anew.
+/// Signals and samples; a field left out is not updated.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Feedback<'a> {
-    /// Seconds on the caller's clock, which never goes back.
+    /// Seconds on the caller's monotonic clock.
     pub now: Option<f64>,
-    /// Workers that have more to do than they can, in the order of their signals.
+    /// Overloaded workers, in the order of their signals.
     pub busy: &'a [u32],
-    /// Workers that have less to do than they can, in the order of their signals.
+    /// Underloaded workers, in the order of their signals.
     pub idle: &'a [u32],
-    /// Seconds that a message of weight 1 takes, a worker number, in 1e-12..=1e12.
+    /// Seconds per message of weight 1, per worker number, in 1e-12..=1e12.
     pub service_time_s: Option<&'a [f64]>,
-    /// What the other sources together have sent, a worker number, finite and at least 0.
+    /// What all other sources together have sent, per worker number, finite and at least 0.
     pub loads: Option<&'a [f64]>,
 }
 
 impl Feedback<'_> {
-    /// Checks all but the time, for workers of so many numbers.
+    /// Checks everything but the time, for this many worker numbers.
     pub(crate) fn check(&self, numbers: usize) -> Result<()> {
         for (name, workers) in [("busy", self.busy), ("idle", self.idle)] {
             if let Some(worker) = workers.iter().find(|&&worker| worker as usize >= numbers) {
@@ -34,7 +34,7 @@ impl Feedback<'_> {
             let Some(values) = values else { continue };
             if values.len() != numbers {
                 return Err(Error::Value(format!(
-                    "{name} must be one a worker, {numbers} in all, got {}",
+                    "{name} must be one per worker, {numbers} in all, got {}",
                     values.len()
                 )));
             }

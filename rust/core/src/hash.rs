@@ -1,8 +1,8 @@
 //! The hash of a key, its candidate workers, and the counter-based random draws.
 //!
-//! Everything here is a contract with users (`docs/routing.md`): equal inputs give equal outputs as long as that
-//! page has the same version. Whole numbers take two multiplications, so a column of them vectorises;
-//! bytes take XXH3, whose output its author froze.
+//! Everything here is a contract with users (`docs/routing.md`): equal inputs give equal outputs as long as that page
+//! has the same version. Whole numbers take two multiplications, so a column of them vectorises; bytes take XXH3, whose
+//! output its author froze.
 
 use crate::types::{KeyHash, Source, Worker};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -173,7 +173,7 @@ pub(crate) fn vectorised(run: impl FnOnce()) {
     pulp::Arch::new().dispatch(run);
 }
 
-/// Places of keys in a table, drawn independently of their candidates.
+/// Positions of keys in a table, drawn independently of their candidates.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     domain: u64,
@@ -181,18 +181,18 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The places of a tag, each in `0..size`.
+    /// The positions of a tag, each in `0..size`.
     pub(crate) fn new(seed: u64, tag: u64, size: u32) -> Self {
         Self { domain: domain(seed, tag), size }
     }
 
-    /// Place 0 of a key.
+    /// Position 0 of a key.
     #[inline(always)]
     pub(crate) fn first(&self, hash: KeyHash) -> usize {
         onto(high(mix(hash.0 ^ self.domain)), self.size) as usize
     }
 
-    /// Places 0 to 3 of a key.
+    /// Positions 0 to 3 of a key.
     #[inline(always)]
     pub(crate) fn four(&self, hash: KeyHash) -> [usize; 4] {
         let hash = KeyHash(mix(hash.0 ^ self.domain));
@@ -222,13 +222,13 @@ impl Draws {
         both(self.bits(position), workers)
     }
 
-    /// Where this source starts to take turns.
+    /// Where this source starts its round-robin.
     pub(crate) fn first_turn(&self, workers: u32) -> Worker {
         Worker(onto(high(self.0), workers))
     }
 }
 
-/// The places of points on the ring.
+/// The positions of points on the ring.
 #[derive(Debug, Clone)]
 pub(crate) struct Points(u64);
 
@@ -237,13 +237,13 @@ impl Points {
         Self(domain(seed, 8))
     }
 
-    /// Where the point of a number lies; no other point lies there.
+    /// The position of the point with a given number; positions are distinct.
     pub(crate) fn point(&self, number: u64) -> u64 {
         mix(step(self.0, number.wrapping_add(1)))
     }
 }
 
-/// A fair choice among keys, for those who cannot keep all.
+/// A uniform sample of keys, for code that cannot keep all.
 #[derive(Debug, Clone)]
 pub(crate) struct Sampling(u64);
 
@@ -252,7 +252,7 @@ impl Sampling {
         Self(domain(seed, 12))
     }
 
-    /// Whether a key is one of those that a level keeps, one in 2^level.
+    /// Whether a level keeps the key, one in 2^level.
     #[inline(always)]
     pub(crate) fn keeps(&self, hash: KeyHash, level: u32) -> bool {
         mix(hash.0 ^ self.0).trailing_zeros() >= level

@@ -1,7 +1,7 @@
 //! Skew-aware stream partitioning without Python: key hashing, sketches and the groupings.
 //!
 //! A *grouping* sends keyed messages from a source to workers. [`Router`] is one source's local view of one grouping;
-//! [`groupings::REGISTRY`] lists them. What a router answers is defined to the bit in `docs/routing.md`.
+//! [`groupings::REGISTRY`] lists them. `docs/routing.md` defines a router's output to the bit.
 //!
 //! ```
 //! use keysplit_core::{Arguments, Batch, Router, Source, hash::KeyHasher};
@@ -16,19 +16,19 @@
 //! # Ok::<(), keysplit_core::Error>(())
 //! ```
 //!
-//! # In which order to read
+//! # Reading order
 //!
-//! 1. `types.rs`, [`hash`], `amount.rs`: what a key, a worker and a load are. Hashes come in columns of `u64`, answers go
-//!    out in columns of `u32`; in between a hash is a [`KeyHash`] and a worker a [`Worker`].
-//! 2. `router.rs` and `batch.rs`: the way of a batch. [`Router::route`] checks it, the grouping chooses a worker for each
-//!    message in the loop of `Batch::each`.
-//! 3. `groupings/mod.rs`: the trait of their states, the trait of their parameters, the registry. Then the groupings by
-//!    themselves: `key`, `partial_key`, `d_choices` first; the others are variations, or apart.
-//! 4. `groupings/parts/` is what several groupings share: the head of frequent keys, candidates, bins of bounded capacity.
-//!    `state/` is what nearly all are made of: loads, the smallest of them, the clock, the members, the ring.
+//! 1. `types.rs`, [`hash`], `amount.rs`: what a key, a worker and a load are. Hashes come in as columns of `u64` and
+//!    workers go out as columns of `u32`; in between they are typed [`KeyHash`] and [`Worker`].
+//! 2. `router.rs` and `batch.rs`: the path of a batch. [`Router::route`] checks it, then the grouping chooses a worker
+//!    per message in the loop of `Batch::each`.
+//! 3. `groupings/mod.rs`: the trait of their states, the trait of their parameters, the registry. Then the groupings:
+//!    `key`, `partial_key`, `d_choices` first; the others are variations or stand alone.
+//! 4. `groupings/parts/`: what several groupings share (head of frequent keys, candidates, bins of bounded capacity).
+//!    `state/`: what nearly all are made of (loads, their minimum, clock, members, ring).
 //! 5. [`sketch`]: which keys are frequent. `params.rs`: how arguments become a grouping's parameters. [`snapshot`]: the
-//!    frame of what is stored.
-//! 6. [`simulate`] and [`metrics`] are built on routers, `plan/` stands by itself: a row's worker as a pure function.
+//!    frame of stored data.
+//! 6. [`simulate`] and [`metrics`] build on routers; `plan/` is independent: a row's worker as a pure function.
 #![forbid(unsafe_code)]
 
 mod amount;

@@ -1,4 +1,4 @@
-//! How even loads are, and what the splitting of keys costs.
+//! How balanced loads are, and what splitting keys costs.
 
 use crate::error::{Error, Result};
 pub use crate::state::replicas::Replicas;

@@ -1,9 +1,8 @@
-//! Parameters: what a caller names, and how that becomes a type.
+//! Parameters: from named arguments to typed structs.
 //!
-//! A caller hands over [`Arguments`]: names with values of any kind. Whoever takes them, a grouping or a simulation, has
-//! a struct of its own for them. Serde reads it, defaults stand in for what was not named, and the functions below check
-//! the type and the range of each number. So a struct that was read needs no further check, but for what two of its
-//! parameters decide together.
+//! A caller passes [`Arguments`]: names with values of any type. Each grouping, and the simulation, has its own struct
+//! for them. Serde reads it, defaults fill in what is missing, and the functions below check the type and range of each
+//! number. A struct that was read only needs checks that involve two parameters.
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt::{self, Display};
@@ -19,10 +18,10 @@ use crate::error::{Error, Result};
 /// The largest number of workers.
 pub const MAX_WORKERS: u64 = 65_536;
 
-/// The value of one parameter, before it is checked.
+/// The value of one parameter, unchecked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Not given: the grouping's own default applies.
+    /// Not given: the grouping's default applies.
     None,
     /// True or false.
     Bool(bool),
@@ -30,7 +29,7 @@ pub enum Value {
     Integer(i128),
     /// Any other number.
     Number(f64),
-    /// Anything else, as the text that an error should show.
+    /// Anything else, as the text to show in an error.
     Other(String),
 }
 
@@ -77,12 +76,12 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// Parameters by name, as a caller gives them.
+/// Parameters by name, as passed in by a caller.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Arguments(BTreeMap<String, Value>);
 
 impl Arguments {
-    /// The two parameters that every grouping takes.
+    /// The two parameters common to all groupings.
     pub fn new(workers: u64, seed: u64) -> Self {
         Self::default().with("workers", workers).with("seed", seed)
     }
@@ -93,7 +92,7 @@ impl Arguments {
         self
     }
 
-    /// Reads them into the type of whoever takes them; those of `required` must be named.
+    /// Reads them into the recipient's type; those of `required` must be given.
     pub(crate) fn read<T: DeserializeOwned>(&self, required: &[&str]) -> Result<T> {
         let pairs = Pairs { rest: self.0.iter(), value: None };
         let read = T::deserialize(MapAccessDeserializer::new(pairs)).map_err(|Refused(error)| error)?;
@@ -104,7 +103,7 @@ impl Arguments {
     }
 }
 
-// What deserialises a field.
+// Deserialisers for fields.
 
 pub(crate) fn workers<'de, D: Deserializer<'de>>(given: D) -> Result<u32, D::Error> {
     whole::<1, MAX_WORKERS, D>(given).map(|workers| workers as u32)
@@ -133,7 +132,7 @@ pub(crate) fn boolean<'de, D: Deserializer<'de>>(given: D) -> Result<bool, D::Er
     }
 }
 
-/// A number of seconds, or of messages per second, that computations can bear.
+/// A number of seconds, or of messages per second, within the range that computations support.
 pub(crate) fn seconds<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
     seconds_of(Value::deserialize(given)?)
 }
@@ -148,17 +147,17 @@ pub(crate) fn span<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error>
     number_of("in 0..=1e12", |value| (0.0..=1e12).contains(&value), Value::deserialize(given)?)
 }
 
-/// A part of the whole.
+/// A fraction.
 pub(crate) fn share<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
     number_of("in 0..=1", |value| (0.0..=1.0).contains(&value), Value::deserialize(given)?)
 }
 
-/// A part of the whole that is more than nothing.
+/// A fraction above 0.
 pub(crate) fn positive_share<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
     positive_share_of(Value::deserialize(given)?)
 }
 
-/// The share of the messages from which on a key is frequent, where one is given.
+/// The frequency from which a key counts as frequent, if given.
 pub(crate) fn threshold<'de, D: Deserializer<'de>>(given: D) -> Result<Option<f64>, D::Error> {
     optional(given, positive_share_of)
 }
@@ -198,7 +197,7 @@ fn whole_of<E: de::Error>(least: u64, most: u64, value: Value) -> Result<u64, E>
     }
 }
 
-/// A number that `accepts`; `allowed` says which in words.
+/// A number that `accepts`; `allowed` describes them.
 pub(crate) fn number_of<E: de::Error>(allowed: &str, accepts: impl Fn(f64) -> bool, value: Value) -> Result<f64, E> {
     let number = match value {
         Value::Integer(value) => value as f64,
@@ -257,7 +256,7 @@ impl de::Error for Refused {
     }
 }
 
-/// Names and values that are still to be read.
+/// Names and values still to be read.
 struct Pairs<'a> {
     rest: btree_map::Iter<'a, String, Value>,
     value: Option<(&'a str, &'a Value)>,
@@ -278,7 +277,7 @@ impl<'de> MapAccess<'de> for Pairs<'_> {
     }
 }
 
-/// A value that serde takes in.
+/// A value for serde to read.
 struct Given<'a>(&'a Value);
 
 impl<'de> Deserializer<'de> for Given<'_> {

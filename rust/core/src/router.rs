@@ -18,16 +18,16 @@ pub struct Router {
     grouping: Box<dyn Grouping>,
 }
 
-/// What must agree for a snapshot to be continued, and the last time that was passed in.
+/// What must match for a snapshot to be restored, and the latest time passed in.
 struct About {
     entry: &'static Entry,
-    /// As [`Checked::stored`](crate::groupings::Checked::stored) gives them.
+    /// As returned by [`Checked::stored`](crate::groupings::Checked::stored).
     params: String,
     source: Source,
     now: Option<f64>,
 }
 
-/// What a snapshot holds beside the grouping and its version, which its frame names.
+/// Contents of a snapshot besides the grouping and its version, which the frame names.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     params: String,
@@ -58,7 +58,7 @@ impl Router {
         Ok(Self { about, grouping: params.build(source)? })
     }
 
-    /// Chooses a worker for each message. An error leaves the router as it was.
+    /// Chooses a worker for each message. An error leaves the router unchanged.
     pub fn route(&mut self, batch: &Batch, workers: &mut [u32]) -> Result<()> {
         if workers.len() != batch.hashes.len() {
             return Err(Error::Value(format!(
@@ -77,7 +77,7 @@ impl Router {
         Ok(())
     }
 
-    /// Moves the caller's clock on.
+    /// Advances the caller's clock.
     pub fn advance(&mut self, now: Option<f64>) -> Result<()> {
         let Some(time) = now else { return Ok(()) };
         let least = self.about.now.unwrap_or(-LATEST);
@@ -88,7 +88,7 @@ impl Router {
         Ok(())
     }
 
-    /// Takes feedback from the workers. An error leaves the router as it was.
+    /// Takes feedback from the workers. An error leaves the router unchanged.
     pub fn observe(&mut self, feedback: &Feedback) -> Result<()> {
         feedback.check(self.numbers())?;
         self.advance(feedback.now)?;
@@ -108,7 +108,7 @@ impl Router {
         Ok(worker)
     }
 
-    /// Removes a worker, who keeps what it was sent.
+    /// Removes a worker; its load is kept.
     pub fn remove_worker(&mut self, worker: Worker) -> Result<()> {
         let members = self.elastic()?;
         if !members.contains(worker) {
@@ -133,7 +133,7 @@ impl Router {
         self.grouping.members().map_or_else(|| self.grouping.loads().len(), |members| members.count() as usize)
     }
 
-    /// How many worker numbers were ever given.
+    /// The number of worker numbers ever assigned.
     pub fn numbers(&self) -> usize {
         self.grouping.members().map_or_else(|| self.grouping.loads().len(), Members::numbers)
     }
@@ -146,12 +146,12 @@ impl Router {
         }
     }
 
-    /// The most workers that a key may be sent to as things stand.
+    /// The most workers that a key may currently be sent to.
     pub fn max_workers_per_key(&self) -> u32 {
         self.grouping.max_workers_per_key()
     }
 
-    /// The size of the segments that the grouping looks at as a whole, if it has any: then it matters where a stream is cut.
+    /// The segment size if the grouping processes whole segments; then results depend on where a stream is cut.
     pub fn segment_messages(&self) -> Option<usize> {
         self.grouping.segment_messages()
     }
@@ -174,8 +174,8 @@ impl Router {
         Frame { family: &family, version: entry.version, payload: &encode(&stored) }.seal()
     }
 
-    /// A router that continues as the one of the snapshot would, made for the same grouping, parameters and source. The
-    /// snapshot may be of an older version; a parameter that it does not know has its default there.
+    /// A router that continues exactly from the snapshot, for the same grouping, parameters and source. The snapshot
+    /// may be of an older version; parameters it does not know have their defaults.
     pub fn from_snapshot(grouping: &str, arguments: &Arguments, source: Source, snapshot: &[u8]) -> Result<Self> {
         let mut router = Self::new(grouping, arguments, source)?;
         let frame = Frame::open(snapshot).ok_or_else(|| Error::value(DAMAGED))?;
@@ -197,7 +197,7 @@ impl Router {
         must_agree("source", &stored.source.to_string(), &source.0.to_string())?;
         must_agree("set of parameters", &entry.read_stored(&stored.params)?.stored(), params)?;
         if stored.now.is_some_and(|now| !is_time(now)) {
-            return Err(Error::value("snapshot is damaged: its time is none"));
+            return Err(Error::value("snapshot is damaged: its time is invalid"));
         }
         if frame.version == entry.version {
             router.grouping.restore(&stored.state)?;
@@ -218,7 +218,7 @@ fn must_agree(what: &str, theirs: &str, ours: &str) -> Result<()> {
     Err(Error::Value(format!("snapshot is of another {what}: {}, not {ours}", one_line(theirs))))
 }
 
-/// The parameters of version 1 as those of today.
+/// The parameters of version 1 in the current format.
 fn as_json(params: &str) -> String {
     let pairs = params.split(", ").filter_map(|pair| pair.split_once('='));
     let value = |text| match text {
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Small parameters, so that all rules fire within a short stream.
+    /// Small parameters, so that all rules apply within a short stream.
     fn cases() -> Vec<(&'static str, Arguments)> {
         let on = |workers| Arguments::new(workers, 0);
         let mut cases: Vec<(&str, Arguments)> =
@@ -282,7 +282,7 @@ mod tests {
         cases
     }
 
-    /// All that can be done with a router.
+    /// All operations of a router.
     fn exercise(router: &mut Router, dice: &mut Dice) {
         let keys = KeyHasher::new(0);
         let numbers = router.numbers();
@@ -303,14 +303,14 @@ mod tests {
                 let (service_time_s, loads) = (Some(&service_time_s[..]), Some(&loads[..]));
                 router.observe(&Feedback { now: None, busy, idle, service_time_s, loads }).unwrap();
             }
-            // Groupings of a fixed number of workers, and rings that are full, refuse.
+            // Groupings with a fixed number of workers, and full rings, refuse.
             let _ = router.add_worker();
             let _ = router.remove_worker(Worker(present[0]));
         }
         router.snapshot();
     }
 
-    /// What a snapshot of a router in use holds.
+    /// The snapshot of a router in use.
     fn stored(name: &str, arguments: &Arguments, dice: &mut Dice) -> Stored {
         let mut router = Router::new(name, arguments, Source(0)).unwrap();
         if dice.below(8) > 0 {
@@ -320,7 +320,7 @@ mod tests {
         Stored { params: params.clone(), source: 0, now: *now, state: router.grouping.save() }
     }
 
-    /// Numbers that someone may put in the place of others, as they are stored.
+    /// Numbers to substitute for others, as they are stored.
     fn absurd(dice: &mut Dice) -> Vec<u8> {
         const DOUBLES: [f64; 10] =
             [0.0, -0.0, 1.0, -1.0, 5e-324, 1e300, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -349,7 +349,7 @@ mod tests {
                     state[at..end].copy_from_slice(&absurd(dice).repeat(8)[..end - at]);
                 }
                 5 => {
-                    // In the place of the whole number that stands there, if one does.
+                    // Replaces a whole number, if there is one.
                     let end = state[at..].iter().position(|&byte| byte < 128).map_or(state.len(), |end| at + end + 1);
                     drop(state.splice(at..end, absurd(dice)));
                 }

@@ -1,4 +1,4 @@
-//! The frame of everything that is stored.
+//! The frame of all stored data.
 //!
 //! A line of text with the family and its version, the payload, and a CRC-32 of all of it:
 //!
@@ -6,27 +6,27 @@
 //! keysplit router d_choices 2\n  payload  4 bytes
 //! ```
 //!
-//! Each family (a grouping's routers, the sketches) counts its versions by itself. What reads a family knows all its
-//! versions so far; a newer one is refused by [`Frame::check_version`], in one line.
+//! Each family (a grouping's routers, the sketches) has its own version numbers. The reader of a family knows all its
+//! versions so far; [`Frame::check_version`] refuses newer ones with a one-line error.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-/// What a frame holds.
+/// The contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Whose it is: words with a space between them.
+    /// The family: words separated by spaces.
     pub family: &'a str,
-    /// The version of this family.
+    /// The version within the family.
     pub version: u32,
-    /// The rest, whose checksum is right.
+    /// The payload, whose checksum was correct.
     pub payload: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame; none if it is damaged or was never one.
+    /// Reads a frame; none if it is damaged or not a frame.
     pub fn open(bytes: &'a [u8]) -> Option<Self> {
         let (body, _) = bytes.split_last_chunk::<4>().filter(|(body, sum)| checksum(body) == **sum)?;
         let end = body.iter().position(|&byte| byte == b'\n')?;
@@ -43,7 +43,7 @@ impl<'a> Frame<'a> {
         bytes
     }
 
-    /// Refuses versions after the newest one that is known; `name` is that of the argument.
+    /// Refuses versions newer than `newest`; `name` is the name of the argument.
     pub fn check_version(&self, name: &str, newest: u32) -> Result<()> {
         if self.version <= newest {
             return Ok(());
@@ -60,11 +60,11 @@ fn checksum(body: &[u8]) -> [u8; 4] {
 
 /// Plain data as bytes.
 pub(crate) fn encode(state: &impl Serialize) -> Vec<u8> {
-    // Writing plain data to memory has nothing that can fail.
+    // Serialising plain data to memory cannot fail.
     postcard::to_stdvec(state).unwrap_or_default()
 }
 
-/// What [`encode`] wrote.
+/// Decodes what [`encode`] wrote.
 pub(crate) fn decode<T: DeserializeOwned>(state: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(state) {
         Ok((state, [])) => Ok(state),
@@ -72,12 +72,12 @@ pub(crate) fn decode<T: DeserializeOwned>(state: &[u8]) -> Result<T> {
     }
 }
 
-/// A text of a snapshot as an error may show it.
+/// Text from a snapshot, fit for an error.
 pub(crate) fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// A number of messages or segments that was read from a snapshot, and that nothing counts beyond.
+/// A number of messages or segments read from a snapshot, within the range of the counters.
 pub(crate) fn checked_count(count: u64) -> Result<u64> {
     const MOST: u64 = 1 << 62;
     if count <= MOST { Ok(count) } else { Err(Error::value("snapshot is damaged: it has too many messages")) }

@@ -1,8 +1,7 @@
-//! Single values that are numbers to the processor and must not be mistaken for each other.
+//! Typed scalars that must not be confused with each other.
 //!
-//! Columns stay plain slices of numbers: a batch's hashes, the workers that are answered, the loads of all workers. What
-//! a loop takes out of one gets its type there. None of this costs anything, and arguments in the wrong order do not
-//! compile:
+//! Columns stay plain slices of numbers: a batch's hashes, the workers returned, the loads of all workers. A value that
+//! a loop takes out of one gets its type there. This costs nothing, and swapped arguments do not compile:
 //!
 //! ```
 //! use keysplit_core::hash::candidate_pair;
@@ -24,13 +23,13 @@
 #[repr(transparent)]
 pub struct KeyHash(pub u64);
 
-/// The number of a worker, or of a bin that stands for one.
+/// The number of a worker, or of a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Worker(pub u32);
 
 impl Worker {
-    /// Its place in a column of all workers.
+    /// Its index in a column of all workers.
     #[inline(always)]
     pub(crate) fn index(self) -> usize {
         self.0 as usize
@@ -42,7 +41,7 @@ impl Worker {
 #[repr(transparent)]
 pub struct Source(pub u32);
 
-/// A sum of weights as the bits of a [`Scale`](crate::amount::Scale). Amounts of one scale are in the order of the sums.
+/// A sum of weights as the bits of a [`Scale`](crate::amount::Scale). Amounts of one scale sort like the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub(crate) struct Amount(pub(crate) u64);

@@ -1,11 +1,11 @@
-//! Errors as Python raises them, and objects as errors show them.
+//! Core errors as Python exceptions, and objects as error messages show them.
 
 use keysplit_core::Error;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-/// An error of the core as Python raises it.
+/// A core error as a Python exception.
 pub(crate) fn raised(error: Error) -> PyErr {
     match error {
         Error::Value(text) => PyValueError::new_err(text),
@@ -13,7 +13,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
     }
 }
 
-/// The repr of an object, on one line and not too long.
+/// The repr of an object, on one line and truncated.
 pub(crate) fn shown(object: &Bound<'_, PyAny>) -> PyResult<String> {
     if object.is_instance_of::<PyInt>() {
         let bits: u64 = object.call_method0("bit_length")?.extract()?;

@@ -1,6 +1,6 @@
-//! The module `keysplit._core`: the Rust core as Python sees it.
+//! The module `keysplit._core`: the Rust core in Python.
 //!
-//! Nothing is decided here. [`input`] turns what users pass into hashes; the other files hand these to the core.
+//! Nothing is decided here. [`input`] turns what users pass into hashes; the other files pass these to the core.
 
 mod errors;
 mod input;
@@ -54,16 +54,16 @@ mod _core {
 /// changes between versions; ``docs/routing.md`` defines it to the bit.
 ///
 /// Args:
-///     keys: One key a message: an Arrow array or stream (pyarrow, pandas, polars, ...), a NumPy array, a list
-///         or a tuple of integers from -2**63 to 2**64 - 1, strings, bytes, booleans, dates, timestamps, decimals or
-///         None. A null is a key like any other.
+///     keys: One key per message: an Arrow array or stream (pyarrow, pandas, polars, ...), a NumPy array, a list or a
+///         tuple of integers from -2**63 to 2**64 - 1, strings, bytes, booleans, dates, timestamps, decimals or None. A
+///         null is a key like any other.
 ///     seed: Which hash function of the family, in 0..=2**64 - 1.
 ///
 /// Returns:
 ///     uint64 array of shape ``(len(keys),)``.
 ///
 /// Raises:
-///     TypeError: ``keys`` is not a column of keys, or of floats.
+///     TypeError: ``keys`` is not a column of keys, or holds floats.
 ///     ValueError: A key has no hash, such as an integer beyond 64 bits; or ``seed`` is out of range.
 ///
 /// Source:

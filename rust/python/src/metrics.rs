@@ -1,4 +1,4 @@
-//! How even loads are, and what the splitting of keys costs.
+//! How balanced loads are, and what splitting keys costs.
 
 use keysplit_core::hash::KeyHasher;
 use keysplit_core::metrics::{self, Replicas};
@@ -26,7 +26,7 @@ pub(crate) fn load_stddev(loads: &Bound<'_, PyAny>) -> PyResult<f64> {
     metrics::load_stddev(&numbers("loads", loads, Numbers::Any)?).map_err(raised)
 }
 
-/// Sum over the keys of the distinct workers that each has met, over the number of distinct keys.
+/// Mean number of distinct workers per distinct key.
 #[pyfunction]
 pub(crate) fn replication(keys: &Bound<'_, PyAny>, workers: &Bound<'_, PyAny>) -> PyResult<f64> {
     let replicas = replicas(keys, workers)?;
@@ -36,7 +36,7 @@ pub(crate) fn replication(keys: &Bound<'_, PyAny>, workers: &Bound<'_, PyAny>) -
     Ok(replicas.memory() as f64 / replicas.keys() as f64)
 }
 
-/// Sum over the keys of the distinct workers that each has met.
+/// Sum over the keys of the distinct workers each was sent to.
 #[pyfunction]
 pub(crate) fn memory(keys: &Bound<'_, PyAny>, workers: &Bound<'_, PyAny>) -> PyResult<u64> {
     Ok(replicas(keys, workers)?.memory())
@@ -47,7 +47,7 @@ fn replicas(keys: &Bound<'_, PyAny>, workers: &Bound<'_, PyAny>) -> PyResult<Rep
     let keys = Keys::read(keys, &KeyHasher::new(0))?;
     let workers = workers_of("workers", workers, 1 << 32)?;
     if workers.len() != keys.len() {
-        let text = format!("workers must be one a key, {} in all, got {}", keys.len(), workers.len());
+        let text = format!("workers must be one per key, {} in all, got {}", keys.len(), workers.len());
         return Err(PyValueError::new_err(text));
     }
     py.detach(|| {

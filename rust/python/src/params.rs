@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyDict, PyString};
 use crate::errors::{raised, shown};
 use crate::input::{Numbers, numbers, scalar_kind};
 
-/// What a conversion method of an object answers; `None` if it says that it cannot convert.
+/// The result of an object's conversion method; `None` if it cannot convert.
 fn converted<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     if !object.hasattr(method)? {
         return Ok(None);
@@ -22,7 +22,7 @@ fn converted<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Option<B
     }
 }
 
-/// A Python value as the core takes it. NumPy's scalars count as the Python ones.
+/// A Python value for the core. NumPy's scalars count as the Python ones.
 fn value(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
     if object.is_none() {
         return Ok(Value::None);
@@ -59,7 +59,7 @@ pub(crate) fn integer(name: &str, object: &Bound<'_, PyAny>, range: RangeInclusi
     }
 }
 
-/// A dict as the core takes it.
+/// A dict for the core.
 pub(crate) fn arguments(dict: &Bound<'_, PyDict>) -> PyResult<Arguments> {
     let mut arguments = Arguments::default();
     for (name, object) in dict {
@@ -76,13 +76,13 @@ pub(crate) fn groupings() -> Vec<&'static str> {
     REGISTRY.iter().map(|entry| entry.name).collect()
 }
 
-/// Check the parameters of a grouping; raise TypeError or ValueError if it would not take them.
+/// Check the parameters of a grouping; raise TypeError or ValueError if they are invalid.
 #[pyfunction]
 pub(crate) fn check(name: &str, params: &Bound<'_, PyDict>) -> PyResult<()> {
     check_parameters(name, &arguments(params)?).map_err(raised)
 }
 
-/// The most workers that a key may be sent to under a grouping's parameters, as things stand at the beginning.
+/// The most workers that a key may initially be sent to under a grouping's parameters.
 #[pyfunction]
 pub(crate) fn max_workers_per_key(name: &str, params: &Bound<'_, PyDict>) -> PyResult<u32> {
     Ok(Router::new(name, &arguments(params)?, Source(0)).map_err(raised)?.max_workers_per_key())
@@ -90,7 +90,7 @@ pub(crate) fn max_workers_per_key(name: &str, params: &Bound<'_, PyDict>) -> PyR
 
 /// Solve for d, the number of candidates that the head needs.
 ///
-/// The answer is the smallest d with which no set of frequent keys can overload the workers that it may go to.
+/// The answer is the smallest d with which no set of frequent keys can overload its candidate workers.
 ///
 /// Args:
 ///     head_counts: Messages of each key of the head, above 0, in descending order.
@@ -99,7 +99,7 @@ pub(crate) fn max_workers_per_key(name: &str, params: &Bound<'_, PyDict>) -> PyR
 ///     tolerance: The imbalance allowed, a share of all messages, above 0 and at most 1; the paper's epsilon.
 ///
 /// Returns:
-///     d, from 2 on; ``workers`` where no smaller d serves.
+///     d, at least 2; ``workers`` if no smaller d works.
 ///
 /// Raises:
 ///     TypeError: An argument is not a number.

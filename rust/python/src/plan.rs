@@ -10,23 +10,23 @@ use crate::input::column_of;
 /// The tables of a plan: a row's worker as a pure function of the hash of its key and a hash of the row.
 ///
 /// Nothing is counted and nothing is drawn: a row goes to the same worker in every attempt, on every machine and in any
-/// order. With b the binary logarithm of ``len(tail)``, and the hashes h of the key and r of the row as 64 unsigned bits:
-/// a key that is ``hashes[i]`` goes by cell ``starts[i] + (((r >> 32) * lengths[i]) >> 32)``, to ``first`` of this cell
-/// if ``r & 0xffffffff`` is below its cut, else to ``second``; every other key goes to ``tail[h >> (64 - b)]``. The arrays
-/// are copied. Threads may share one.
+/// order. Let b be the binary logarithm of ``len(tail)``, and h and r the hashes of the key and the row as unsigned
+/// 64-bit numbers. A key that is ``hashes[i]`` uses cell ``starts[i] + (((r >> 32) * lengths[i]) >> 32)``: ``first`` of
+/// this cell if ``r & 0xffffffff`` is below its cut, else ``second``. Every other key goes to ``tail[h >> (64 - b)]``.
+/// The arrays are copied. Threads may share a table.
 ///
 /// Args:
 ///     tail: uint32 array: the worker of each bucket, in 0..=65535; a power of two in 2..=2**20 of them.
 ///     hashes: int64 array: the hashes of the keys that have cells, each once.
 ///     starts: uint32 array: the first cell of each of these keys.
 ///     lengths: uint32 array: the number of cells of each, at least 1.
-///     cuts: int64 array: how many of 2**32 rows that come to a cell go to its first worker, in 0..=2**32.
+///     cuts: int64 array: how many of 2**32 rows of a cell go to its first worker, in 0..=2**32.
 ///     first: uint32 array: the first worker of each cell, in 0..=65535.
 ///     second: uint32 array: the second worker of each cell, in 0..=65535.
 ///
 /// Raises:
-///     TypeError: An argument is not an array of one dimension with these elements.
-///     ValueError: A number is out of range, lengths do not fit each other or a hash is there twice.
+///     TypeError: An argument is not a one-dimensional array of the stated type.
+///     ValueError: A number is out of range, lengths do not match or a hash is repeated.
 ///
 /// Source:
 ///     Walker, "An Efficient Method for Generating Discrete Random Variables with General Distributions", ACM
@@ -76,13 +76,13 @@ impl PlanTable {
     ///
     /// Args:
     ///     hashes: int64 array: the hash of each row's key.
-    ///     rows: int64 array: a hash of each row; 0 each if None, for plans that split no key.
+    ///     rows: int64 array: a hash of each row; default 0, for plans that split no key.
     ///
     /// Returns:
     ///     uint32 array of shape ``(len(hashes),)``.
     ///
     /// Raises:
-    ///     TypeError: An argument is not an int64 array of one dimension.
+    ///     TypeError: An argument is not a one-dimensional int64 array.
     ///     ValueError: ``hashes`` and ``rows`` differ in length.
     #[pyo3(signature = (hashes, rows = None))]
     fn route<'py>(

@@ -13,18 +13,18 @@ use crate::errors::{raised, shown};
 use crate::input::{Key, Keys, Numbers, number, numbers, weights_of, workers_of};
 use crate::params::{arguments, integer};
 
-/// One source's local view of one grouping: it decides, message by message, which worker each goes to.
+/// One source's local view of one grouping: it chooses a worker for each message.
 ///
-/// Made by the ``router`` method of a grouping's parameters. Routing a batch equals routing its messages one at a
-/// time, wherever the stream is cut (for ``flexd``: if it is cut at ends of segments). A router depends on its
-/// parameters, its source number and what it was given, never on a clock or a global random generator. Threads may
-/// share one: a call is atomic, and the interpreter is free while it runs.
+/// Created by the ``router`` method of a grouping's parameters. Routing a batch equals routing its messages one at a
+/// time, wherever the stream is cut (for ``flexd``: at ends of segments). A router depends only on its parameters, its
+/// source number and its inputs, never on a clock or a global random generator. Threads may share one: calls are
+/// atomic, and the interpreter is released while they run.
 ///
 /// Args:
 ///     name: Registry name of the grouping.
 ///     params: The grouping's parameters by name; all but ``workers`` have defaults.
 ///     source: Number of the source, in 0..=2**32 - 1; sources of one stream draw and take turns differently.
-///     snapshot: What ``snapshot`` gave for the same grouping, parameters and source, to continue from.
+///     snapshot: What ``snapshot`` returned for the same grouping, parameters and source, to continue from.
 ///
 /// Raises:
 ///     TypeError: A parameter is missing, unknown or of the wrong type.
@@ -51,7 +51,7 @@ pub(crate) struct Router {
     params: Py<PyDict>,
     source: u32,
     hasher: KeyHasher,
-    /// Waited for only while detached from the interpreter: whoever holds it may be waiting to attach.
+    /// Locked only while detached from the interpreter: its holder may be waiting to attach.
     state: Mutex<CoreRouter>,
 }
 
@@ -101,17 +101,17 @@ impl Router {
     /// Choose a worker for each message, in order.
     ///
     /// Args:
-    ///     keys: One key a message: an Arrow array or stream (pyarrow, pandas, polars, ...), a NumPy array, a list or
-    ///         a tuple of integers from -2**63 to 2**64 - 1, strings, bytes, booleans, dates, timestamps, decimals
-    ///         or None. A null is a key like any other.
-    ///     weights: What each message adds to the load of its worker, finite and at least 0; 1 each if None.
-    ///     now: Seconds on the caller's clock, in -1e12..=1e12, never going back; for groupings that use time.
+    ///     keys: One key per message: an Arrow array or stream (pyarrow, pandas, polars, ...), a NumPy array, a list or
+    ///         a tuple of integers from -2**63 to 2**64 - 1, strings, bytes, booleans, dates, timestamps, decimals or
+    ///         None. A null is a key like any other.
+    ///     weights: What each message adds to the load of its worker, finite and at least 0; default 1.
+    ///     now: Seconds on the caller's monotonic clock, in -1e12..=1e12; for groupings that use time.
     ///
     /// Returns:
     ///     uint32 array of shape ``(len(keys),)``: numbers of present workers.
     ///
     /// Raises:
-    ///     TypeError: ``keys`` is not a column of keys, or of floats; ``weights`` or ``now`` are not numbers.
+    ///     TypeError: ``keys`` is not a column of keys, or holds floats; ``weights`` or ``now`` are not numbers.
     ///     ValueError: A key has no hash, such as an integer beyond 64 bits; ``weights`` or ``now`` are out of range.
     ///         Nothing has been routed then.
     ///
@@ -136,21 +136,20 @@ impl Router {
         Ok(workers.into_pyarray(py))
     }
 
-    /// float64 array of shape ``(workers,)``: the sum of weights that this source has sent to each worker. Where
-    /// workers have come and gone there is one for each number that a worker ever had; ``loads[worker_numbers]`` are
-    /// those of the present ones.
+    /// float64 array of shape ``(workers,)``: the sum of weights that this source has sent to each worker. If workers
+    /// have joined and left, one per number ever assigned; ``loads[worker_numbers]`` are the present ones.
     #[getter]
     fn loads<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         self.with(py, |router| router.loads()).into_pyarray(py)
     }
 
-    /// The number of workers that are present.
+    /// The number of present workers.
     #[getter]
     fn workers(&self, py: Python<'_>) -> usize {
         self.with(py, |router| router.workers())
     }
 
-    /// uint32 array: the numbers of the workers that are present, ascending.
+    /// uint32 array: the numbers of the present workers, ascending.
     #[getter]
     fn worker_numbers<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         self.with(py, |router| router.worker_numbers()).into_pyarray(py)
@@ -168,23 +167,23 @@ impl Router {
         self.source
     }
 
-    /// Tell where a key's next message may go. Most groupings look ahead on a copy of their state.
+    /// Return where a key's next message may go. Most groupings look ahead on a copy of their state.
     ///
     /// Args:
     ///     key: One key, of any type that a list of keys may hold.
     ///
     /// Returns:
-    ///     uint32 array of the different candidates, in the order in which ties are decided.
+    ///     uint32 array of the distinct candidates, in the order in which ties are broken.
     ///
     /// Raises:
-    ///     TypeError: ``key`` is of a type that no key has.
+    ///     TypeError: ``key`` is of an unsupported type.
     ///     ValueError: ``key`` has no hash, such as an integer beyond 64 bits.
     fn candidates<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let hash = Key::read(key)?.hash(&self.hasher);
         Ok(self.with(py, |router| router.candidates(KeyHash(hash))).into_pyarray(py))
     }
 
-    /// Save the state: a router made from it continues exactly as this one would.
+    /// Save the state: a router restored from it continues exactly.
     ///
     /// Returns:
     ///     Bytes with a version and a checksum.
@@ -192,13 +191,13 @@ impl Router {
         PyBytes::new(py, &self.with(py, |router| router.snapshot()))
     }
 
-    /// Add a worker, in groupings that are elastic.
+    /// Add a worker, in elastic groupings.
     ///
     /// Returns:
     ///     The number of the new worker, the lowest that no present worker has.
     ///
     /// Raises:
-    ///     ValueError: The grouping has a fixed number of workers, or there is no room for one more.
+    ///     ValueError: The grouping has a fixed number of workers, or no room for another one.
     ///
     /// Example:
     ///     >>> from keysplit import Router
@@ -212,7 +211,7 @@ impl Router {
         self.with(py, |router| router.add_worker()).map(|worker| worker.0).map_err(raised)
     }
 
-    /// Remove a worker, in groupings that are elastic. What it was sent stays in the loads.
+    /// Remove a worker, in elastic groupings. What it was sent stays in the loads.
     ///
     /// Args:
     ///     worker: The number of a present worker that is not the last one.
@@ -225,15 +224,15 @@ impl Router {
         self.with(py, |router| router.remove_worker(Worker(worker))).map_err(raised)
     }
 
-    /// Tell how the workers fare; groupings that need no feedback only check it.
+    /// Report the state of the workers; groupings that need no feedback only check it.
     ///
     /// Args:
-    ///     now: Seconds on the caller's clock, in -1e12..=1e12, never going back.
-    ///     busy: Workers that have more to do than they can, in the order of their signals.
-    ///     idle: Workers that have less to do than they can, in the order of their signals.
-    ///     service_time_s: Seconds that a message of weight 1 takes, in 1e-12..=1e12: one number, or one a worker
-    ///         number, ``len(router.loads)`` in all; those of absent workers are not used.
-    ///     loads: What all other sources together have sent, finite and at least 0, one a worker number.
+    ///     now: Seconds on the caller's monotonic clock, in -1e12..=1e12.
+    ///     busy: Overloaded workers, in the order of their signals.
+    ///     idle: Underloaded workers, in the order of their signals.
+    ///     service_time_s: Seconds per message of weight 1, in 1e-12..=1e12: one number, or one per worker number,
+    ///         ``len(router.loads)`` in all; those of absent workers are not used.
+    ///     loads: What all other sources together have sent, finite and at least 0, one per worker number.
     ///
     /// Raises:
     ///     TypeError: An argument is of the wrong type.
@@ -283,7 +282,7 @@ impl Router {
     }
 }
 
-/// One number for all workers, or one each.
+/// One number for all workers, or one per worker.
 enum OneOrEach {
     One(f64),
     Each(Vec<f64>),
@@ -305,7 +304,7 @@ fn now_of(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
     }
 }
 
-/// Routes a batch. Whatever can be wrong with it is found before its first message is routed.
+/// Routes a batch. All checks come before its first message is routed.
 fn route(router: &mut CoreRouter, keys: &Keys, weights: Option<&[f64]>, now: Option<f64>) -> PyResult<Vec<u32>> {
     router.advance(now).map_err(raised)?;
     let (mut workers, mut from, whole) = (vec![0; keys.len()], 0, router.segment_messages().is_some());

@@ -15,19 +15,19 @@ use crate::errors::{raised, shown};
 use crate::input::{Keys, Numbers, number, numbers, weights_of};
 use crate::params::{arguments, integer};
 
-/// Blocks of keys between two looks for Ctrl-C: some million messages.
+/// Blocks of keys between two checks for Ctrl-C: some million messages.
 const PATIENCE: usize = 64;
 
-/// Sources and workers in simulated time, fed in chunks; ``keysplit.simulate`` is the way to use it.
+/// Sources and workers in simulated time, fed in chunks; use it through ``keysplit.simulate``.
 ///
 /// Args:
 ///     name: Registry name of the grouping.
 ///     params: The grouping's parameters by name; all but ``workers`` have defaults.
-///     options: The single numbers of a simulation by name; what is not named has its default.
-///     service_time_s: Seconds that a message of weight 1 takes at capacity 1: one number, or one a worker.
-///     capacities: Relative speeds, one a worker.
+///     options: The scalar options of a simulation by name; missing ones have their defaults.
+///     service_time_s: Seconds per message of weight 1 at capacity 1: one number, or one per worker.
+///     capacities: Relative speeds, one per worker.
 ///     events: Tuples of "add", "remove" or "set_capacity", a position, a worker and a capacity; the last two are None
-///         where the event has none.
+///         if the event has none.
 ///
 /// Raises:
 ///     TypeError: An argument is of the wrong type.
@@ -35,15 +35,15 @@ const PATIENCE: usize = 64;
 #[pyclass(frozen, module = "keysplit._core")]
 pub(crate) struct Simulation {
     hasher: KeyHasher,
-    /// None once it has ended, or failed half-way. Waited for only while detached from the interpreter.
+    /// None once it has ended or failed. Locked only while detached from the interpreter.
     state: Mutex<Option<CoreSimulation>>,
 }
 
 impl Simulation {
-    /// Takes the simulation; whoever does not put it back has ended it.
+    /// Takes the simulation; a caller that does not put it back ends it.
     fn take(&self) -> PyResult<CoreSimulation> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.take().ok_or_else(|| PyRuntimeError::new_err("the simulation has ended or is at work in another thread"))
+        state.take().ok_or_else(|| PyRuntimeError::new_err("the simulation has ended or is running in another thread"))
     }
 }
 
@@ -73,13 +73,13 @@ impl Simulation {
     /// Send the next messages of the stream.
     ///
     /// Args:
-    ///     keys: One key a message, as ``Router.route`` takes them.
-    ///     weights: What each message adds to the load of its worker, finite and at least 0; 1 each if None.
+    ///     keys: One key per message, as in ``Router.route``.
+    ///     weights: What each message adds to the load of its worker, finite and at least 0; default 1.
     ///
     /// Raises:
-    ///     TypeError: ``keys`` is not a column of keys, or of floats; ``weights`` are not numbers.
+    ///     TypeError: ``keys`` is not a column of keys, or holds floats; ``weights`` are not numbers.
     ///     ValueError: A key has no hash, or ``weights`` are out of range. Nothing has been sent then.
-    ///     RuntimeError: The simulation has ended: ``finish`` was called, or it failed half-way.
+    ///     RuntimeError: The simulation has ended: ``finish`` was called, or it failed.
     #[pyo3(signature = (keys, weights = None))]
     fn add(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, weights: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let keys = Keys::read(keys, &self.hasher)?;
@@ -107,8 +107,8 @@ impl Simulation {
     ///     Numbers and NumPy arrays by name; those of the timing model are None without one.
     ///
     /// Raises:
-    ///     ValueError: The stream was not as long as it was said to be.
-    ///     RuntimeError: The simulation has ended before.
+    ///     ValueError: The stream did not have the given length.
+    ///     RuntimeError: The simulation has already ended.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let report = py.detach(|| self.take()?.finish().map_err(raised))?;
         as_dict(py, report)
@@ -117,7 +117,7 @@ impl Simulation {
 
 fn as_dict(py: Python<'_>, report: Report) -> PyResult<Bound<'_, PyDict>> {
     let (numbers, mean_imbalance) = (report.loads.len(), report.samples.mean_imbalance());
-    // Numbers that were given later had no queue.
+    // Numbers assigned later had no queue.
     let table = |mut rows: Vec<Vec<f64>>, absent: f64| {
         let samples = rows.len();
         rows.iter_mut().for_each(|row| row.resize(numbers, absent));

@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 /// exceeds N/k, and every key above N/k has a counter. Merging keeps all three. Threads may share a sketch.
 ///
 /// Args:
-///     capacity: The number of counters, in 1..=2**28; memory is taken as keys arrive.
+///     capacity: The number of counters, in 1..=2**28; memory is allocated as keys arrive.
 ///
 /// Raises:
 ///     TypeError: ``capacity`` is not an integer.
@@ -51,7 +51,7 @@ const VERSION: u32 = 1;
 #[pyclass(frozen, module = "keysplit")]
 pub(crate) struct SpaceSaving {
     capacity: usize,
-    /// Waited for only while detached from the interpreter.
+    /// Locked only while detached from the interpreter.
     state: Mutex<State>,
 }
 
@@ -60,7 +60,7 @@ struct State {
     sketch: CoreSketch,
     /// The key of each slot.
     keys: Vec<Key<'static>>,
-    /// One more than the place in the current batch of each slot's new key; 0 between batches.
+    /// One plus the position in the current batch of each slot's new key; 0 between batches.
     taken: Vec<usize>,
 }
 
@@ -112,12 +112,12 @@ impl State {
 
     fn to_bytes(&self) -> Vec<u8> {
         let saved = (self.sketch.capacity() as u64, self.sketch.save(), &self.keys);
-        // Writing plain data to memory has nothing that can fail.
+        // Serialising plain data to memory cannot fail.
         let payload = &postcard::to_stdvec(&saved).unwrap_or_default();
         Frame { family: "sketch", version: VERSION, payload }.seal()
     }
 
-    /// Reads what `to_bytes` gave; none if it is damaged. Newer versions are an error.
+    /// Reads what `to_bytes` returned; none if it is damaged. Newer versions are an error.
     fn from_bytes(bytes: &[u8]) -> keysplit_core::Result<Option<Self>> {
         let Some(frame) = Frame::open(bytes).filter(|frame| frame.family == "sketch") else { return Ok(None) };
         frame.check_version("data", VERSION)?;
@@ -159,13 +159,13 @@ impl SpaceSaving {
     /// Count messages.
     ///
     /// Args:
-    ///     keys: One key a message: an Arrow array or stream (pyarrow, pandas, polars, ...), a NumPy array, a list or
-    ///         a tuple of integers from -2**63 to 2**64 - 1, strings, bytes, booleans, dates, timestamps, decimals
-    ///         or None.
-    ///     weights: What each message counts, finite and at least 0; 1 each if None.
+    ///     keys: One key per message: an Arrow array or stream (pyarrow, pandas, polars, ...), a NumPy array, a list or
+    ///         a tuple of integers from -2**63 to 2**64 - 1, strings, bytes, booleans, dates, timestamps, decimals or
+    ///         None.
+    ///     weights: What each message adds to the count of its key, finite and at least 0; default 1.
     ///
     /// Raises:
-    ///     TypeError: ``keys`` is not a column of keys, or of floats; ``weights`` are not numbers.
+    ///     TypeError: ``keys`` is not a column of keys, or holds floats; ``weights`` are not numbers.
     ///     ValueError: A key has no hash, such as an integer beyond 64 bits, or ``weights`` are out of range. Nothing
     ///         has been counted then.
     #[pyo3(signature = (keys, weights = None))]
@@ -175,7 +175,7 @@ impl SpaceSaving {
         self.with(py, |state| state.update(&keys, &originals, weights.as_deref()))
     }
 
-    /// Estimate how often a key came.
+    /// Estimate the count of a key.
     ///
     /// Args:
     ///     key: One key, of any type that a list of keys may hold.
@@ -185,7 +185,7 @@ impl SpaceSaving {
     ///     numbers, else floats.
     ///
     /// Raises:
-    ///     TypeError: ``key`` is of a type that no key has.
+    ///     TypeError: ``key`` is of an unsupported type.
     ///     ValueError: ``key`` has no hash, such as an integer beyond 64 bits.
     fn estimate<'py>(&self, key: &Any<'py>) -> PyResult<(Any<'py>, Any<'py>)> {
         let (py, hash) = (key.py(), Key::read(key)?.hash(&KeyHasher::new(0)));
@@ -200,9 +200,9 @@ impl SpaceSaving {
     ///     k: How many at most, at least 0.
     ///
     /// Returns:
-    ///     ``(key, count, error)`` of each, by descending count. Keys come back as the Python objects they stand for:
-    ///     a date as ``datetime.date``; a timestamp with a time zone as ``datetime.datetime`` in UTC, one without as a
-    ///     naive one; where ``datetime`` cannot hold it (nanoseconds, years beyond 9999), as ``numpy.datetime64``.
+    ///     ``(key, count, error)`` of each, by descending count. Keys are returned as Python objects: a date as
+    ///     ``datetime.date``; a timestamp with a time zone as ``datetime.datetime`` in UTC, one without as a naive one;
+    ///     if ``datetime`` cannot represent it (nanoseconds, years beyond 9999), as ``numpy.datetime64``.
     ///
     /// Raises:
     ///     TypeError: ``k`` is not an integer.
@@ -233,12 +233,12 @@ impl SpaceSaving {
         self.capacity
     }
 
-    /// Add what another sketch has counted.
+    /// Add the counts of another sketch.
     ///
-    /// The bounds hold for the sum: they are those of one sketch over both streams.
+    /// The bounds hold for the merged sketch as for one sketch over both streams.
     ///
     /// Args:
-    ///     other: A sketch of the same capacity; it stays as it is.
+    ///     other: A sketch of the same capacity; it is not changed.
     ///
     /// Raises:
     ///     TypeError: ``other`` is not a SpaceSaving.
@@ -249,7 +249,7 @@ impl SpaceSaving {
             let text = format!("other must be a SpaceSaving, got {}", other.get_type().name()?);
             return Err(PyTypeError::new_err(text));
         };
-        // Copied first: two locks at a time, taken in two orders by two threads, would wait for ever.
+        // Copied first: holding both locks could deadlock two threads that merge in opposite directions.
         let other = other.get().with(py, |state| state.clone());
         self.with(py, |state| state.merge(&other))
     }
@@ -262,14 +262,14 @@ impl SpaceSaving {
         PyBytes::new(py, &self.with(py, |state| state.to_bytes()))
     }
 
-    /// Read what ``to_bytes`` gave; the sketch continues exactly as the saved one would.
+    /// Read what ``to_bytes`` returned; the sketch continues exactly.
     ///
     /// Args:
     ///     data: The bytes.
     ///
     /// Raises:
     ///     TypeError: ``data`` is not bytes.
-    ///     ValueError: ``data`` is damaged, no sketch's, or of a newer version.
+    ///     ValueError: ``data`` is damaged, not a sketch, or of a newer version.
     ///
     /// Example:
     ///     >>> from keysplit import SpaceSaving
@@ -281,7 +281,7 @@ impl SpaceSaving {
     fn from_bytes(_class: &Bound<'_, PyType>, data: &Bound<'_, PyBytes>) -> PyResult<Self> {
         let (py, bytes) = (data.py(), data.as_bytes());
         py.detach(|| State::from_bytes(bytes)).map_err(raised)?.map(Self::of).ok_or_else(|| {
-            PyValueError::new_err("data must be what SpaceSaving.to_bytes gave: it is damaged or no sketch's")
+            PyValueError::new_err("data must be the output of SpaceSaving.to_bytes: it is damaged or not a sketch")
         })
     }
 

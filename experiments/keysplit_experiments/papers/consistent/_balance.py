@@ -44,13 +44,13 @@ def balance(params: ks.Grouping, keys: Any, sources: int = 1) -> Figures:
 
 
 def per_key(results: Results, **parameters: Any) -> float:
-    """Give the memory of cells over the number of their keys: on how many workers a key is."""
+    """Return the memory of cells over the number of their keys: on how many workers a key is."""
     chosen = results.where(**parameters)
     return chosen.median("memory") / chosen.median("distinct_keys")
 
 
 def label(name: Any) -> str:
-    """Give the paper's name of a grouping; of anything else its own."""
+    """Return the paper's name of a grouping; of anything else its own."""
     return "CH" if name == CIRCLE else LOOKS[name].label if name in LOOKS else str(name)
 
 

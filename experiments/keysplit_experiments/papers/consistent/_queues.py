@@ -27,7 +27,7 @@ STRONG, TIMES = 3, 5.0
 """Workers y that are z times as fast as the others."""
 
 DURATION_S = MESSAGES / 10_817
-"""Of every stream: that of WP at the arrival rate of Table 2, taken as messages a second."""
+"""Of every stream: that of WP at the arrival rate of Table 2, taken as messages per second."""
 
 UTILISATION = 0.8
 """Part of what all workers can do in a second that arrives in a second."""
@@ -102,7 +102,7 @@ def queues(
 
 
 def gap(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the largest less the smallest value of each row, but for nan."""
+    """Return the largest less the smallest value of each row, but for nan."""
     highest: NDArray[np.float64] = np.fmax.reduce(values, axis=1) - np.fmin.reduce(values, axis=1)
     return highest
 
@@ -118,19 +118,19 @@ def params_of(grouping: str, virtual_workers: int = VIRTUAL_WORKERS) -> ks.Group
 
 
 def course(results: Results, figure: str, **parameters: Any) -> list[float]:
-    """Give a gap over time of the only cell with these parameters."""
+    """Return a gap over time of the only cell with these parameters."""
     values: list[float] = results.one(figure, **parameters)
     return values
 
 
 def settled(results: Results, figure: str, **parameters: Any) -> float:
-    """Give the mean of a gap over the second half of the stream."""
+    """Return the mean of a gap over the second half of the stream."""
     values = course(results, figure, **parameters)
     return float(np.mean(values[len(values) // 2 :]))
 
 
 def grows(results: Results, figure: str, **parameters: Any) -> bool:
-    """Say whether a gap is more than 1.5 times as large at the end as at half the stream."""
+    """Return whether a gap is more than 1.5 times as large at the end as at half the stream."""
     values = course(results, figure, **parameters)
     return values[-1] > 1.5 * values[len(values) // 2 - 1] > 0
 

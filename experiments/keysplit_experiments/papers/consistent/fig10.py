@@ -38,7 +38,7 @@ def measure(keys: Any, *, workers: int, sources: int, seed: int) -> Figures:
 
 
 def spread(results: Results, figure: str) -> list[float]:
-    """Give the largest over the smallest figure of all numbers of sources like WP, by workers."""
+    """Return the largest over the smallest figure of all numbers of sources like WP, by workers."""
     chosen = results.where(like="WP")
     found = []
     for workers in WORKERS:
@@ -88,7 +88,7 @@ CLAIMS = [
 
 
 def look(sources: Any) -> dict[str, Any]:
-    """Give the look of the line of a number of sources."""
+    """Return the look of the line of a number of sources."""
     marker, dash = LINES[sources]
     name = "1 source" if sources == 1 else f"{sources} sources"
     return {"label": name, "color": f"C{SOURCES.index(sources)}", "marker": marker, "linestyle": dash}

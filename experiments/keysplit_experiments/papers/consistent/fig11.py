@@ -58,7 +58,7 @@ def converged(results: Results) -> dict[int, float]:
 
 
 def latencies(results: Results) -> dict[int, float]:
-    """Give the mean latencies like WP."""
+    """Return the mean latencies like WP."""
     return {n: results.one("mean_latency_s", like="WP", virtual_workers=n) for n in VIRTUAL_WORKERS}
 
 
@@ -126,7 +126,7 @@ CLAIMS = [
 
 
 def look(virtual_workers: Any) -> dict[str, Any]:
-    """Give the look of the line of a number of virtual workers."""
+    """Return the look of the line of a number of virtual workers."""
     return {"label": f"{virtual_workers:,}", "color": f"C{VIRTUAL_WORKERS.index(virtual_workers)}"}
 
 

@@ -57,7 +57,7 @@ def measure(keys: Any, *, grouping: str) -> Figures:
 
 
 def periods(results: Results, figure: str, grouping: str) -> list[tuple[float, float]]:
-    """Give the peak of a gap like WP in each period, and its mean over the period's last quarter."""
+    """Return the peak of a gap like WP in each period, and its mean over the period's last quarter."""
     chosen = results.where(like="WP", grouping=grouping)
     positions, values = np.array(course(chosen, "position")), np.array(course(chosen, figure))
     edges = [0.0, *CHANGES, 1.0]

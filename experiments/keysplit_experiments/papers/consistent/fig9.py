@@ -166,7 +166,7 @@ CLAIMS = [
 
 
 def look(grouping: Any) -> dict[str, Any]:
-    """Give the look of a grouping's line."""
+    """Return the look of a grouping's line."""
     return {**LOOKS["ring" if grouping == CIRCLE else grouping].line(), "label": label(grouping)}
 
 
@@ -175,7 +175,7 @@ EXPERIMENT = Experiment(
     label="Fig. 9",
     title="imbalance and memory of CG and the other groupings, by workers",
     setting="One source, equal workers, which send no signals as nothing waits. CG and CH have 10 virtual "
-    "workers a worker and epsilon 0.01, and both bound the loads of the virtual workers; CH-BL bounds "
+    "workers per worker and epsilon 0.01, and both bound the loads of the virtual workers; CH-BL bounds "
     f"those of the workers, each of which has 10 points on the circle. {DRAWN} {METRIC} Medians of three "
     "seeds. (The captions of the paper's Fig. 6, 7 and 9 are partly those of another figure: the text says "
     "which is which.)",

@@ -36,7 +36,7 @@ PAPERS = {
     ("TW", "bounded_ring"): [0.3, 0.3, 0.3, 0.3],
     ("TW", "shuffle"): [0, 2e-7, 6e-6, 4e-5],
 }
-"""The figures of the paper's table, by stream and grouping: one a number of virtual workers."""
+"""The figures of the paper's table, by stream and grouping: one per number of virtual workers."""
 
 
 def cells(scale: Scale) -> list[Parameters]:

@@ -94,5 +94,5 @@ def balance(params: ks.Grouping, keys: Any) -> Figures:
 
 
 def by_workers(results: Results, grouping: str, figure: str = "imbalance", **where: Any) -> dict[int, float]:
-    """Give a figure of a grouping for every number of workers, the median over the seeds."""
+    """Return a figure of a grouping for every number of workers, the median over the seeds."""
     return dict(zip(*results.line("workers", figure, grouping=grouping, **where), strict=True))

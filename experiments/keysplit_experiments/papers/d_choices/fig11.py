@@ -40,7 +40,7 @@ def measure(inputs: Inputs, *, stream: str, messages: int, seed: int, workers: i
 
 
 def lines(results: Results, stream: str) -> list[dict[int, float]]:
-    """Give the imbalance by workers of PKG, D-Choices and W-Choices."""
+    """Return the imbalance by workers of PKG, D-Choices and W-Choices."""
     return [by_workers(results, name, "mean_imbalance", stream=stream) for name in GROUPINGS]
 
 

@@ -33,14 +33,14 @@ def measure(inputs: Inputs, *, stream: str, messages: int, seed: int, workers: i
 
 
 def over_time(results: Results, stream: str, workers: int, grouping: str) -> tuple[list[int], list[float]]:
-    """Give the positions and the imbalance at each, the median over the seeds."""
+    """Return the positions and the imbalance at each, the median over the seeds."""
     chosen = results.where(stream=stream, workers=workers, grouping=grouping)
     lines = zip(*chosen.all("imbalance"), strict=True)
     return chosen.all("position")[0], [median(values) for values in lines]
 
 
 def parts(results: Results, stream: str, workers: int, grouping: str) -> tuple[float, float]:
-    """Give the mean imbalance in the second fifth of a stream and in the last."""
+    """Return the mean imbalance in the second fifth of a stream and in the last."""
     _, line = over_time(results, stream, workers, grouping)
     fifth = max(1, len(line) // 5)
     return fmean(line[fifth : 2 * fifth] or line), fmean(line[-fifth:])

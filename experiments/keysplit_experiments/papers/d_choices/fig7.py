@@ -61,7 +61,7 @@ def measure(
 
 
 def worst(results: Results, grouping: str, threshold: str, workers: Sequence[int] = WORKERS) -> float:
-    """Give the largest imbalance over all skews and numbers of workers; of each the median over the seeds."""
+    """Return the largest imbalance over all skews and numbers of workers, each the median over the seeds."""
     chosen = results.where(grouping=grouping, threshold=threshold)
     return max(max(chosen.line("exponent", "imbalance", workers=number)[1]) for number in workers)
 

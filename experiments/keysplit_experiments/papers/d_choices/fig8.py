@@ -42,7 +42,7 @@ def measure(inputs: Inputs, *, messages: int, grouping: str) -> Figures:
 
 
 def loads(results: Results, grouping: str) -> NDArray[np.float64]:
-    """Give the share of all messages that each worker gets."""
+    """Return the share of all messages that each worker gets."""
     head, tail = (np.array(results.one(part, grouping=grouping)) for part in ("head", "tail"))
     together: NDArray[np.float64] = head + tail
     return together

@@ -53,19 +53,19 @@ def method(name: str, workers: int, seed: int) -> ks.Grouping:
 
 
 def label(name: str) -> str:
-    """Give the paper's name of a grouping."""
+    """Return the paper's name of a grouping."""
     return "DKG-60" if name == DKG else LOOKS[name].label
 
 
 def line(name: str) -> dict[str, Any]:
-    """Give the look of a grouping's line."""
+    """Return the look of a grouping's line."""
     if name == DKG:
         return LOOKS["dynamic_key"].line(label=label(name), linestyle="--", markerfacecolor="none")
     return LOOKS[name].line()
 
 
 def bar(name: str) -> dict[str, Any]:
-    """Give the look of a grouping's bars."""
+    """Return the look of a grouping's bars."""
     return {**LOOKS["dynamic_key" if name == DKG else name].bar(), "label": label(name)}
 
 
@@ -125,7 +125,7 @@ def on_election(simulate: Callable[..., Figures]) -> Callable[..., Figures]:
 
 
 def name_stream(parameters: Parameters) -> str:
-    """Say in a word which stream parameters choose."""
+    """Return in a word which stream parameters choose."""
     return f"like {parameters['like']}" if "like" in parameters else str(parameters["stream"])
 
 

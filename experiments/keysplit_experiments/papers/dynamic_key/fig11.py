@@ -101,7 +101,7 @@ def more_choices_above_30(results: Results) -> Judged:
 
 
 def gain(results: Results, ratio: int, grouping: str = DKG) -> tuple[float, float]:
-    """Give by which parts DKG's latency is below and its throughput above PKG's."""
+    """Return by how much DKG's latency is below and its throughput above PKG's."""
     own, other = (results.where(ratio=ratio, grouping=name) for name in (grouping, "partial_key"))
     return 1 - own.median(LATENCY) / other.median(LATENCY), own.median(THROUGHPUT) / other.median(
         THROUGHPUT

@@ -105,7 +105,7 @@ CLAIMS = [
         where="5.5",
         judge=partial(same_latency, names=[DKG]),
         because="it rises by a third: on 100 workers the hot key, 68 per cent of the messages, needs 34 to "
-        "bring each below the threshold of 2 per cent, and gets one a minute and source at most; without "
+        "bring each below the threshold of 2 per cent, and gets at most one per minute and source; without "
         "that interval the time falls, to a third on 100 workers",
     ),
     Claim(

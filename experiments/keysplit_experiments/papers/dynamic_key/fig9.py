@@ -50,7 +50,7 @@ def measure(inputs: Inputs, *, stream: str, messages: int, grouping: str, seed: 
 
 
 def of(results: Results, stream: str, metric: str) -> dict[str, float]:
-    """Give a metric of every method on a stream."""
+    """Return a metric of every method on a stream."""
     return {name: results.median(metric, stream=stream, grouping=name) for name in METHODS}
 
 

@@ -18,7 +18,7 @@ PAPERS = {
     50: (2.00, 3.41, 30),
     100: (1.00, 2.00, 51),
 }
-"""The paper's table: ideal load, threshold load (per cent), most workers a key; by workers."""
+"""The paper's table: ideal load, threshold load (per cent), most workers per key; by workers."""
 
 MESSAGES = 1_000_000
 DURATION_S = 3600.0

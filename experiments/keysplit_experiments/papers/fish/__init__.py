@@ -47,4 +47,4 @@ COUNTERS = 1_000
 
 SERVICE_TIME_S = 0.001
 IN_FLIGHT = 10
-"""Messages a worker that may be on their way."""
+"""Maximum messages in flight per worker."""

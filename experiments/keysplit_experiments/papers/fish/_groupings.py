@@ -42,12 +42,12 @@ def measure(
 
 
 def over_shuffle(results: Results, grouping: str) -> dict[Any, float]:
-    """Give the execution time over that of SG by stream and workers."""
+    """Return the execution time over that of SG by stream and workers."""
     return ratio(results, "makespan_s", {"grouping": grouping}, {"grouping": "shuffle"})
 
 
 def over_fish(results: Results, grouping: str) -> dict[Any, float]:
-    """Give the execution time over that of FISH by stream and workers."""
+    """Return the execution time over that of FISH by stream and workers."""
     return ratio(results, "makespan_s", {"grouping": grouping}, {"grouping": "fish"})
 
 

@@ -48,7 +48,7 @@ def table_of(results: Results, parameter: str) -> Table:
 
 
 def draw_of(figure: Figure, results: Results, parameter: str, values: Sequence[Any]) -> None:
-    """Draw time and memory over the values of a parameter: a row each, a plot a number of workers."""
+    """Draw time and memory over the values of a parameter: one row each, one plot per number of workers."""
     titles = [f"{workers} workers" for _ in FIGURES for workers in WORKERS]
     plots = panels(figure, titles, len(WORKERS), x=parameter, share_y=False)
     for row, (name, label) in enumerate(FIGURES.items()):

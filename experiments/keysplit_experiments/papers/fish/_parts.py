@@ -54,7 +54,7 @@ class RecentCounts:
 
 
 def occurrence(epoch: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Say of each message for the how many-th time its key occurs, from 1."""
+    """Return the occurrence number of each message within its key, from 1."""
     order = np.argsort(epoch, kind="stable")
     ordered = epoch[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(epoch) else np.empty(0, np.int64)
@@ -132,7 +132,7 @@ def route(keys: NDArray[np.int64], workers: int, seed: int, part: str) -> NDArra
 
 
 def time_in_windows(sent: NDArray[np.uint32], workers: int, window: int) -> float:
-    """Give the execution time over the ideal if every window of messages waited for the one before.
+    """Return the execution time over the ideal if every window of messages waited for the one before.
 
     Args:
         sent: The worker of every message.

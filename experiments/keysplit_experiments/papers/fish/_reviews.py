@@ -43,12 +43,12 @@ def params_of(series: str, workers: int, seed: int) -> ks.Grouping:
 
 
 def arrival_rate_per_s(workers: int) -> float:
-    """Give the messages that arrive in a second."""
+    """Return the messages that arrive in a second."""
     return UTILISATION * workers / SERVICE_TIME_S
 
 
 def look(series: str) -> dict[str, Any]:
-    """Give the look of a series' bars: lighter for 100 counters."""
+    """Return the look of a series' bars: lighter for 100 counters."""
     grouping, counters = SERIES[series]
     return {"label": series, "color": LOOKS[grouping].color, "alpha": 0.45 if counters == 100 else 1.0}
 

@@ -136,7 +136,7 @@ def ratio(results: Results, figure: str, of: Mapping[str, Any], to: Mapping[str,
 
 
 def largest(ratios: Mapping[Any, float]) -> tuple[float, str]:
-    """Give the largest of some ratios, and say where it was found."""
+    """Return the largest of some ratios, and say where it was found."""
     place = max(ratios, key=ratios.__getitem__)
     return ratios[place], name_place(place)
 
@@ -151,10 +151,10 @@ def named(results: Results) -> dict[Any, Parameters]:
 
 
 def name_stream(name: Any) -> str:
-    """Say which stream: its symbol, or the skew of ZF."""
+    """Return which stream: its symbol, or the skew of ZF."""
     return name if isinstance(name, str) else f"z = {name}"
 
 
 def name_place(place: tuple[Any, Any]) -> str:
-    """Say where a ratio was found."""
+    """Return where a ratio was found."""
     return f"{name_stream(place[0])}, n = {place[1]}"

@@ -136,7 +136,7 @@ def table(results: Results) -> Table:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Execution time over that of SG, over the skew: a plot a number of workers, and again without PKG."""
+    """Execution time over that of SG, over the skew: one plot per number of workers, also without PKG."""
     exponents = results.values("exponent")
     found = {grouping: over_shuffle(results, grouping) for grouping in GROUPINGS}
     titles = [f"{workers} workers{part}" for part in ("", ", without PKG") for workers in WORKERS]

@@ -23,7 +23,7 @@ def cells(scale: Scale) -> list[Parameters]:
 
 
 def on_most(results: Results, grouping: str) -> dict[Any, float]:
-    """Give a grouping's memory on 128 workers, by stream."""
+    """Return a grouping's memory on 128 workers, by stream."""
     return {
         name: results.median("replication", grouping=grouping, workers=MOST, **where)
         for name, where in named(results).items()
@@ -31,7 +31,7 @@ def on_most(results: Results, grouping: str) -> dict[Any, float]:
 
 
 def ends(found: dict[Any, float]) -> str:
-    """Say the smallest and the largest of figures by stream, and where they are."""
+    """Format the smallest and the largest of figures by stream, and where they are."""
     low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
     return f"{spell(found[low])} ({name_stream(low)}) to {spell(found[high])} ({name_stream(high)})"
 
@@ -73,7 +73,7 @@ CLAIMS = [
         where="6.2",
         paper="15.52 to 88.32 times FG's",
         judge=shuffle_most,
-        because="SG cannot spread what does not come often enough: AM's stand-in has 11 messages a key "
+        because="SG cannot spread what does not come often enough: AM's stand-in has 11 messages per key "
         "(the paper's 32), MT's 53 (126). On ZF it is so at every skew",
     ),
     Claim(

@@ -43,7 +43,7 @@ def measure(
 
 
 def gains(results: Results) -> dict[tuple[float, int], float]:
-    """Give the time with lifetime counting over that with epochs, by skew and workers."""
+    """Return the time with lifetime counting over that with epochs, by skew and workers."""
     return ratio(results, "time", {"counting": "lifetime"}, {"counting": "epochs"})
 
 
@@ -103,7 +103,7 @@ def table(results: Results) -> Table:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Time over the skew, a plot a number of workers."""
+    """Time over the skew, one plot per number of workers."""
     plots = panels(
         figure, [f"{workers} workers" for workers in WORKERS], 4, x="skew z", y="execution time / ideal"
     )

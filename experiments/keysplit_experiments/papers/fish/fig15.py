@@ -117,7 +117,7 @@ def table(results: Results) -> Table:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Memory over the skew, a plot a number of workers."""
+    """Memory over the skew, one plot per number of workers."""
     exponents = results.values("exponent")
     titles = [f"{workers} workers" for workers in WORKERS]
     plots = panels(figure, titles, 2, x="skew z", y="memory / FG's", share_y=False)

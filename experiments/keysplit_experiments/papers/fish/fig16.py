@@ -70,7 +70,7 @@ def measure(
 
 
 def gains(results: Results) -> dict[tuple[object, int], float]:
-    """Give the time by load over that by waiting time, by stream and workers."""
+    """Return the time by load over that by waiting time, by stream and workers."""
     return ratio(results, "time", {"assignment": "load"}, {"assignment": "waiting"})
 
 
@@ -122,7 +122,7 @@ def table(results: Results) -> Table:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Time by stream, a plot a number of workers."""
+    """Time by stream, one plot per number of workers."""
     streams = named(results)
     plots = panels(figure, [f"{workers} workers" for workers in WORKERS], 2, y="execution time / ideal")
     looks = {

@@ -63,7 +63,7 @@ def measure(
 
 
 def parts(results: Results) -> dict[tuple[float, int, str], float]:
-    """Give the memory without consistent hashing over that with it, by skew, workers and change."""
+    """Return the memory without consistent hashing over that with it, by skew, workers and change."""
     return {
         (exponent, workers, change): results.median("without", **chosen) / results.median("with", **chosen)
         for exponent in results.values("exponent")
@@ -135,7 +135,7 @@ def table(results: Results) -> Table:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Memory over the skew: a row a change, a plot a number of workers."""
+    """Memory over the skew: one row per change, one plot per number of workers."""
     exponents = results.values("exponent")
     words = {"add": "one added", "remove": "one removed"}
     settings = [(change, workers) for change in CHANGES for workers in WORKERS]

@@ -128,7 +128,7 @@ def table(results: Results) -> Table:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Latencies, a plot a number of workers."""
+    """Latencies, one plot per number of workers."""
     titles = [f"{workers} workers" for workers in WORKERS]
     plots = panels(figure, titles, 2, y="latency, ms")
     for axes, workers in zip(plots, WORKERS, strict=True):

@@ -37,7 +37,7 @@ def highest(results: Results) -> Judged:
     return Judged(
         found["SG"] == worst,
         f"{spell(found['SG'][-1])} times, with "
-        f"{results.all('messages')[0] / results.all('distinct_keys')[0]:.1f} messages a key",
+        f"{results.all('messages')[0] / results.all('distinct_keys')[0]:.1f} messages per key",
     )
 
 
@@ -71,7 +71,7 @@ CLAIMS = [
     Claim(
         says="SG needs the most memory (on every number of workers; ours: times FG's on 128)",
         where="2.3",
-        paper="up to 23.16 times, with 31.6 messages a key",
+        paper="up to 23.16 times, with 31.6 messages per key",
         judge=highest,
     ),
     Claim(
@@ -87,7 +87,7 @@ CLAIMS = [
         says="Their memory increases significantly with the workers (from 16 to 128 at least twice)",
         where="2.3",
         judge=grows,
-        because="with 11 messages a key SG cannot spread a rare key much further than over 16 workers; for "
+        because="with 11 messages per key SG cannot spread a rare key much further than over 16 workers; for "
         "D-C100 see the claim before",
     ),
 ]

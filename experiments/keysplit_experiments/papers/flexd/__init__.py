@@ -48,14 +48,14 @@ PAPER = Paper(
 """The text gives the messages of Amazon, T4SA (tweets) and WikiText; the rest is like the stand-ins."""
 
 WORKERS = 8
-"""One a node of the paper's cluster; Table 1 of the paper, with the settings, is lost in our text."""
+"""One per node of the paper's cluster; Table 1 of the paper, with the settings, is lost in our text."""
 
 KEYS = 10_000
 MESSAGES = 1_000_000
 EXPONENTS = steps(1.0, 3.0, 0.5)
 
 SETTING = (
-    "Eight workers, one a node of the paper's cluster, and one source; ZF is a Zipf stream of 1,000,000 "
+    "Eight workers, one per node of the paper's cluster, and one source; ZF is a Zipf stream of 1,000,000 "
     "messages and 10,000 keys: the paper's settings (its Table 1) are lost in our text, but for the range "
     "of z. Medians of five seeds. DAKG is what this paper calls DKG. Parameters are the defaults."
 )

@@ -64,29 +64,29 @@ def over_time(grouping: str, seed: int, keys: Any) -> Figures:
 
 
 def course(results: Results, grouping: str, **parameters: Any) -> list[float]:
-    """Give the imbalance over time of a grouping on a stream: the median of the seeds at every position."""
+    """Return the imbalance over time of a grouping on a stream: the median of the seeds at every position."""
     lines = results.all("imbalance", grouping=grouping, **parameters)
     return [float(median(each)) for each in zip(*lines, strict=True)]
 
 
 def settled(results: Results, grouping: str, **parameters: Any) -> float:
-    """Give the mean imbalance over the second half of a stream."""
+    """Return the mean imbalance over the second half of a stream."""
     line = course(results, grouping, **parameters)
     return fmean(line[len(line) // 2 :])
 
 
 def at_start(results: Results, grouping: str, **parameters: Any) -> float:
-    """Give the imbalance after the first hundredth of a stream."""
+    """Return the imbalance after the first hundredth of a stream."""
     return course(results, grouping, **parameters)[0]
 
 
 def settled_by(results: Results, stream: str, groupings: Sequence[str]) -> dict[str, float]:
-    """Give the mean imbalance over the second half of a real stream, by grouping."""
+    """Return the mean imbalance over the second half of a real stream, by grouping."""
     return {grouping: settled(results, grouping, stream=stream) for grouping in groupings}
 
 
 def spell_by(found: Mapping[str, float]) -> str:
-    """Say a figure of every grouping."""
+    """Format a figure of every grouping."""
     return ", ".join(f"{LOOKS[grouping].label} {spell(value)}" for grouping, value in found.items())
 
 

@@ -54,7 +54,7 @@ def course(results: Results, grouping: str) -> list[float]:
 
 
 def straight(values: list[float]) -> float:
-    """Say how well a straight line fits: the part of the variance that it explains; 1 if there is none."""
+    """Return how well a straight line fits: the part of the variance that it explains; 1 if there is none."""
     places = np.arange(len(values))
     spread = float(np.var(values))
     if spread == 0:

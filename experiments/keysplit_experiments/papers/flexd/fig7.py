@@ -47,7 +47,7 @@ def measure(inputs: Inputs, *, exponent: float, messages: int, seed: int, growth
 
 
 def ends(results: Results, figure: str) -> dict[float, tuple[float, float]]:
-    """Give a figure with the smallest and with the largest growth, by skew, from z = 1.5 on."""
+    """Return a figure with the smallest and with the largest growth, by skew, from z = 1.5 on."""
     return {
         exponent: (
             results.median(figure, exponent=exponent, growth=GROWTHS[0]),
@@ -58,7 +58,7 @@ def ends(results: Results, figure: str) -> dict[float, tuple[float, float]]:
 
 
 def spell_ends(found: dict[float, tuple[float, float]]) -> str:
-    """Say figures with the smallest and with the largest growth."""
+    """Format figures with the smallest and with the largest growth."""
     return "; ".join(f"z = {z}: {spell(low)} and {spell(high)}" for z, (low, high) in found.items())
 
 

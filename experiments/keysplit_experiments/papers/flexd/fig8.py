@@ -133,9 +133,9 @@ EXPERIMENT = Experiment(
     name="flexd/fig8",
     label="Fig. 8",
     title="throughput as the skew grows",
-    setting=f"{LIKE_FIG_7} A message takes a worker 1 ms, and at most 100 messages a worker are on their "
-    "way, which the paper leaves open: with all workers busy 480,000 messages a minute. Merging the copies "
-    "of a key takes no time here.",
+    setting=f"{LIKE_FIG_7} A message takes a worker 1 ms, and at most 100 messages per worker are in "
+    "flight, which the paper leaves open: with all workers busy 480,000 messages per minute. Merging the "
+    "copies of a key takes no time here.",
     cells=zipf_cells,
     measure=measure,
     claims=CLAIMS,

@@ -58,7 +58,7 @@ def good_when_low(results: Results) -> Judged:
 
 
 def late(results: Results, grouping: str, exponent: float) -> tuple[float, float]:
-    """Give the imbalance after the first hundredth, and over the second half."""
+    """Return the imbalance after the first hundredth, and over the second half."""
     return at_start(results, grouping, exponent=exponent), settled(results, grouping, exponent=exponent)
 
 
@@ -124,8 +124,8 @@ CLAIMS = [
         where="6.2",
         judge=good_when_low,
         because="on 8 workers a key is hot for Dalton above 1/8 of an interval, and at z = 1 the hottest "
-        "has 10 per cent: nothing is split, so that Dalton is KG; PStream misses the limit by little at z "
-        "= 1. The paper's number of workers is lost in our text",
+        "has 10 per cent: nothing is split, so that Dalton is KG. The paper's number of workers is lost in "
+        "our text",
     ),
     Claim(
         says="At z = 2 and 2.5 PStream is out of balance in the initial stage (after 1 per cent of the "

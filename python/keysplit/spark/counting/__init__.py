@@ -1,1 +1,1 @@
-"""Two ways to count the rows of each key: exactly by `groupBy`, and by a sketch in each task."""
+"""Ways to count the rows of each key: all by `groupBy`, all by a sketch in each task, or a sample."""

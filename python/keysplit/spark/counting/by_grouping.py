@@ -44,6 +44,7 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
             F.sum("count").alias("weight"),
             F.min("least").alias("least"),
             F.sum("nulls").alias("nulls"),
+            F.count("*").alias("groups"),
             heaviest.alias("keys"),
         )
         .withColumn("keys", F.transform("keys", lambda each: _candidate(each, types)))
@@ -54,6 +55,8 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
         raise ValueError(BAD_WEIGHT)
     buckets = np.zeros(2**bits)
     buckets[[row.bucket for row in found]] = [row.weight for row in found]
+    groups = np.zeros(2**bits)
+    groups[[row.bucket for row in found]] = [row.groups for row in found]
     least = share * sum_of(buckets)
     if any(len(row["keys"]) == most and row["keys"][-1]["count"] >= least for row in found):
         each = F.struct("count", "hash", "key")
@@ -67,6 +70,7 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
         errors=np.zeros(len(candidates)),
         buckets=buckets,
         texts={each["hash"]: each["texts"] for each in candidates},
+        groups=groups,
     )
 
 

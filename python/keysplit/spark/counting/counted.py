@@ -7,6 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from keysplit.planning import Sample
 from keysplit.spark import values
 
 BAD_WEIGHT = "weight must be finite, at least 0 and not null in every row, and have a finite sum"
@@ -22,6 +23,8 @@ class Counted:
         errors: by how much `counts` may be too large, float64.
         buckets: the exact weight of all rows of each bucket, float64.
         texts: what `write_texts` wrote of each key, by its hash.
+        sample: what was counted if not all rows were; counts and buckets are estimates then.
+        groups: how many different keys were met in each bucket, float64; None if nobody counted.
     """
 
     hashes: np.ndarray
@@ -29,6 +32,8 @@ class Counted:
     errors: np.ndarray
     buckets: np.ndarray
     texts: dict[int, list[bytes | None]]
+    sample: Sample | None = None
+    groups: np.ndarray | None = None
 
 
 def sum_of(buckets: np.ndarray) -> float:

@@ -1,25 +1,28 @@
-"""`aggregate`: groupBy(key).agg(...) by way of the workers."""
+"""`aggregate`: groupBy(key).agg(...), plainly or by way of the workers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark.aggregates import refusal_of
+from keysplit.spark.aggregates import AGGREGATES, BY_NAME, reason_for_plain, refusal_of
+from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
-from keysplit.spark.operations.route import built
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    PlanOrPath,
+    Refresh,
     Request,
+    Sample,
     Trusted,
     check,
     check_columns,
 )
-from keysplit.spark.plans import Plan
-from keysplit.spark.session import session_of
+from keysplit.spark.session import Aggregate, session_of
+from keysplit.spark.ways import Way, took
 
 
 def aggregate(
@@ -28,7 +31,10 @@ def aggregate(
     *columns: Column,
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
-    plan: Plan | None = None,
+    plan: PlanOrPath | None = None,
+    refresh: Refresh = "auto",
+    sample: Sample = "auto",
+    force: bool = False,
     mode: Mode = "planned",
     worker_column: str | None = None,
     row_id: str | Sequence[str] | None = None,
@@ -39,13 +45,17 @@ def aggregate(
     trust: Trusted = (),
     allow_inexact: bool = False,
 ) -> DataFrame:
-    """Compute `df.groupBy(key).agg(*columns)`, a key's rows being spread over several workers first.
+    """Compute `df.groupBy(key).agg(*columns)` in the way that is fastest: that of plain Spark.
 
-    The rows are routed and placed, Spark aggregates them on each worker by key, and the partial results are
-    merged in a last shuffle by key. Rows, column names, types and nulls equal those of the plain `groupBy`,
-    bit for bit, but for what Spark itself leaves open when its tasks finish in another order: the last digits
-    of what is computed with floats, the order of elements in lists, which of several that tie, and which of
-    the answers within the accuracy of a sketch.
+    Spark aggregates the rows of a key where they lie, before its shuffle: the rows of a hot key are split
+    already. Placing them first pays for no aggregate, so that the result is plain Spark's own query, without
+    a plan and without a job.
+
+    With `force` or `mode="online"`, the rows are routed and placed, Spark aggregates them on each worker by
+    key, and the partial results are merged in a last shuffle by key. Rows, column names, types and nulls
+    equal those of the plain `groupBy`, bit for bit, but for what Spark itself leaves open when its tasks
+    finish in another order: the last digits of what is computed with floats, the order of elements in lists,
+    which of several that tie, and which of the answers within the accuracy of a sketch.
 
     Args:
         df: a DataFrame, classic or of Spark Connect; `plan` must be given for a streaming one.
@@ -55,7 +65,14 @@ def aggregate(
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
             names.
-        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
+            not. Without one, it is made at the call, of a sample of the rows.
+        refresh: what to do with a plan that is kept at a path: "auto" makes it anew once the loads of the
+            workers no longer fit it, "never" keeps it, "always" makes it anew now.
+        sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
+            needs. A sample moves load, never a result.
+        force: True to place the rows by the plan all the same. It may help where a few input partitions hold
+            all rows.
         mode: "planned" or "online"; `route` explains them. Downstream of a shuffle "online" is allowed where
             Spark notices that a retried task gave other rows (by default from 4.2 on): the result is exact
             then, or the job is stopped.
@@ -99,6 +116,9 @@ def aggregate(
         workers=workers,
         grouping=grouping,
         plan=plan,
+        refresh=refresh,
+        sample=sample,
+        force=force,
         mode=mode,
         worker_column=worker_column,
         row_id=row_id,
@@ -111,10 +131,13 @@ def aggregate(
     )
     request = check(df, key, options)
     plain = df.groupBy(*request.keys).agg(*columns)
-    for each in session_of(df).aggregates(plain, columns):
+    called = session_of(df).aggregates(plain, columns)
+    for each in called:
         refusal = refusal_of(each.kind, each.name)
         if refusal is not None:
             raise ValueError(refusal.format(" ".join(each.text().split())))
+    if request.mode == "planned" and not request.force:
+        return took(plain, Way("plain", reason_for_plain(_names(called))))
     if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
 
@@ -125,3 +148,11 @@ def aggregate(
         return rows.groupBy(*request.keys).agg(*columns)
 
     return built(request, build)
+
+
+def _names(called: Sequence[Aggregate]) -> Iterator[tuple[str, bool]]:
+    """Return the names of aggregates in SQL, and whether they are with DISTINCT."""
+    for each in called:
+        names = AGGREGATES[each.kind].names if each.kind else (each.name or "",)
+        if names[0] in BY_NAME:  # on Spark Connect there are functions of rows among them
+            yield names[0], each.distinct

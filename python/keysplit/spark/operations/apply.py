@@ -1,35 +1,69 @@
-"""`apply`: a Python function over parts of each key's rows, and one that merges what it found."""
+"""`apply`: Python functions over the rows of each key, in sorted partitions that are cut into groups."""
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import pandas as pd
-import pyarrow as pa
+import numpy as np
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from keysplit.spark import carry
-from keysplit.spark.engine.placement import placed_for_groups
-from keysplit.spark.operations.route import built, routed
+from keysplit.spark import carry, slices
+from keysplit.spark.engine.placement import placed
+from keysplit.spark.hashes import plan_hash
+from keysplit.spark.operations.building import built
+from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    PlanOrPath,
+    Refresh,
     Request,
+    Sample,
     Trusted,
     by_name,
     check,
     quoted,
     refuse_stream,
+    type_name,
 )
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import versions
+from keysplit.spark.session import collation_key, versions
+from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.ways import Way, took, way_of
 
 Function = Callable[..., Any]
+
+_METHODS = {"pandas": "applyInPandas", "arrow": "applyInArrow"}
+# Groupings whose plans split no key.
+_WHOLE_KEYS = ("distribution_aware", "key")
+_CUT = "groups are cut from sorted partitions"
 
 
 @by_name
@@ -37,50 +71,71 @@ def apply(
     df: DataFrame,
     key: str | Sequence[str],
     partial: Function,
-    merge: Function,
-    schema: str | StructType,
+    merge: Function | str | StructType | None = None,
+    schema: str | StructType | None = None,
     *,
     partial_schema: str | StructType | None = None,
     format: Literal["pandas", "arrow"] = "pandas",
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
-    plan: Plan | None = None,
+    plan: PlanOrPath | None = None,
+    refresh: Refresh = "auto",
+    sample: Sample = "auto",
+    force: bool = False,
     mode: Mode = "planned",
     worker_column: str | None = None,
     row_id: str | Sequence[str] | None = None,
     weight: str | Column | None = None,
+    group_weight: float = 0.0,
     seed: int | None = None,
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
     allow_inexact: bool = False,
 ) -> DataFrame:
-    """Compute `df.groupBy(key).applyInPandas(lambda rows: merge(partial(rows)), schema)` in parts.
+    """Compute `df.groupBy(key).applyInPandas(...)` from sorted partitions, hot keys in parts.
 
-    A key's rows are spread over several workers. `partial` is called with the rows of each key on each
-    worker, then `merge` once for each key, with the results of all its parts one below the other, in any
-    order. The result is that of the whole group if the two functions compose:
-    `merge(partial(a) + partial(b))` equals `merge(partial(a + b))` for all rows a and b of a key, where +
-    puts rows below each other. Keys are those of `groupBy`: null is one, NaN another, and -0.0 is 0.0.
+    `apply(df, key, function, schema)` returns what `df.groupBy(key).applyInPandas(function, schema)` does: it
+    shows `function` the same frames, keys and types, and takes its results and errors in the same way. All
+    groups of a task go through one stream, where Spark opens one for each. It needs no plan and no number of
+    workers.
+
+    `apply(df, key, partial, merge, schema)` computes the same for `lambda rows: merge(partial(rows))`, in
+    parts. The rows of a hot key are spread over several workers. `partial` is called with the rows of each
+    key on each worker, then `merge` once for each key, with the results of all its parts one below the other,
+    in any order. For keys that the plan does not split both are called where the rows are. The result is that
+    of the whole group if the two functions compose: `merge(partial(a) + partial(b))` equals
+    `merge(partial(a + b))` for all rows a and b of a key, where + puts rows below each other.
+
+    Keys are those of `groupBy`: null is one, NaN another, and -0.0 is 0.0. The rows of a group come in any
+    order.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
         key: a column name, or a list of them; null is a key.
-        partial: takes the rows of a key on a worker, with all columns of `df`, and returns any number of rows
-            with the columns of `partial_schema`. With two arguments it takes the key as a tuple first. Both
-            as in Spark's `applyInPandas`.
+        partial: takes the rows of a key, all of them or those on a worker, with all columns of `df`, and
+            returns any number of rows with the columns of `partial_schema`. With two arguments it takes the
+            key as a tuple first. Both as in Spark's `applyInPandas`.
         merge: takes what `partial` returned for a key, with or without the key before it as `partial` does,
             and returns rows with the columns of `schema`. It is not called for a key of which `partial`
-            returned no row.
+            returned no row. If there is one function only, leave it out, or pass the schema in its place.
         schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
         partial_schema: the columns of what `partial` returns; `schema` if left out. Between the two functions
             the rows go through Spark: `merge` sees a column of these types as `applyInPandas` shows it.
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table`, as in `applyInArrow`
             (from Spark 4.0 on).
-        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object. With one
+            function it may be left out: Spark's own shuffle partitions are the workers then.
         grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
-            names.
-        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+            names. With one function "distribution_aware" and "key", which split no key; if left out, Spark's
+            own hash places the keys.
+        plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
+            not. Without one, it is made at the call, of a sample of the rows.
+        refresh: what to do with a plan that is kept at a path: "auto" makes it anew once the loads of the
+            workers no longer fit it, "never" keeps it, "always" makes it anew now.
+        sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
+            needs. A sample moves load, never a result.
+        force: True to go by the plan even where plain Spark is as good.
         mode: "planned" or "online"; `route` explains them.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
             The functions do not see it.
@@ -88,6 +143,8 @@ def apply(
             columns of `df` that are proved to come again the same when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
+        group_weight: what the start of a group costs beside its rows, in units of their weight; 0 if left
+            out, when only rows are balanced. Leave it out with a plan, which has its own.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
         capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".
         engine: "rust" routes in Rust over Arrow, "columns" by plain Column expressions without Python on the
@@ -99,11 +156,12 @@ def apply(
             or duplicate rows without an error.
 
     Returns:
-        The rows that `merge` returned for all keys.
+        The rows that `merge`, or the only function, returned for all keys.
 
     Raises:
         TypeError: as `route`, or if a function or a schema is of another type.
-        ValueError: as `route`, or if a schema cannot be read, if `format` is unknown, if `df` is a stream.
+        ValueError: as `route`, or if a schema cannot be read, if `format` is unknown, if `df` is a stream, or
+            if a plan for one function splits keys.
 
     Source:
         "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results of each worker,
@@ -115,129 +173,307 @@ def apply(
     Example:
         >>> def longest(rows):  # doctest: +SKIP
         ...     return rows.nlargest(1, "length")
+        >>> result = kss.apply(df, "word", longest, df.schema)  # doctest: +SKIP
         >>> result = kss.apply(df, "word", longest, longest, df.schema, workers=8)  # doctest: +SKIP
     """
     options = Options(
         workers=workers,
         grouping=grouping,
         plan=plan,
+        refresh=refresh,
+        sample=sample,
+        force=force,
         mode=mode,
         worker_column=worker_column,
         row_id=row_id,
         weight=weight,
+        group_weight=group_weight,
         seed=seed,
         capacities=capacities,
         engine=engine,
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    request = check(df, key, options)
-    calls = [_called(name, function) for name, function in (("partial", partial), ("merge", merge))]
+    if schema is None and isinstance(merge, str | StructType):
+        merge, schema = None, merge
+    planned = merge is not None or plan is not None or grouping != Options().grouping
+    request = check(df, key, options if merge is not None else _for_whole_keys(options, planned))
     if format not in ("pandas", "arrow"):
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
-    method = {"pandas": "applyInPandas", "arrow": "applyInArrow"}[format]
     if format == "arrow" and not versions.has_apply_in_arrow(df):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
     refuse_stream(df)
+    if merge is None:
+        return _whole(request, partial, schema, format, partial_schema, planned, workers)
+    return _in_parts(request, partial, merge, schema, format, partial_schema)
+
+
+def _for_whole_keys(options: Options, planned: bool) -> Options:
+    """Return options under which no key is split, or raise ValueError if they are for keys that are."""
+    remedy = "with one function, which needs all rows of a key; pass merge to split keys"
+    if options.mode == "online":
+        raise ValueError(f"mode must be 'planned' {remedy}, got {options.mode!r}")
+    if not planned:
+        for name in ("row_id", "weight", "group_weight", "seed", "capacities"):
+            if getattr(options, name) != getattr(Options(), name):
+                raise ValueError(f"{name} belongs to a plan: pass grouping='distribution_aware' with it")
+        return replace(options, workers=1 if options.workers is None else options.workers)
+    if isinstance(options.plan, Plan):
+        if options.plan.splits:
+            raise ValueError(
+                f"plan must not split keys {remedy}: make it with grouping='distribution_aware', "
+                f"got one with grouping={options.plan.grouping.name!r}"
+            )
+        return options
+    if options.grouping == Options().grouping:
+        return replace(options, grouping="distribution_aware")
+    grouping: Any = options.grouping
+    given = grouping if isinstance(grouping, str) else getattr(grouping, "name", grouping)
+    if given not in _WHOLE_KEYS:
+        raise ValueError(f"grouping must be one of {', '.join(_WHOLE_KEYS)} {remedy}, got {given!r}")
+    return options
+
+
+def _whole(
+    request: Request,
+    function: Any,
+    schema: Any,
+    format: str,
+    partial_schema: Any,
+    planned: bool,
+    workers: int | None,
+) -> DataFrame:
+    """Build the query of one function."""
+    df = request.df
+    if partial_schema is not None:
+        raise ValueError("partial_schema belongs to two functions: leave it out, or pass merge")
+    if request.plan is not None and request.plan.splits:
+        raise ValueError(
+            "plan must not split keys with one function, which needs all rows of a key: keep one made "
+            f"with grouping='distribution_aware', got one with grouping={request.plan.grouping.name!r}"
+        )
+    takes_key = _takes_key_in_spark(function)
+    result_type = _struct(df, "schema", schema)
+    reason = _uncarried(request, result_type)
+    if versions.takes_iterator(function, format):
+        reason = "the function takes an iterator"
+    if reason is not None:
+        grouped = df.groupBy(*request.keys)
+        return took(getattr(grouped, _METHODS[format])(function, result_type), Way("plain", reason))
+    call = slices.Call(function, takes_key, result_type, format, settings_of(df))
+    rows = _Rows.of(request)
+    run = _over(slices.whole, call, rows.places)
+    hashed = rows.by_hash(None if planned else workers).mapInArrow(run, result_type)
+    if not planned:
+        return took(hashed, Way("slices", f"Spark's own hash places whole keys; {_CUT}"))
+
+    def build(request: Request) -> tuple[DataFrame, Way]:
+        way = Way("slices", f"a plan by {request.params.name} places whole keys; {_CUT}")
+        return rows.by_plan(request).mapInArrow(run, result_type), way
+
+    return _sliced(built(request, build, hashed), hashed)
+
+
+def _in_parts(
+    request: Request, partial: Any, merge: Any, schema: Any, format: str, partial_schema: Any
+) -> DataFrame:
+    """Build the query of two functions."""
+    df = request.df
+    takes_key = [_takes_key(name, each) for name, each in (("partial", partial), ("merge", merge))]
     for name, type_ in zip(request.keys, request.key_types, strict=True):
-        _refuse_uncarried(name, type_, request.columns.fold)
+        _refuse_uncut(name, type_, request.columns.fold)
     result_type = _struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else _struct(df, "partial_schema", partial_schema)
+    reason = _uncarried(request, StructType([*result_type, *part_type]))
+    if reason is not None:
+        grouped = df.groupBy(*request.keys)
+        whole = _composed(partial, merge, *takes_key)
+        return took(getattr(grouped, _METHODS[format])(whole, result_type), Way("plain", reason))
 
-    taken = {request.columns.fold(name) for name in part_type.names}
-    names = [_free(f"key_{at}", taken, request.columns.fold) for at in range(len(request.keys))]
-    types = request.key_types
-    texts = [
-        carry.text(F.col(name), type_)
-        for name, type_ in zip(request.keys, types, strict=True)
-        if not carry.is_steady(type_)
-    ]
-    # Where Python finds each key to hand on: Spark gives it the worker, the keys, then the texts.
-    text_places = iter(range(1 + len(names), 1 + len(names) + len(texts)))
-    places = {
-        name: 1 + at if carry.is_steady(type_) else next(text_places)
-        for at, (name, type_) in enumerate(zip(names, types, strict=True))
-    }
-    carried = [
-        StructField(name, type_ if carry.is_steady(type_) else StringType())
-        for name, type_ in zip(names, types, strict=True)
-    ]
+    settings = settings_of(df)
+    first = slices.Call(partial, takes_key[0], part_type, format, settings)
+    second = slices.Call(merge, takes_key[1], result_type, format, settings)
+    rows = _Rows.of(request)
+    in_one_stage = _over(slices.finished, first, second, rows.places)
 
-    in_part, in_merge = (_in_arrow, _in_arrow_merge) if format == "arrow" else (_in_pandas, _in_pandas_merge)
-
-    def build(request: Request) -> DataFrame:
-        rows = placed_for_groups(routed(request), request.worker_column, request.workers)
-        grouped = rows.groupBy(quoted(request.worker_column), *request.keys, *texts)
-        parts = getattr(grouped, method)(
-            in_part(calls[0], request.worker_column, places, part_type.names),
-            StructType([*part_type.fields, *carried]),
+    def build(request: Request) -> tuple[DataFrame, Way] | DataFrame:
+        plan = request.plan
+        if plan is not None and not plan.splits:
+            way = Way("slices", f"the plan splits no key; {_CUT}")
+            return rows.by_plan(request).mapInArrow(in_one_stage, result_type), way
+        split = None if plan is None else np.array([each.hash for each in plan.head if len(each.workers) > 1])
+        hash_place = rows.width
+        placed_rows = rows.by_plan(request, plan_hash(request).alias(request.columns.free("_hash")))
+        fields = [StructField("", LongType()), StructField("", BooleanType())]
+        fields += [*result_type, *part_type, *rows.carried]
+        staged = placed_rows.mapInArrow(
+            _over(slices.in_parts, first, second, rows.places, hash_place, split),
+            StructType([StructField(f"_{at}", field.dataType) for at, field in enumerate(fields)]),
         )
-        keys = [
-            F.col(name) if carry.is_steady(type_) else carry.value(F.col(name), type_).alias(name)
-            for name, type_ in zip(names, types, strict=True)
-        ]
-        parts = parts.select(*(F.col(quoted(name)) for name in part_type.names), *keys)
-        return getattr(parts.groupBy(*names), method)(in_merge(calls[1], names), result_type)
-
-    return built(request, build)
-
-
-# The functions that these four return go to the executors, which need no keysplit for them: they use nothing
-# of this file.
-
-
-def _in_pandas(partial: Function, worker: str, places: dict[str, int], names: list[str]) -> Function:
-    last = 1 + len(places)
-
-    def part(key: Any, rows: Any) -> Any:
-        del rows[worker]
-        result = partial(key[1:last], rows)
-        if not isinstance(result, pd.DataFrame) or len(result.columns) == 0:
+        cuts = [f"_{at + 2 + len(result_type) + len(part_type)}" for at in rows.carried_cuts]
+        parts = staged.repartition(F.col("_0")).sortWithinPartitions(*cuts)
+        result = parts.mapInArrow(_over(slices.merged, first, second, rows.places), result_type)
+        if split is None:
             return result
-        result = result.copy(deep=False)
-        if len(result.columns) == len(names) and not any(isinstance(name, str) for name in result.columns):
-            result.columns = names
-        for name, place in places.items():
-            value = None if pd.isna(key[place]) else key[place]
-            result[name] = pd.Series([value] * len(result), index=result.index, dtype=object)
-        return result
+        keys = "1 key is" if len(split) == 1 else f"{len(split)} keys are"
+        return result, Way("slices", f"{keys} split, all others are finished in the first stage; {_CUT}")
 
-    return part
+    hashed = rows.by_hash(None).mapInArrow(in_one_stage, result_type) if request.mode == "planned" else None
+    return _sliced(built(request, build, hashed), hashed)
 
 
-def _in_pandas_merge(merge: Function, names: list[str]) -> Function:
-    def whole(key: Any, parts: Any) -> Any:
-        for name in names:
-            del parts[name]
-        return merge(key, parts)
+def _sliced(result: DataFrame, hashed: DataFrame | None) -> DataFrame:
+    """Say how the rows are grouped where a plan would bring nothing."""
+    return took(result, Way("slices", f"{way_of(result).why}; {_CUT}")) if result is hashed else result
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a DataFrame, with the columns that the cutting needs behind those that functions see.
+
+    Attributes:
+        df: the DataFrame.
+        keys: its key columns.
+        extra: columns to add, where a key is no column of `df`, or cannot be compared in Arrow.
+        places: where which columns are.
+        carried: the columns that go from `partial` to `merge`.
+        carried_cuts: which of these are the cuts.
+    """
+
+    df: DataFrame
+    keys: list[str]
+    extra: list[Column]
+    places: slices.Places
+    carried: list[StructField]
+    carried_cuts: list[int]
+
+    @classmethod
+    def of(cls, request: Request) -> "_Rows":
+        columns = request.columns
+        n = len(columns.names)
+        folded = [columns.fold(name) for name in columns.names]
+        extra: list[Column] = []
+
+        def add(column: Column) -> int:
+            extra.append(column.alias(columns.free(f"_key_{len(extra)}")))
+            return n + len(extra) - 1
+
+        keys, cuts = [], []
+        types: dict[int, DataType] = {}
+        for name, type_ in zip(request.keys, request.key_types, strict=True):
+            plain = "." not in name and "`" not in name
+            keys.append(folded.index(columns.fold(name)) if plain else add(F.col(name)))
+            # a collation is for comparing, and that is done by the cut
+            types[keys[-1]] = StringType() if isinstance(type_, StringType) else type_
+            if isinstance(type_, ArrayType | StructType):
+                cuts.append(add(carry.text(F.col(name), type_)))
+                types[cuts[-1]] = StringType()
+            elif isinstance(type_, StringType) and type_ != StringType():
+                cuts.append(add(collation_key(F.col(name))))
+                types[cuts[-1]] = BinaryType()
+            else:
+                cuts.append(keys[-1])
+        carried = [*keys, *(at for at in cuts if at not in keys)]
+        return cls(
+            request.df,
+            request.keys,
+            extra,
+            slices.Places(columns.names, list(range(n)), keys, cuts),
+            [StructField("", types[at]) for at in carried],
+            [carried.index(at) for at in cuts],
+        )
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.places.rows) + len(self.extra)
+
+    def by_hash(self, workers: int | None) -> DataFrame:
+        """Return the rows where Spark's own hash places their keys, sorted by key."""
+        keys = [F.col(name) for name in self.keys]
+        rows = self.df.select("*", *self.extra)
+        rows = rows.repartition(*keys) if workers is None else rows.repartition(workers, *keys)
+        return rows.sortWithinPartitions(*keys)
+
+    def by_plan(self, request: Request, *more: Column) -> DataFrame:
+        """Return the rows on their workers, sorted by key, with more columns behind."""
+        worker = request.worker_column
+        rows = routed(request).select("*", *self.extra, *more)
+        rows = placed(rows, worker, request.workers).drop(quoted(worker))
+        return rows.sortWithinPartitions(*(F.col(name) for name in self.keys))
+
+
+def _over(function: Function, *arguments: Any) -> Function:
+    """Return a function over batches for mapInArrow; it goes to the executors, which need no keysplit."""
+
+    def run(batches: Any) -> Any:
+        return function(batches, *arguments)
+
+    return run
+
+
+def _composed(partial: Function, merge: Function, partial_takes_key: bool, merge_takes_key: bool) -> Function:
+    """Return a function over a whole group that needs no keysplit on the executors."""
+
+    def whole(key: Any, rows: Any) -> Any:
+        parts = partial(key, rows) if partial_takes_key else partial(rows)
+        if len(parts) == 0:
+            return parts.slice(0, 0).select([]) if hasattr(parts, "num_rows") else parts.iloc[:0, :0]
+        return merge(key, parts) if merge_takes_key else merge(parts)
 
     return whole
 
 
-def _in_arrow(partial: Function, worker: str, places: dict[str, int], names: list[str]) -> Function:
-    last = 1 + len(places)
-
-    def part(key: Any, rows: Any) -> Any:
-        result = partial(key[1:last], rows.drop_columns([worker]))
-        if not isinstance(result, pa.Table) or result.num_columns == 0:
-            return result
-        for name, place in places.items():
-            value = key[place]
-            result = result.append_column(pa.field(name, value.type), pa.repeat(value, result.num_rows))
-        return result
-
-    return part
-
-
-def _in_arrow_merge(merge: Function, names: list[str]) -> Function:
-    def whole(key: Any, parts: Any) -> Any:
-        return merge(key, parts.drop_columns(names))
-
-    return whole
+# What mapInArrow carries as applyInPandas does.
+_CARRIED = (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 
-def _called(argument: str, function: Any) -> Function:
-    """Check a function of the user and return one that takes the key and the rows."""
+def _uncarried(request: Request, returned: StructType) -> str | None:
+    """Return why groups are left to Spark, None if they need not be."""
+    for field in [*request.columns.schema, *returned]:
+        if not _is_carried(field.dataType):
+            return f"column {field.name!r} is of type {field.dataType.simpleString()}"
+    return None if len(returned) else "the result has no columns"
+
+
+def _is_carried(type_: DataType) -> bool:
+    if isinstance(type_, StructType):
+        return len(type_) > 0 and all(_is_carried(field.dataType) for field in type_)
+    if isinstance(type_, ArrayType):
+        return _is_carried(type_.elementType)
+    if isinstance(type_, MapType):
+        return _is_carried(type_.keyType) and _is_carried(type_.valueType)
+    return type(type_) in _CARRIED
+
+
+def _takes_key_in_spark(function: Any) -> bool:
+    """Check a function and say whether Spark would call it with the key before the rows."""
+    if not callable(function):
+        raise TypeError(f"partial must be a function, got {type_name(function)}")
+    taken = len(inspect.getfullargspec(function).args)
+    if taken not in (1, 2):
+        raise TypeError(f"partial must take (rows) or (key, rows), got one that takes {taken} arguments")
+    return taken == 2
+
+
+def _takes_key(argument: str, function: Any) -> bool:
+    """Check a function of the user and say whether it takes the key before the rows."""
     if not callable(function):
         raise TypeError(f"{argument} must be a function, got {type(function).__name__}")
     try:
@@ -248,11 +484,9 @@ def _called(argument: str, function: Any) -> Function:
     needed = sum(p.default is p.empty for p in positional)
     rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     asked = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
-    if needed == 2 and not asked:
-        return lambda key, rows: function(key, rows)
     if needed > 2 or asked or not (positional or rest):
         raise TypeError(f"{argument} must take (rows) or (key, rows), got one that takes {needed} arguments")
-    return lambda key, rows: function(rows)
+    return needed == 2
 
 
 def _struct(df: DataFrame, argument: str, schema: Any) -> StructType:
@@ -266,8 +500,8 @@ def _struct(df: DataFrame, argument: str, schema: Any) -> StructType:
         raise ValueError(f"{argument} must be DDL such as 'word string, n long', got {schema!r}") from error
 
 
-def _refuse_uncarried(name: str, type_: DataType, fold: Callable[[str], str]) -> None:
-    """Raise TypeError if keys of a type cannot be handed from `partial` to `merge`."""
+def _refuse_uncut(name: str, type_: DataType, fold: Callable[[str], str]) -> None:
+    """Raise TypeError if keys of a type cannot be compared on the executors."""
     kinds = [type_]
     while kinds:
         kind = kinds.pop()

@@ -1,27 +1,25 @@
 """`join`: a join whose hot keys are spread over several workers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import and_
 from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.spark.engine.columns import is_split, workers_of
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.hashes import plan_hash
-from keysplit.spark.keys import key_hash, key_kinds
-from keysplit.spark.names import in_sql, path_in_sql
-from keysplit.spark.operations.route import built, routed
+from keysplit.spark.keys import key_kinds
+from keysplit.spark.operations.building import built
+from keysplit.spark.operations.joins.choice import joined
+from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import (
     Columns,
     Engine,
     GroupingOrName,
     Options,
+    PlanOrPath,
+    Refresh,
     Request,
+    Sample,
     Side,
     Trusted,
     analysed,
@@ -32,8 +30,9 @@ from keysplit.spark.options import (
     refuse_other_frames,
     refuse_stream,
 )
-from keysplit.spark.plans import Plan
-from keysplit.spark.session import versions
+from keysplit.spark.query import Query
+from keysplit.spark.session import session_of
+from keysplit.spark.ways import Way, took
 
 # Spark's spellings, without underscores and in lower case, as Spark reads them.
 _KINDS = {
@@ -83,7 +82,11 @@ def join(
     split: Side | None = None,
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
-    plan: Plan | None = None,
+    plan: PlanOrPath | None = None,
+    refresh: Refresh = "auto",
+    sample: Sample = "auto",
+    force: bool = False,
+    way: Literal["broadcast", "place", "grid"] | None = None,
     mode: Literal["planned"] = "planned",
     worker_column: str | None = None,
     row_id: str | Sequence[str] | None = None,
@@ -93,20 +96,24 @@ def join(
     engine: Engine | None = None,
     trust: Trusted = (),
 ) -> DataFrame:
-    """Compute `left.join(right, on, how)`, the rows of a hot key being spread over several workers.
+    """Compute `left.join(right, on, how)`, the rows of hot keys being spread over the cluster.
 
-    One side is split: a plan made of its keys says which worker each of its rows goes to. A row of the other
-    side goes to all workers of its key: to one for a rare key, to several for a hot one. Then Spark joins on
-    the key and the worker. Rows, columns, their order, types and nulls equal those of the plain join.
+    Rows, columns, their order, types and nulls equal those of the plain join, and columns of both frames may
+    be selected from the result as from that one: `left["k"]`, `right["k"]`.
 
-    The key columns of both frames may be selected from the result, as `left["k"]` and `right["k"]`, but for
-    those of the right one in left and full joins with `split="right"`.
+    One side is split, by a plan of its keys: the one that has the hot keys. `explain` says which way it took:
 
-    Split the side that has the hot keys. A key that is hot on both sides is split on one of them only. Rows
-    of the other side whose key is null meet nothing and are never copied.
-
-    From Spark 4.1 on both sides are placed by worker, and the join itself shuffles nothing. Before, it
-    shuffles them by key and worker, which spreads hot keys as widely, but two workers may share a task.
+    - "broadcast": rows of hot keys are not shuffled, and the other side's rows of these keys are broadcast;
+      all others are joined as Spark does it, and the two parts are united. Taken where those rows of the
+      other side fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and where both sides are
+      mere scans with steady keys, as they are read twice. On Spark Connect a union hides which side its
+      columns are from: there it is taken only if asked for.
+    - "grid": rows of a key that is hot on both sides are split on both, in inner joins.
+    - "place": the plan says which worker a row goes to. A row of the other side goes to all workers of its
+      key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
+      Spark 4.1 on both sides are placed by worker, and the join itself shuffles nothing. Before, it shuffles
+      them by key and worker, which spreads hot keys as widely, but two workers may share a task.
+    - "plain": Spark's own join, where it broadcasts a side or splitting brings nothing.
 
     Args:
         left: a batch DataFrame, classic or of Spark Connect.
@@ -119,8 +126,14 @@ def join(
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
             names.
-        plan: a plan made before from the side that is split. Without one, a pass over that side makes one at
-            the call.
+        plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
+            not. Without one, it is made at the call, of a sample of the rows.
+        refresh: what to do with a plan that is kept at a path: "auto" makes it anew once the loads of the
+            workers no longer fit it, "never" keeps it, "always" makes it anew now.
+        sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
+            needs. A sample moves load, never a result.
+        force: True to go by the plan even where plain Spark is as good.
+        way: how hot keys are joined: "broadcast", "place" or "grid", see above; the cheapest if left out.
         mode: always "planned": a join has no online mode.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
@@ -140,14 +153,18 @@ def join(
 
     Raises:
         TypeError: as `route`; if `on` is a Column expression, or its types differ between the sides.
-        ValueError: as `route`; if `how`, `split` or `mode` has another value, or a side is streaming.
+        ValueError: as `route`; if `how`, `split`, `way` or `mode` has another value, if a side is streaming;
+            if `way` is "broadcast" and rows or keys of a side may differ when it is read twice.
 
     Source:
         "Practical Skew Handling in Parallel Joins" (DeWitt, Naughton, Schneider, Seshadri, VLDB 1992): the
-        subset-replicate technique.
+        subset-replicate technique. "Handling data skew in parallel joins in shared-nothing systems" (Xu,
+        Kostamaa, Zhou, Chen, SIGMOD 2008): partial redistribution and partial duplication, the way
+        "broadcast". "Processing Theta-Joins using MapReduce" (Okcan, Riedewald, SIGMOD 2011): the grid.
 
     Deviations:
-        The paper splits ranges of sorted keys by a sample. Here a plan splits keys by shares of their rows.
+        DeWitt et al. split ranges of sorted keys by a sample. Here a plan splits keys by shares of their
+        rows. Xu et al. keep rows of skewed keys where they are on both sides; here on the one that is split.
 
     Example:
         >>> sales = kss.join(orders, customers, "customer", "left", workers=8)  # doctest: +SKIP
@@ -167,6 +184,9 @@ def join(
         workers=workers,
         grouping=grouping,
         plan=plan,
+        refresh=refresh,
+        sample=sample,
+        force=force,
         worker_column=worker_column,
         row_id=row_id,
         weight=weight,
@@ -176,8 +196,15 @@ def join(
         trust=trust,
     )
     request = check(sides[hot], names, options)
+    _check_way(way, kind)
     # What is wrong with the join is said before a plan takes its jobs.
-    analysed(left.join(right, key_names(on), kind))
+    plain = analysed(left.join(right, key_names(on), kind))
+    session = session_of(left)
+    broadcast = None
+    if way is None and not request.force and session.joins_by_broadcast(plain):
+        broadcast = "Spark broadcasts one side whole, and shuffles nothing"
+        if request.kept is None:
+            return took(plain, Way("plain", broadcast))
     # Both sides and the result get these columns, and in the end they are dropped by name.
     worker, *own = (
         columns["left"].free(name, columns["right"])
@@ -187,75 +214,32 @@ def join(
         )
     )
     other = "left" if hot == "right" else "right"
+    joining = session.joining(plain, left, right, key_names(on))
+    query = Query(sides[other])
 
-    def build(request: Request) -> DataFrame:
-        return _joined(request, sides, hot, other, kind, key_names(on), types[other], own)
+    def build(request: Request) -> tuple[DataFrame, Way]:
+        # The plan is made of what the user gave; the query is of what Spark made of it.
+        df = joining.left if hot == "left" else joining.right
+        both = Sides(
+            request=replace(request, df=df),
+            query=query,
+            joining=joining,
+            hot=hot,
+            kind=kind,
+            types=types[other],
+            own=own,
+        )
+        return joined(both, plain, way, broadcast)
 
-    return built(replace(request, worker_column=worker), build)
-
-
-def _joined(
-    request: Request,
-    sides: Mapping[str, DataFrame],
-    hot: str,
-    other: str,
-    kind: str,
-    on: Sequence[str],
-    types: Sequence[DataType],
-    own: Sequence[str],
-) -> DataFrame:
-    """Join two sides: `types` are those of the keys on the side that is copied, `own` names for columns."""
-    plan, worker, names = request.plan, request.worker_column, request.keys
-    assert plan is not None
-    there, found, *met = own
-    copies = sides[other]
-    its_workers = workers_of(plan, in_sql(worker))
-    once = kind in (other, "full") and plan.splits
-    if once:
-        request.query.refuse_unrepeatable(request.keys, f"as a {kind} join needs its keys first")
-        # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
-        # copied; with one, its copies on workers where it has none are dropped after the join. The keys get
-        # names of their own: under their own ones they would hide those of the other side in the result.
-        keys = _split_keys(request, met).withColumn(found, F.lit(True))
-        same = reduce(and_, (F.col(name) == F.col(quoted(key)) for name, key in zip(names, met, strict=True)))
-        copies = copies.join(F.broadcast(keys), same, "left")
-        its_workers = f"IF({in_sql(found)}, {its_workers}, slice({its_workers}, 1, 1))"
-    elif kind in ("semi", "anti"):
-        copies = copies.select(*names).distinct().withColumn(found, F.lit(True))
-    if kind not in (other, "full"):
-        # Null keys meet nothing.
-        copies = copies.filter(" AND ".join(f"{path_in_sql(name)} IS NOT NULL" for name in names))
-    copies = copies.select("*", key_hash(names, types, request.params.seed).alias(worker))
-    copies = copies.withColumn(worker, F.expr(f"explode({its_workers})"))
-    rows = routed(request)
-    if once:
-        rows = rows.select("*", F.lit(True).alias(there))
-
-    both = {hot: _placed(rows, request), other: _placed(copies, request)}
-    # Spark pushes a semi or anti join below the placing. Keys being distinct, these are the same.
-    as_ = {"semi": "inner", "anti": "left"}.get(kind, kind)
-    joined = both["left"].join(both["right"], [*on, worker], as_)
-    if once:
-        joined = joined.filter(F.col(quoted(there)).isNotNull() | F.col(quoted(found)).isNull())
-    if kind == "anti":
-        joined = joined.filter(F.col(quoted(found)).isNull())
-    return joined.drop(worker, *own)
+    # Spark has analysed the plain join.
+    return built(replace(request, worker_column=worker), build, tried=True)
 
 
-def _split_keys(request: Request, names: Sequence[str]) -> DataFrame:
-    # At most a few for each worker: only a key that the plan places by itself may have several workers.
-    plan = request.plan
-    assert plan is not None
-    keys = (F.col(key).alias(name) for key, name in zip(request.keys, names, strict=True))
-    rows = request.df.select(*keys, plan_hash(request).alias(request.worker_column))
-    return rows.filter(is_split(plan, in_sql(request.worker_column))).drop(request.worker_column).distinct()
-
-
-def _placed(df: DataFrame, request: Request) -> DataFrame:
-    # Before 4.1 Spark cannot see how rows lie: placed or not, the join would shuffle them by key and worker.
-    if not versions.has_repartition_by_id(df):
-        return df
-    return placed(df, request.worker_column, request.workers)
+def _check_way(way: Any, kind: str) -> None:
+    if way not in (None, "broadcast", "place", "grid"):
+        raise ValueError(f"way must be 'broadcast', 'place', 'grid' or None, got {way!r}")
+    if way == "grid" and kind != "inner":
+        raise ValueError(f"way must be 'broadcast', 'place' or None in a {kind} join, got 'grid'")
 
 
 def _kind(how: Any) -> str:

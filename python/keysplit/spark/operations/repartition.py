@@ -5,18 +5,21 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.route import built, routed
+from keysplit.spark.operations.building import built
+from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    PlanOrPath,
+    Refresh,
     Request,
+    Sample,
     Trusted,
     by_name,
     check,
 )
-from keysplit.spark.plans import Plan
 
 
 @by_name
@@ -26,7 +29,10 @@ def repartition(
     *,
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
-    plan: Plan | None = None,
+    plan: PlanOrPath | None = None,
+    refresh: Refresh = "auto",
+    sample: Sample = "auto",
+    force: bool = False,
     mode: Mode = "planned",
     worker_column: str = "worker",
     row_id: str | Sequence[str] | None = None,
@@ -50,7 +56,13 @@ def repartition(
             object.
         grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
             names.
-        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
+            not. Without one, it is made at the call, of a sample of the rows.
+        refresh: what to do with a plan that is kept at a path: "auto" makes it anew once the loads of the
+            workers no longer fit it, "never" keeps it, "always" makes it anew now.
+        sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
+            needs. A sample moves load, never a result.
+        force: of no effect: the rows always go where the plan says. All operations that place rows take it.
         mode: "planned" or "online"; `route` explains them.
         worker_column: the name of the new column.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
@@ -88,6 +100,9 @@ def repartition(
         workers=workers,
         grouping=grouping,
         plan=plan,
+        refresh=refresh,
+        sample=sample,
+        force=force,
         mode=mode,
         worker_column=worker_column,
         row_id=row_id,

@@ -1,25 +1,25 @@
 """`route`: a worker for each row."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.engine import columns, native, online
 from keysplit.spark.hashes import plan_hash, row_hash_in_sql
+from keysplit.spark.operations.building import built
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    PlanOrPath,
+    Refresh,
     Request,
+    Sample,
     Trusted,
-    analysed,
     by_name,
     check,
 )
-from keysplit.spark.planner import make, stand_in
-from keysplit.spark.plans import Plan
 
 
 @by_name
@@ -29,7 +29,9 @@ def route(
     *,
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
-    plan: Plan | None = None,
+    plan: PlanOrPath | None = None,
+    refresh: Refresh = "auto",
+    sample: Sample = "auto",
     mode: Mode = "planned",
     worker_column: str = "worker",
     row_id: str | Sequence[str] | None = None,
@@ -55,7 +57,12 @@ def route(
         grouping: a name, or a grouping such as `DChoices(workers=50)`. In mode "planned" key, partial_key,
             d_choices, w_choices, round_robin, flexd, distribution_aware or cut_to_fit; in mode "online" any
             in `keysplit.GROUPINGS`.
-        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
+            not. Without one, it is made at the call, of a sample of the rows.
+        refresh: what to do with a plan that is kept at a path: "auto" makes it anew once the loads of the
+            workers no longer fit it, "never" keeps it, "always" makes it anew now.
+        sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
+            needs. A sample moves load, never a result.
         mode: "planned" or "online".
         worker_column: the name of the new column.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, all
@@ -97,6 +104,8 @@ def route(
         workers=workers,
         grouping=grouping,
         plan=plan,
+        refresh=refresh,
+        sample=sample,
         mode=mode,
         worker_column=worker_column,
         row_id=row_id,
@@ -110,17 +119,6 @@ def route(
     return built(check(df, key, options), routed)
 
 
-def built(request: Request, build: Callable[[Request], DataFrame]) -> DataFrame:
-    """Build the query of an operation, with a plan made in one pass over the rows if the request has none.
-
-    What Spark refuses in the query it refuses before the plan takes its jobs.
-    """
-    if request.mode == "planned" and request.plan is None:
-        analysed(build(replace(request, plan=stand_in(request))))
-        request = replace(request, plan=make(request))
-    return build(request)
-
-
 def routed(request: Request) -> DataFrame:
     """Add the worker column to the DataFrame of a request that has a plan, or needs none."""
     if request.mode == "online":
@@ -129,4 +127,7 @@ def routed(request: Request) -> DataFrame:
     assert plan is not None
     engine = native if request.engine == "rust" else columns
     row = row_hash_in_sql(request) if plan.splits else None
-    return engine.with_worker(request.df, plan, plan_hash(request), row, request.worker_column)
+    rows = engine.with_worker(request.df, plan, plan_hash(request), row, request.worker_column)
+    if request.kept is None:
+        return rows
+    return request.kept.observed(rows, request.worker_column, request.weight is not None)

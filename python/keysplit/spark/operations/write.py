@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
-from keysplit.spark.operations.route import built
 from keysplit.spark.options import (
     Columns,
     Engine,
     GroupingOrName,
     Mode,
     Options,
+    PlanOrPath,
+    Refresh,
+    Sample,
     Trusted,
     by_name,
     check,
@@ -22,6 +25,7 @@ from keysplit.spark.options import (
     refuse_stream,
 )
 from keysplit.spark.plans import Plan
+from keysplit.spark.ways import took, way_of
 
 
 @by_name
@@ -31,7 +35,10 @@ def write(
     *,
     workers: int | None = None,
     grouping: GroupingOrName = "cut_to_fit",
-    plan: Plan | None = None,
+    plan: PlanOrPath | None = None,
+    refresh: Refresh = "auto",
+    sample: Sample = "auto",
+    force: bool = False,
     mode: Mode = "planned",
     worker_column: str | None = None,
     row_id: str | Sequence[str] | None = None,
@@ -58,7 +65,13 @@ def write(
         workers: the number of tasks that write, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: a name, or a grouping object; `route` lists the names. The others split a hot partition more
             often than "cut_to_fit".
-        plan: a plan made before by `plan`. Without one, a pass over `df` makes one at the call.
+        plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
+            not. Without one, it is made at the call, of a sample of the rows.
+        refresh: what to do with a plan that is kept at a path: "auto" makes it anew once the loads of the
+            workers no longer fit it, "never" keeps it, "always" makes it anew now.
+        sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
+            needs. A sample moves load, never a result.
+        force: of no effect: the rows always go where the plan says. All operations that place rows take it.
         mode: "planned" or "online"; `route` explains them.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not written.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
@@ -110,6 +123,9 @@ def write(
         workers=workers,
         grouping=grouping,
         plan=plan,
+        refresh=refresh,
+        sample=sample,
+        force=force,
         mode=mode,
         worker_column=worker_column,
         row_id=row_id,
@@ -122,4 +138,4 @@ def write(
     )
     request = check(df, keys, options)
     rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
-    return rows.write.partitionBy(*names)
+    return took(rows.write.partitionBy(*names), way_of(rows))

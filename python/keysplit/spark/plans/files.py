@@ -28,13 +28,12 @@ def write(path: str | os.PathLike[str], text: str) -> None:
         ValueError: if pyarrow knows no file system for the URL.
     """
     data = text.encode()
-    if not _is_url(path):
-        _write_local(Path(path), data)
+    local = _local(path)
+    if local is not None:
+        _write_local(local, data)
         return
     files, name = _open(str(path))
-    if files.type_name == "local":
-        _write_local(Path(name), data)
-    elif files.type_name in _WHOLE:
+    if files.type_name in _WHOLE:
         _write_stream(files, name, data)
     else:
         part = f"{name}.{uuid.uuid4().hex}.part"
@@ -45,6 +44,55 @@ def write(path: str | os.PathLike[str], text: str) -> None:
             with suppress(OSError):
                 files.delete_file(part)
             raise
+
+
+def create(path: str | os.PathLike[str], text: str) -> bool:
+    """Write a text to a file that is not there yet, the whole of it or nothing.
+
+    Of several that do so at the same time one succeeds where the file system has links; in other stores each
+    may, and the last one's text stays.
+
+    Args:
+        path: as `write`.
+        text: the text.
+
+    Returns:
+        Whether the file is new; if not, it is as it was.
+
+    Raises:
+        OSError: as `write`.
+        ValueError: as `write`.
+    """
+    local = _local(path)
+    if local is not None:
+        part = local.with_name(f"{local.name}.{uuid.uuid4().hex}.part")
+        try:
+            part.write_bytes(text.encode())
+            os.link(part, local)
+            return True
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            if not part.exists():
+                raise
+        finally:
+            part.unlink(missing_ok=True)
+    try:
+        read(path)
+    except FileNotFoundError:
+        write(path, text)
+        return True
+    return False
+
+
+def has_place(path: str | os.PathLike[str]) -> bool:
+    """Say whether the folder of a path is there; object stores need none.
+
+    Raises:
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    local = _local(path)
+    return local is None or local.parent.is_dir()
 
 
 def read(path: str | os.PathLike[str]) -> str:
@@ -66,6 +114,14 @@ def read(path: str | os.PathLike[str]) -> str:
 
 def _is_url(path: str | os.PathLike[str]) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
+
+
+def _local(path: str | os.PathLike[str]) -> Path | None:
+    """Return the path on this machine, None if it is elsewhere."""
+    if not _is_url(path):
+        return Path(path)
+    files, name = _open(str(path))
+    return Path(name) if files.type_name == "local" else None
 
 
 def _open(url: str) -> tuple["FileSystem", str]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame
 
-from keysplit.metrics import relative_imbalance
-from keysplit.planning import Placement, Summary, alias_cells, expected_loads
+from keysplit.planning import Placement, Sample, Summary, alias_cells, expected_loads
+from keysplit.planning.rules import even_parts
 from keysplit.spark.plans import files, stored, text
 from keysplit.spark.plans.drift import Drift
 from keysplit.spark.plans.frequent import FrequentKey
@@ -52,6 +52,9 @@ class Plan:
         capacities: relative speed of each worker; None if equal.
         row_id: the columns that tell the rows of a split key apart, named as the argument `row_id` of `route`
             names them; None if they follow from the DataFrame that is routed.
+        sample: the rows that it was made from where these are not all; the weights are estimates then, and
+            `sample.error_of(share)` is by how much a share may be wrong. None if all rows were counted.
+        group_weight: what the start of a group costs, in units of the weight of rows; all weights contain it.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
@@ -68,6 +71,8 @@ class Plan:
     buckets: np.ndarray = field(repr=False)
     capacities: tuple[float, ...] | None = None
     row_id: tuple[str, ...] | None = None
+    sample: Sample | None = None
+    group_weight: float = 0.0
 
     @classmethod
     def of(
@@ -81,6 +86,7 @@ class Plan:
         texts: dict[int, tuple[str | None, ...]],
         capacities: tuple[float, ...] | None,
         row_id: tuple[str, ...] | None = None,
+        group_weight: float = 0.0,
     ) -> Plan:
         """Make a plan of what a pass found out and where it was placed; `texts` has the keys by hash."""
         head = [
@@ -96,7 +102,17 @@ class Plan:
         ]
         tail, buckets = placement.tail.astype(np.uint32), summary.buckets.astype(np.float64)
         return cls(
-            grouping, key, key_types, float(summary.total), tuple(head), tail, buckets, capacities, row_id
+            grouping,
+            key,
+            key_types,
+            float(summary.total),
+            tuple(head),
+            tail,
+            buckets,
+            capacities,
+            row_id,
+            summary.sample,
+            group_weight,
         )
 
     @property
@@ -112,23 +128,76 @@ class Plan:
     @cached_property
     def loads(self) -> np.ndarray:
         """The weight that each worker is expected to get of the rows that the plan was made from, float64."""
-        return self.loads_for(
-            Summary(
-                total=self.total,
-                hashes=np.array([each.hash for each in self.head], np.int64),
-                counts=np.array([each.count for each in self.head], np.float64),
-                errors=np.array([each.error for each in self.head], np.float64),
-                buckets=self.buckets,
-            )
+        return self.loads_for(self._summary)
+
+    @property
+    def _summary(self) -> Summary:
+        return Summary(
+            total=self.total,
+            hashes=np.array([each.hash for each in self.head], np.int64),
+            counts=np.array([each.count for each in self.head], np.float64),
+            errors=np.array([each.error for each in self.head], np.float64),
+            buckets=self.buckets,
+            sample=self.sample,
         )
+
+    @property
+    def busiest(self) -> float:
+        """The load of the busiest worker that the plan expects, in multiples of its fair share."""
+        return self._busiest(self.loads)
+
+    @cached_property
+    def busiest_bounds(self) -> tuple[float, float]:
+        """Between which bounds `busiest` lies for all rows, with the confidence of the sample.
+
+        They are the same number if all rows were counted. That the rows of a split key are assigned by their
+        hashes, and so vary by about the square root of their number, comes on top of them.
+
+        Source:
+            The loads of all workers are taken to be within their errors at once (Bonferroni's inequality). A
+            key of which a worker gets the part s adds s^2 times its variance to that of the worker's load.
+        """
+        if self.sample is None or not self.total:
+            return self.busiest, self.busiest
+        loads, squares = self.loads / self.total, self._loads_for(self._summary, power=2) / self.total
+        variances = np.maximum(squares - loads**2, 0.0) / max(self.sample.effective, 1.0)
+        errors = self.sample.deviations(self.workers) * np.sqrt(variances)
+        low, high = (self._busiest((loads + sign * errors) * self.total) for sign in (-1, 1))
+        return max(low, 1.0), high
+
+    @property
+    def hash_busiest(self) -> float:
+        """The same if all rows of a key went where its hash says, as in Spark; estimated from the buckets.
+
+        Of a sample it is the lower bound: chance alone makes some of many workers look busy.
+        """
+        parts = even_parts(len(self.buckets), np.ones(self.workers))
+        loads: np.ndarray = np.bincount(parts, self.buckets, minlength=self.workers)
+        if self.sample is not None and self.total:
+            shares = loads / self.total
+            errors = np.sqrt(shares * (1 - shares) / max(self.sample.effective, 1.0))
+            loads = (shares - self.sample.deviations(self.workers) * errors) * self.total
+        return max(self._busiest(loads), 1.0)
+
+    @property
+    def speeds(self) -> np.ndarray:
+        """The relative speed of each worker, float64."""
+        return np.ones(self.workers) if self.capacities is None else np.array(self.capacities)
+
+    def _busiest(self, loads: np.ndarray) -> float:
+        speeds = self.speeds
+        return float((loads / speeds).max() * speeds.sum() / self.total) if self.total else 1.0
 
     def loads_for(self, summary: Summary) -> np.ndarray:
         """Return the weight that each worker is expected to get of other rows, float64."""
+        return self._loads_for(summary)
+
+    def _loads_for(self, summary: Summary, power: int = 1) -> np.ndarray:
         return expected_loads(
             summary,
             np.array([each.hash for each in self.head], np.int64),
             tuple(np.array(each.workers, np.int64) for each in self.head),
-            tuple(np.array(each.shares, np.float64) for each in self.head),
+            tuple(np.array(each.shares, np.float64) ** power for each in self.head),
             self.tail,
             self.workers,
         )
@@ -200,35 +269,14 @@ class Plan:
             raise TypeError(f"other must be a Plan, got {type(other).__name__}")
         return text.compare(self._fields(), other._fields())
 
-    def drift(
-        self, df: DataFrame, key: Any = None, *, weight: Any = None, engine: str | None = None
-    ) -> Drift:
-        """Measure how far the keys of a DataFrame have drifted from those that the plan was made from.
+    def drift(self, df: DataFrame, key: Any = None, *, weight: Any = None, engine: Any = None) -> Drift:
+        """Measure how far the keys of a DataFrame have drifted: `kss.drift(plan, df)`, which explains all."""
+        from keysplit.spark.drift import drift  # which makes a plan of today to compare with
 
-        It takes one pass over the keys.
-
-        Args:
-            df: rows of today.
-            key: their key columns; those of the plan if left out.
-            weight: as `keysplit.spark.plan`.
-            engine: as `keysplit.spark.plan`.
-
-        Returns:
-            What has moved, and the loads that the plan gives today.
-
-        Raises:
-            TypeError: as `keysplit.spark.plan`.
-            ValueError: as `keysplit.spark.plan`.
-
-        Example:
-            >>> verdict = plan.drift(df).verdict  # doctest: +SKIP
-        """
-        from keysplit.spark.drift import measure  # which makes a plan of today to compare with
-
-        return measure(self, df, list(self.key) if key is None else key, weight, engine)
+        return drift(self, df, key, weight=weight, engine=engine)
 
     def __str__(self) -> str:
-        return text.describe(self._fields(), 1 + relative_imbalance(self.loads) if self.total else 0.0)
+        return text.describe(self._fields(), self.busiest, self.busiest_bounds)
 
     def __eq__(self, other: object) -> bool:
         return self.to_json() == other.to_json() if isinstance(other, Plan) else NotImplemented

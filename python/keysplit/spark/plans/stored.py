@@ -6,6 +6,7 @@ Every version is read for ever. docs/plans.md lists the fields.
 
 import base64
 import json
+import math
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
@@ -14,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from keysplit import __version__
-from keysplit.planning import PLANS, bucket_bits
+from keysplit.planning import PLANS, Sample, bucket_bits
 from keysplit.spark.plans.frequent import FrequentKey
 
 FORMAT = "keysplit plan"
 _FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "capacities")
-FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id")}
+FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: (*_FIRST, "row_id", "sample", "group_weight")}
 """The fields of a plan that each version of the stored form holds."""
 VERSION = max(FIELDS)
 
@@ -31,16 +32,21 @@ def write(plan: Mapping[str, Any]) -> str:
         plan: the fields of a `Plan`, by name.
 
     Returns:
-        The JSON, of version 1 if there is no `row_id`, else of version 2.
+        The JSON, of the oldest version that has all fields that are neither None nor 0.
     """
-    version = 1 if plan["row_id"] is None else 2
-    grouping = plan["grouping"]
+    version = min(
+        version
+        for version, known in FIELDS.items()
+        if all(value in (None, 0) for name, value in plan.items() if name not in known)
+    )
+    grouping, sample = plan["grouping"], plan["sample"]
     data = {
         **plan,
         "grouping": {"name": grouping.name, **asdict(grouping)},
         "head": [asdict(each) for each in plan["head"]],
         "tail": _pack(plan["tail"].astype("<u4")),
         "buckets": _pack(plan["buckets"].astype("<f8")),
+        "sample": None if sample is None else asdict(sample),
     }
     stored = {name: data[name] for name in FIELDS[version]}
     return json.dumps({"format": FORMAT, "version": version, **stored}, ensure_ascii=False)
@@ -117,7 +123,16 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         "buckets": _unpack(data["buckets"], "<f8").astype(np.float64),
         "capacities": None if capacities is None else tuple(map(float, capacities)),
         "row_id": None if row_id is None else tuple(row_id),
+        "sample": None if data.get("sample") is None else _sample(data["sample"]),
+        "group_weight": float(data.get("group_weight", 0.0)),
     }
+
+
+def _sample(data: dict[str, Any]) -> Sample:
+    _refuse_unknown("field of a sample", data, [field.name for field in fields(Sample)])
+    return Sample(
+        int(data["rows"]), float(data["fraction"]), float(data["effective"]), float(data["confidence"])
+    )
 
 
 def _frequent(data: dict[str, Any]) -> FrequentKey:
@@ -135,7 +150,7 @@ def _frequent(data: dict[str, Any]) -> FrequentKey:
 
 def _is_sound(plan: dict[str, Any]) -> bool:
     n, head, tail, buckets = plan["grouping"].workers, plan["head"], plan["tail"], plan["buckets"]
-    row_id, capacities = plan["row_id"], plan["capacities"]
+    row_id, capacities, sample = plan["row_id"], plan["capacities"], plan["sample"]
     return (
         len(tail) == len(buckets) == 2 ** bucket_bits(n)
         and bool((tail < n).all())
@@ -150,6 +165,8 @@ def _is_sound(plan: dict[str, Any]) -> bool:
             for each in head
         )
         and (capacities is None or len(capacities) == n)
+        and (sample is None or (0 < sample.confidence < 1 and sample.effective >= 0))
+        and 0 <= plan["group_weight"] < math.inf
         and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from keysplit.planning import Sample
 from keysplit.spark.plans.frequent import FrequentKey
 
 _SHOWN_KEYS = 10
@@ -14,37 +15,51 @@ _TITLES = {
     "total": "weight of all rows",
     "capacities": "capacities",
     "row_id": "row_id",
+    "sample": "sample",
+    "group_weight": "group_weight",
 }
 
 
-def describe(plan: Mapping[str, Any], busiest: float) -> str:
+def describe(plan: Mapping[str, Any], busiest: float, bounds: tuple[float, float]) -> str:
     """Return a plan in a few lines.
 
     Args:
         plan: the fields of a `Plan`, by name.
         busiest: the expected load of the busiest worker, in multiples of the mean.
+        bounds: between which it lies, with the confidence of the sample.
 
     Returns:
         Its parameters, what it expects and its frequent keys.
     """
-    grouping, head, total = plan["grouping"], plan["head"], plan["total"]
+    grouping, head, total, sample = plan["grouping"], plan["head"], plan["total"], plan["sample"]
     keys = [
-        f"  {each.text}: {each.count / total:.2%} of the weight, "
+        f"  {each.text}: {each.count / total:.2%}{_error(sample, each.count / total)} of the weight, "
         f"{len(each.workers)} worker{'s' if len(each.workers) > 1 else ''}"
         for each in head[:_SHOWN_KEYS]
     ]
     if len(head) > _SHOWN_KEYS:
         keys.append(f"  ... and {len(head) - _SHOWN_KEYS} more")
     level = f"{busiest:.3f} times the mean" if total else "no rows"
+    seen = f"a weight of {total:,.0f}"
+    if plan["group_weight"]:
+        seen += f", the start of a group being {plan['group_weight']:,g}"
+    if sample is not None:
+        seen = f"a sample of {sample.rows:,} rows ({sample.fraction:.2%}) for {seen}"
+        level += f", {bounds[0]:.3f} to {bounds[1]:.3f} with {sample.confidence:.0%} confidence"
     return "\n".join(
         [
             f"Plan {grouping.name} of {', '.join(plan['key'])} for {grouping.workers} workers, "
             f"seed {grouping.seed}",
-            f"  made from a weight of {total:,.0f}; expected load of the busiest worker: {level}",
+            f"  made from {seen}",
+            f"  expected load of the busiest worker: {level}",
             f"  {len(head)} frequent keys, {len(plan['tail'])} buckets of other keys",
             *keys,
         ]
     )
+
+
+def _error(sample: Sample | None, share: float) -> str:
+    return "" if sample is None else f" (±{sample.error_of(share):.2%})"
 
 
 def compare(plan: Mapping[str, Any], other: Mapping[str, Any]) -> str:

@@ -4,13 +4,29 @@
 `versions` says what the installed Spark can do.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark.session.interface import Aggregate, Call, Node, Session, Steadiness
+from keysplit.spark.session import versions
+from keysplit.spark.session.interface import Aggregate, Call, Joining, Node, Observed, Session, Steadiness
 
-__all__ = ["Aggregate", "Call", "Node", "Session", "Steadiness", "collation_key", "is_connect", "session_of"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Aggregate",
+    "Call",
+    "Joining",
+    "Node",
+    "Observed",
+    "Session",
+    "Steadiness",
+    "collation_key",
+    "is_connect",
+    "local_rows",
+    "session_of",
+]
 
 
 def session_of(df: DataFrame) -> Session:
@@ -27,6 +43,18 @@ def session_of(df: DataFrame) -> Session:
 def is_connect(value: Any) -> bool:
     """Say whether a DataFrame or a Column belongs to Spark Connect, where there is no JVM to look into."""
     return type(value).__module__.startswith("pyspark.sql.connect")
+
+
+def local_rows(df: DataFrame, table: "pa.Table") -> DataFrame:
+    """Return rows of the driver as a DataFrame of the session of another one; no job reads them."""
+    spark = df.sparkSession
+    if versions.takes_arrow_tables():
+        return spark.createDataFrame(table)
+    if is_connect(df):
+        return spark.createDataFrame(table.to_pandas())
+    from keysplit.spark.session import classic
+
+    return classic.rows_of_arrow(spark, table)
 
 
 def collation_key(column: Column) -> Column:

@@ -1,21 +1,34 @@
 """Classic sessions: Catalyst's plans and expressions, through py4j."""
 
 import json
+import re
+import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from keysplit.spark.session import physical, sources
-from keysplit.spark.session.interface import Aggregate, Call, Node, Steadiness, tree_of
+from keysplit.spark.session import costs, physical, sources, versions
+from keysplit.spark.session.interface import Aggregate, Call, Joining, Node, Steadiness, tree_of
+from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
 from keysplit.spark.session.steadiness import Proof
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _AGGREGATE = "AggregateExpression"
+# Actions that are searched for the one with an observation: it has just ended.
+_LATEST = 20
+_LOCAL = re.compile(r"local(\[.*\])?")
 
 
 class Classic:
@@ -24,6 +37,12 @@ class Classic:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
+    @property
+    def slots(self) -> int | None:
+        """How many tasks run at once; None but in local mode, as executors may come and go."""
+        context = self._spark.sparkContext
+        return context.defaultParallelism if _LOCAL.fullmatch(context.master) else None
+
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if there is none, or if nobody may read it."""
         try:
@@ -31,6 +50,13 @@ class Classic:
         except (Py4JError, PySparkException):
             return None
         return value
+
+    def arrow(self, df: DataFrame) -> pa.Table:
+        """Run a query in one job and return its rows; without rows the types may be others."""
+        if versions.has_to_arrow(df):
+            return df.toArrow()
+        batches = df._collect_as_arrow()
+        return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in df.columns})
 
     def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
@@ -47,6 +73,21 @@ class Classic:
         # The plan of a micro-batch is made when the stream runs.
         return "a stream" if df.isStreaming else physical.disorder(df)
 
+    def beyond_a_scan(self, df: DataFrame) -> str | None:
+        """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
+        return costs.beyond_a_scan(_physical(df))
+
+    def joins_by_broadcast(self, df: DataFrame) -> bool:
+        """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
+        return costs.joins_by_broadcast(_physical(df))
+
+    def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
+        """Take apart `plain`, which is `left.join(right, on, how)`."""
+        plan = plain._jdf.queryExecution().analyzed()
+        if _kind(plan) != "Project" or _kind(plan.child()) != "Join":
+            return JoinOfNames(left, right, on)
+        return ClassicJoin(plain, column_of(plan.child().condition().get()))
+
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[Aggregate]:
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
         plan = result._jdf.queryExecution().analyzed()
@@ -56,9 +97,20 @@ class Classic:
         around = _catalyst().expressions.Coalesce(plan.aggregateExpressions())
         found = _topmost(tree_of(json.loads(around.toJSON())))
         return [
-            Aggregate(node.children[0].name, None, partial(_sql_of_aggregate, around, at))
+            Aggregate(
+                node.children[0].name,
+                None,
+                partial(_sql_of_aggregate, around, at),
+                bool(node.fields.get("isDistinct")),
+            )
             for at, node in enumerate(found)
         ]
+
+    def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, _Observed]":
+        """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
+        observation = Observation(f"keysplit {uuid.uuid4()}")
+        store = df.sparkSession._jsparkSession.sharedState().statusStore()
+        return df.observe(observation, aggregate), _Observed(observation, store, self._spark.sparkContext)
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`.
@@ -75,6 +127,53 @@ class Classic:
         expressions = plan.aggregateExpressions()
         last = expressions.size()
         return [_call(expressions.apply(at).child()) for at in range(last - len(columns), last)]
+
+
+class _Observed:
+    """An observation that can be asked without waiting for it."""
+
+    def __init__(self, observation: Observation, store: Any, context: SparkContext) -> None:
+        self._observation = observation
+        self._store = store
+        self._context = ref(context)
+
+    def peek(self) -> Any:
+        """Return the figure, None as long as no action has ended."""
+        if self._observation._jo.future().isCompleted():
+            status = self._status()
+            if status == "FAILED":
+                raise LookupError("the action failed: Spark has what its first tasks have counted")
+            return None if status == "RUNNING" else next(iter(self._observation.get.values()))
+        if self._running() is None:
+            raise LookupError("the session has been stopped")
+        return None
+
+    def _status(self) -> str | None:
+        """Return how the action ended, None if Spark has forgotten it."""
+        count = self._store.executionsCount()
+        latest = self._store.executionsList(max(0, count - _LATEST), _LATEST)
+        for at in reversed(range(latest.size())):
+            execution = latest.apply(at)
+            if self._observation._name in execution.physicalPlanDescription():
+                return str(execution.executionStatus())
+        return None
+
+    def settle(self) -> None:
+        """Let Spark work off its events, ten seconds at most."""
+        context = self._running()
+        if context is not None:
+            with suppress(Py4JError):  # it has more to say than it can in that time
+                context._jsc.sc().listenerBus().waitUntilEmpty(10_000)
+
+    def _running(self) -> SparkContext | None:
+        context = self._context()
+        return None if context is None or context._jsc is None else context
+
+
+def rows_of_arrow(spark: SparkSession, table: "pa.Table") -> DataFrame:
+    """Return the rows of a table of whole numbers; before Spark 4, whose public way takes them one by one."""
+    schema = from_arrow_schema(table.schema)
+    return spark._create_from_pandas_with_arrow(table.to_pandas(), schema, "UTC")
 
 
 def collation_key(column: Column) -> Column:
@@ -96,6 +195,14 @@ def expression_of(column: Column) -> Any:
     if "classic" in type(column).__module__:
         return sql.classic.ExpressionUtils.expression(column._jc)
     return column._jc.expr()  # before Spark 4
+
+
+def _physical(df: DataFrame) -> str:
+    return str(df._jdf.queryExecution().executedPlan().toString())
+
+
+def _kind(plan: Any) -> str:
+    return str(plan.getClass().getSimpleName())
 
 
 def _call(call: Any) -> Call:

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import ref
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import PythonEvalType
 
-from keysplit.spark.session import physical, relations
-from keysplit.spark.session.interface import Aggregate, Call, Steadiness
+from keysplit.spark.session import costs, physical, relations, versions
+from keysplit.spark.session.interface import Aggregate, Call, Joining, Steadiness
+from keysplit.spark.session.joins import JoinOfNames
 
 _PYTHON_AGGREGATES = [
     value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
@@ -22,6 +25,11 @@ class Connect:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
+    @property
+    def slots(self) -> int | None:
+        """How many tasks run at once; the server does not say."""
+        return None
+
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if there is none, or if nobody may read it."""
         try:
@@ -29,6 +37,12 @@ class Connect:
         except PySparkException:
             return None
         return value
+
+    def arrow(self, df: DataFrame) -> pa.Table:
+        """Run a query in one job and return its rows; without rows the types may be others."""
+        if versions.has_to_arrow(df):
+            return df.toArrow()
+        return pa.Table.from_pandas(df.toPandas(), preserve_index=False)
 
     def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
@@ -39,10 +53,29 @@ class Connect:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         return "a stream" if df.isStreaming else physical.disorder_in(df._explain_string(mode="formatted"))
 
+    def beyond_a_scan(self, df: DataFrame) -> str | None:
+        """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
+        return costs.beyond_a_scan(df._explain_string())
+
+    def joins_by_broadcast(self, df: DataFrame) -> bool:
+        """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
+        return costs.joins_by_broadcast(df._explain_string())
+
+    def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
+        """Take apart `plain`, which is `left.join(right, on, how)`."""
+        return JoinOfNames(left, right, on)
+
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[Aggregate]:
         """Return all aggregates in `columns`, and other functions, too: only the server tells them apart."""
         result.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
         return [each for column in columns for node in _nodes(column._expr) for each in _called(node)]
+
+    def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, _Observed]":
+        """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
+        from pyspark.sql.connect.observation import Observation
+
+        observation = Observation()
+        return df.observe(observation, aggregate), _Observed(observation, self._spark)
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
@@ -51,13 +84,35 @@ class Connect:
         ]
 
 
+class _Observed:
+    """An observation; the client has its figures once an action has ended."""
+
+    def __init__(self, observation: Any, spark: SparkSession) -> None:
+        self._observation = observation
+        self._spark = ref(spark)
+
+    def peek(self) -> Any:
+        """Return the figure, None as long as no action has ended."""
+        found = self._observation.get
+        if found:
+            return next(iter(found.values()))
+        spark: Any = self._spark()
+        if spark is None or spark.is_stopped:
+            raise LookupError("the session has been stopped")
+        return None
+
+    def settle(self) -> None:
+        """Do nothing: the figures come with the result."""
+
+
 def _called(node: Any) -> Iterator[Aggregate]:
     text = getattr(node, "_expr", None)
     if isinstance(text, str):  # of SQL
-        for name in re.findall(r"(\w+)\s*\(", text):
-            yield Aggregate(None, name.lower(), lambda: text)
+        for name, distinct in re.findall(r"(\w+)\s*\(\s*(distinct\b)?", text, re.IGNORECASE):
+            yield Aggregate(None, name.lower(), lambda: text, bool(distinct))
     elif getattr(node, "_name", None):
-        yield Aggregate(None, str(node._name).lower(), lambda: str(node))
+        distinct = bool(getattr(node, "_is_distinct", False))
+        yield Aggregate(None, str(node._name).lower(), lambda: str(node), distinct)
     if getattr(getattr(node, "_function", None), "_eval_type", None) in _PYTHON_AGGREGATES:
         yield Aggregate(None, None, lambda: str(node))
 

@@ -4,14 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 
 class Session(Protocol):
     """A classic session or one of Spark Connect."""
 
+    @property
+    def slots(self) -> int | None:
+        """How many tasks run at once; None where that may change or nobody knows."""
+
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if there is none, or if nobody may read it."""
+
+    def arrow(self, df: DataFrame) -> pa.Table:
+        """Run a query in one job and return its rows; without rows the types may be others."""
 
     def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> "Steadiness":
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing.
@@ -28,11 +36,56 @@ class Session(Protocol):
         the rows their order back.
         """
 
+    def beyond_a_scan(self, df: DataFrame) -> str | None:
+        """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
+
+    def joins_by_broadcast(self, df: DataFrame) -> bool:
+        """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
+
+    def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> "Joining":
+        """Take apart `plain`, which is `left.join(right, on, how)`."""
+
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[Aggregate]":
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
 
+    def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, Observed]":
+        """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[Call]":
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
+
+
+class Joining(Protocol):
+    """A join on names, whose rows are to be computed in another way."""
+
+    left: DataFrame
+    right: DataFrame
+    """The sides; in a join of a DataFrame with itself, they have no columns in common."""
+    keeps_columns: bool
+    """Whether `left["k"]` and `right["k"]` may be selected from the result whatever its rows are made of."""
+
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows made of both sides on the keys, and on a column that both have got."""
+
+    def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
+        """Return the columns of Spark's own join; `drop` names what `rows`, which `join` made, have more."""
+
+    def again(self, side: DataFrame) -> DataFrame:
+        """Return a side to read it once more: columns that users select are those of the other reading."""
+
+
+class Observed(Protocol):
+    """What an action computes beside its result."""
+
+    def peek(self) -> Any:
+        """Return the figure, None as long as no action has ended; wait for nothing.
+
+        Raises:
+            Exception: if there will be none: the action failed, or its session is gone.
+        """
+
+    def settle(self) -> None:
+        """Let Spark work off what it has to say of actions that have ended, ten seconds at most."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +113,7 @@ class Aggregate(NamedTuple):
     """Its name in SQL; None for a function of Python."""
     text: Callable[[], str]
     """Makes the call as SQL, or something near it."""
+    distinct: bool = False
 
 
 class Call(NamedTuple):

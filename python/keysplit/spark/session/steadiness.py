@@ -103,7 +103,8 @@ class Proof:
         self.has_python = "PythonUD" in plan
         try:
             nodes = json.loads(plan)
-            self._types.update(_types_in(nodes))
+            if self._collated:  # else no type is asked for
+                self._types.update(_types_in(nodes))
             found = self._plan(tree_of(nodes), {})
         except (LookupError, TypeError, ValueError, RecursionError):
             why = "a query plan that keysplit cannot read"
@@ -147,7 +148,7 @@ class Proof:
         if node.kind == _CATALYST + "catalog.HiveTableRelation":
             output = [_id(each) for part in ("dataCols", "partitionCols") for each in node.trees(part)]
         else:
-            output = [_id(each) for each in node.trees("output")]
+            output = _ids(node.fields["output"])
         values, order = self.source(node, output)
         return _Rows(output, dict.fromkeys(output, values), values, order or values)
 
@@ -523,6 +524,13 @@ def _first(found: Iterable[str | None]) -> str | None:
 
 def _id(node: Node) -> int:
     return int(node.fields["exprId"]["id"])
+
+
+def _ids(attributes: list[list[dict[str, Any]]]) -> list[int]:
+    """Return the numbers of the columns of a leaf, of which there may be thousands, without trees of them."""
+    if any(len(each) != 1 for each in attributes):
+        raise LookupError("the columns of a source cannot be read")
+    return [int(attribute["exprId"]["id"]) for (attribute,) in attributes]
 
 
 def _text(node: Node) -> str:

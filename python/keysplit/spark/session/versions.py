@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -19,6 +20,33 @@ def has_arrow_udf() -> bool:
 def has_apply_in_arrow(df: DataFrame) -> bool:
     """Say whether groups go to functions over Arrow tables: from Spark 4.0 on."""
     return hasattr(df.groupBy(), "applyInArrow")
+
+
+def has_to_arrow(df: DataFrame) -> bool:
+    """Say whether rows come to the driver as an Arrow table: from Spark 4.0 on."""
+    return hasattr(df, "toArrow")
+
+
+def takes_iterator(function: Any, format: str) -> bool:
+    """Say whether Spark calls a function over groups with an iterator: by its hints, from Spark 4.1 on."""
+    from pyspark.sql.pandas import typehints
+
+    infer = getattr(typehints, f"infer_group_{format}_eval_type_from_func", None)
+    if infer is None:
+        return False
+    from pyspark.sql.pandas.functions import PythonEvalType
+
+    try:
+        kind = infer(function)
+    except Exception:  # Spark then takes it for one over whole groups
+        return False
+    name = f"SQL_GROUPED_MAP_{format.upper()}_ITER_UDF"
+    return kind is not None and kind == getattr(PythonEvalType, name, None)
+
+
+def takes_arrow_tables() -> bool:
+    """Say whether a session makes DataFrames of Arrow tables: from Spark 4.0 on."""
+    return not pyspark.__version__.startswith("3.")
 
 
 def is_data_frame_of_connect(value: Any) -> bool:

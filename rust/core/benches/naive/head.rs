@@ -40,7 +40,7 @@ pub fn space_saving_only() -> Route {
     Box::new(move |key| sketch.update(key) as u32)
 }
 
-/// The groupings that tell head from tail: `head` chooses for the messages of the head, the tail has two choices.
+/// The groupings that distinguish head and tail: `head` chooses for the messages of the head, the tail has two choices.
 fn with_head(workers: u32, mut head: impl FnMut(i64, &SpaceSaving, &[u64]) -> usize + 'static) -> Route {
     let mut sketch = SpaceSaving::new(50 * workers as usize);
     let mut loads = vec![0; workers as usize];

@@ -1,8 +1,8 @@
 //! Consistent hashing with bounded loads: a key goes clockwise to the first worker that has room.
 //!
 //! Mirrokni et al. (Consistent hashing with bounded loads, SODA 2018); CG paper (arXiv 1705.09073), section 4.2. No
-//! worker takes a message once it holds 1 + epsilon times its fair share of all messages, rounded up. Deviation: what
-//! counts for that is forgotten when a worker comes or goes, since no message or state ever moves.
+//! worker takes a message once it holds 1 + epsilon times its fair share of all messages, rounded up. Deviation: the
+//! counts behind the capacity are reset when a worker joins or leaves, since no message or state ever moves.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,11 +57,11 @@ struct BoundedRing {
     loads: Loads,
 }
 
-/// What counts for the capacity.
+/// The counts behind the capacity.
 #[derive(Clone)]
 struct Bounded {
     capacity: Capacity,
-    /// What was sent to each worker since one came or went last.
+    /// What was sent to each worker since a worker last joined or left.
     loads: Loads,
     memo: Memo,
 }
@@ -101,7 +101,7 @@ impl Bounded {
         worker
     }
 
-    /// The first worker from `start` on that is below the capacity; the least loaded of all if none is.
+    /// The first worker from `start` on below the capacity; the least loaded of all if there is none.
     #[inline(always)]
     fn walk(&mut self, circle: &Circle, members: &Members, hash: KeyHash, start: usize, capacity: Amount) -> Worker {
         for step in self.memo.probes(hash, capacity).max(1)..circle.len() as u32 {
@@ -132,7 +132,7 @@ impl Grouping for BoundedRing {
     }
 
     fn candidates(&self, hash: KeyHash) -> Vec<u32> {
-        self.ring.circle(); // made once, for the copies, too
+        self.ring.circle(); // built once, before copies are made
         next_worker(self, hash)
     }
 
@@ -185,7 +185,7 @@ mod tests {
         Params { workers, seed: 1, virtual_nodes: 5, epsilon }
     }
 
-    /// Routes as `docs/routing.md` says, message by message.
+    /// Routes as `docs/routing.md` defines it, message by message.
     fn naive(router: &BoundedRing, epsilon: f64, sent: f64, loads: &[f64], hash: u64, weight: f64) -> u32 {
         let members = router.ring.members();
         let capacity = (((1.0 + epsilon) * (sent + weight)) / f64::from(members.count())).ceil().max(1.0);

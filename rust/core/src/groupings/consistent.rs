@@ -1,8 +1,9 @@
 //! Consistent grouping (CG): power of random choices over virtual workers, which move from busy workers to idle ones.
 //!
 //! CG paper (arXiv 1705.09073), sections 5.2 and 5.3. A worker of capacity c_w (all capacities sum to n) ends up with
-//! about c_w times its first number of virtual workers, here *bins*. Only later messages are affected: no message or
-//! state moves. Deviations: bins are probed 64 times a bin at most (see `power_of_random`); the clock is the caller's.
+//! about c_w times its initial number of virtual workers, called *bins* here. Only later messages are affected: no
+//! message or state moves. Deviations: a message probes at most 64 candidates per bin (see `power_of_random`); the
+//! clock is the caller's.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,16 +26,16 @@ pub(super) struct Params {
     workers: u32,
     #[serde(deserialize_with = "params::seed")]
     seed: u64,
-    /// Bins of each worker at first.
+    /// Initial bins per worker.
     #[serde(deserialize_with = "params::whole::<1, MOST_BINS, _>")]
     virtual_workers: u64,
     /// By how much a load may exceed its fair share.
     #[serde(deserialize_with = "params::epsilon")]
     epsilon: f64,
-    /// One signal of a worker counts in each slot.
+    /// Length of a slot, in which one signal per worker counts.
     #[serde(deserialize_with = "params::seconds")]
     slot_s: f64,
-    /// How fast messages come that come without a time.
+    /// Rate of messages routed without a time.
     #[serde(deserialize_with = "params::seconds")]
     messages_per_s: f64,
 }
@@ -66,7 +67,7 @@ impl Parameters for Params {
     }
 }
 
-/// The most bins.
+/// The largest number of bins.
 const MOST_BINS: u64 = 1 << 26;
 
 #[derive(Clone)]

@@ -1,9 +1,9 @@
-//! D-Choices: frequent keys to the least loaded of d candidates, d as small as balance allows, the others by two
+//! D-Choices: frequent keys to the least loaded of d candidates, d as small as balance allows, all others by two
 //! choices.
 //!
-//! ICDE 2016 paper, Algorithm 1 and section IV-A. Deviations: d is solved on a schedule (`docs/routing.md`), not for
-//! every message, which changes the balance no more than the noise and makes it 50 times cheaper; every prefix of the
-//! head is checked, where the authors' program checks the first and the last; d is at least 2 for every frequent key.
+//! ICDE 2016 paper, Algorithm 1 and section IV-A. Deviations: d is solved on a schedule (`docs/routing.md`), not per
+//! message, which changes the balance no more than noise does and makes it 50 times cheaper; every prefix of the head
+//! is checked, where the authors' program checks the first and the last; d is at least 2 for every frequent key.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,13 +28,13 @@ pub(super) struct Params {
     workers: u32,
     #[serde(deserialize_with = "params::seed")]
     seed: u64,
-    /// theta; 1/(5n) if not given.
+    /// theta; default 1/(5n).
     #[serde(deserialize_with = "params::threshold")]
     threshold: Option<f64>,
     /// epsilon: the imbalance that d may leave.
     #[serde(deserialize_with = "params::positive_share")]
     tolerance: f64,
-    /// As many counters as the threshold needs if not given.
+    /// Default: as many counters as the threshold needs.
     #[serde(deserialize_with = "params::optional_whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
     sketch_capacity: Option<u64>,
     /// Whether a key's candidates must differ.
@@ -67,7 +67,7 @@ impl Parameters for Params {
     }
 }
 
-/// The longest that d stays as it is, in messages.
+/// The longest interval between two solutions of d, in messages.
 const LONGEST: u64 = 10_000;
 
 struct DChoices {
@@ -77,17 +77,17 @@ struct DChoices {
     loads: Loads,
     /// Messages so far.
     position: u64,
-    /// The position from which the next message of a frequent key solves d anew.
+    /// The position from which the next message of a frequent key solves d again.
     next: u64,
-    /// d: candidates of a frequent key; all workers where it is their number.
+    /// d: candidates of a frequent key; the number of workers if all are candidates.
     count: u32,
-    /// By slot of the sketch: where the least loaded candidate was found last.
+    /// By slot of the sketch: where the least loaded candidate was last found.
     searches: Vec<Search>,
 }
 
 /// The search for the least loaded candidate of one frequent key.
 ///
-/// Loads only grow, so it goes on where it stopped last, as long as key and d stay the same.
+/// Loads only grow, so the search resumes where it stopped, as long as key and d stay the same.
 #[derive(Clone)]
 struct Search {
     candidates: Vec<u16>,
@@ -150,7 +150,7 @@ impl DChoices {
         Worker(candidates[least].into())
     }
 
-    /// A slot has a new key.
+    /// A slot has been given to a new key.
     #[inline(always)]
     fn forget(&mut self, slot: usize) {
         if let Some(search) = self.searches.get_mut(slot) {

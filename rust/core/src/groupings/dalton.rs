@@ -1,10 +1,9 @@
-//! Dalton: a bandit learns for each hot key which of its workers is the best, and tries others now and then.
+//! Dalton: a bandit learns the best worker of each hot key and occasionally explores others.
 //!
 //! Zapridou, Mytilinis, Ailamaki: Dalton: Learned Partitioning for Distributed Data Streams (PVLDB 16(3), 2022). A key
 //! is hot when an interval has more of it than a worker's fair share of the interval before. The reward is high where a
-//! worker has had little of the last messages and where a key has few workers. Deviations: a source learns alone,
-//! without what the others have learnt; how many workers a key may have binds exploration only, as in the authors'
-//! program.
+//! worker received little of the last messages and where a key has few workers. Deviations: a source learns alone,
+//! without what others have learnt; the number of workers per key limits exploration only, as in the authors' program.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,12 +51,12 @@ impl Parameters for Params {
     }
 }
 
-/// The value of a worker that has not been tried.
+/// The initial value of an untried worker.
 const UNTRIED: f64 = -2.0;
 
 struct Dalton {
     bandit: Bandit,
-    /// What this source has sent lately.
+    /// What this source has sent recently.
     window: Window,
     loads: Loads,
 }
@@ -77,39 +76,39 @@ struct Bandit {
     hashes: Vec<u64>,
     index: Index,
     keys: Vec<HotKey>,
-    /// Hot keys that have `split` workers or more.
+    /// Hot keys with `split` or more workers.
     full: usize,
 }
 
-/// The plain numbers of a bandit.
+/// The scalar state of a bandit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct BanditState {
     position: u64,
-    /// Messages of the interval so far, all of them before the next one begins.
+    /// Messages in the current interval, reset when the next one begins.
     messages: u64,
     /// The sum of their weights, and that of the interval before.
     sum: f64,
     last: f64,
-    /// At how many workers exploration stops adding one to a key.
+    /// The number of workers per key from which exploration adds no more.
     split: usize,
 }
 
 /// A key that is or was hot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct HotKey {
-    /// Whether this interval has found it hot.
+    /// Whether it was found hot in this interval.
     now: bool,
     arms: Vec<Arm>,
 }
 
-/// A worker of a hot key and what it is worth.
+/// A worker of a hot key and its value.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Arm {
     worker: u32,
     value: f64,
 }
 
-/// Which arm of which hot key was chosen.
+/// The chosen arm and its hot key.
 struct Pulled {
     slot: usize,
     arm: usize,
@@ -134,7 +133,7 @@ impl Bandit {
         }
     }
 
-    /// Counts a message and chooses its worker; for a hot key also the arm that is to be rewarded.
+    /// Counts a message and chooses its worker; for a hot key also the arm to reward.
     #[inline(always)]
     fn choose(&mut self, hash: KeyHash, weight: f64) -> (Worker, Option<Pulled>) {
         if self.state.messages == self.interval_messages {
@@ -186,7 +185,7 @@ impl Bandit {
         slot
     }
 
-    /// The arm of a random worker: any worker, or one of the key's own if it has enough.
+    /// A random arm: any worker, or one of the key's own if it has enough.
     fn explore(&mut self, slot: usize, bits: u32) -> usize {
         let arms = &mut self.keys[slot].arms;
         if arms.len() >= self.state.split {
@@ -210,7 +209,7 @@ impl Bandit {
         self.keys.iter().filter(|key| key.arms.len() >= self.state.split).count()
     }
 
-    /// Rewards the chosen arm, given what its worker and all workers have in the window.
+    /// Rewards the chosen arm, given the load of its worker and of all workers in the window.
     #[inline(always)]
     fn learn(&mut self, Pulled { slot, arm }: Pulled, load: f64, all: f64) {
         let arms = &mut self.keys[slot].arms;
@@ -287,7 +286,7 @@ impl Grouping for Dalton {
         self.loads.numbers()
     }
 
-    /// All workers in time, as a key that turns hot again is tried elsewhere; the first one if nothing is tried.
+    /// All workers in time, since a key that turns hot again explores elsewhere; the first one if nothing is explored.
     fn max_workers_per_key(&self) -> u32 {
         if self.bandit.max_split == 1 || self.bandit.explore_below == 0 { 1 } else { self.bandit.workers }
     }

@@ -1,9 +1,9 @@
-//! Distribution-aware key grouping: learn the distribution of keys, then plan a worker for each.
+//! Distribution-aware key grouping: learn the key distribution, then plan a worker per key.
 //!
 //! Rivetti, Querzoni, Anceaume, Busnel, Sericola: Efficient Key Grouping for Near-Optimal Load Balancing in Stream
-//! Processing Systems (DEBS 2015). Heavy hitters are planned one by one, all other keys by the bucket that they hash
-//! to; the largest goes first, to the emptiest worker. Deviations: while it learns, messages go by key grouping; the
-//! hash onto buckets is the house's own.
+//! Processing Systems (DEBS 2015). Heavy hitters are placed one by one, all other keys by hash bucket; largest first,
+//! each to the least loaded worker. Deviations: key grouping is used during learning; the bucket hash is keysplit's
+//! own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,10 +29,10 @@ pub(super) struct Params {
     seed: u64,
     #[serde(deserialize_with = "params::whole::<1, { 1 << 53 }, _>")]
     learning_messages: u64,
-    /// theta; 1/(5n) if not given.
+    /// theta; default 1/(5n).
     #[serde(deserialize_with = "threshold")]
     threshold: Option<f64>,
-    /// 2n if not given.
+    /// Default 2n.
     #[serde(deserialize_with = "params::optional_whole::<1, { 1 << 26 }, _>")]
     buckets: Option<u64>,
 }
@@ -63,7 +63,7 @@ impl Parameters for Params {
     }
 }
 
-/// A threshold that the largest sketch can tell, or none.
+/// A threshold that the largest sketch can resolve, or none.
 fn threshold<'de, D: Deserializer<'de>>(given: D) -> Result<Option<f64>, D::Error> {
     let least = 2.0 / SpaceSaving::MAX_CAPACITY as f64;
     let accepts = |theta| (least..=1.0).contains(&theta);
@@ -75,7 +75,7 @@ struct DistributionAware {
     learning_messages: u64,
     /// 1 / theta.
     inverse: f64,
-    /// The number of buckets, and which is a key's.
+    /// The number of buckets, and the bucket of a key.
     buckets: u32,
     places: Places,
     loads: Loads,
@@ -87,9 +87,9 @@ enum Phase {
     Planned(Assignment),
 }
 
-/// What is known of the distribution so far.
+/// What has been learnt of the distribution so far.
 struct Learning {
-    /// Messages that are still to be learnt from.
+    /// Messages still to learn from.
     left: u64,
     sketch: SpaceSaving,
     /// Sum of the weights of each bucket's keys.
@@ -98,7 +98,7 @@ struct Learning {
 
 /// A worker for every key.
 struct Assignment {
-    /// Heavy hitters, their workers, and where they are found.
+    /// Heavy hitters, their workers, and their index.
     hashes: Vec<u64>,
     workers: Vec<u32>,
     index: Index,
@@ -130,7 +130,7 @@ impl Learning {
         messages
     }
 
-    /// Heavy hitters and buckets, the largest first, each to the worker with the least so far.
+    /// Places heavy hitters and buckets, largest first, each on the least loaded worker so far.
     fn plan(&self, workers: u32, inverse: f64, places: &Places) -> Assignment {
         let mut buckets = self.buckets.clone();
         let (mut hashes, mut parts) = (Vec::new(), Vec::new());
@@ -146,7 +146,7 @@ impl Learning {
         let heavy = hashes.len();
         parts.extend(buckets.iter().enumerate().map(|(bucket, &count)| (count, heavy + bucket)));
         parts.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        // Bits of doubles that are not negative are in the order of the numbers.
+        // The bits of non-negative doubles sort like the numbers.
         let mut sums: BinaryHeap<_> = (0..workers).map(|worker| Reverse((0u64, 0u32, worker))).collect();
         let mut chosen = vec![0; parts.len()];
         for (count, part) in parts {
@@ -206,7 +206,7 @@ impl Grouping for DistributionAware {
         self.loads.numbers()
     }
 
-    /// The first candidate while it learns, and the planned worker ever after.
+    /// The first candidate during learning, the planned worker afterwards.
     fn max_workers_per_key(&self) -> u32 {
         self.workers.min(2)
     }

@@ -33,7 +33,7 @@ use crate::types::{KeyHash, Source, Worker};
 
 /// One source's state under one grouping.
 pub trait Grouping: Send {
-    /// Chooses a worker for every message of the batch, in order. There is one at least, and `workers` is as long.
+    /// Chooses a worker for every message of a non-empty batch, in order. `workers` has the same length.
     fn route(&mut self, batch: &Batch, workers: &mut [u32]);
 
     /// The workers that the next message may go to if it has this key and weight 1, in candidate order.
@@ -45,15 +45,15 @@ pub trait Grouping: Send {
     /// The state as bytes, without the parameters.
     fn save(&self) -> Vec<u8>;
 
-    /// Continues from what [`Grouping::save`] gave under the same parameters.
+    /// Restores what [`Grouping::save`] returned under the same parameters.
     fn restore(&mut self, state: &[u8]) -> Result<()>;
 
-    /// Continues from what an older version than the present one gave, 1 at least: the same by default.
+    /// Restores what an older version (at least 1) saved; by default the format is unchanged.
     fn restore_older(&mut self, _version: u32, state: &[u8]) -> Result<()> {
         self.restore(state)
     }
 
-    /// The most workers that a key may be sent to as things stand, all of them unless the grouping knows better.
+    /// The most workers that a key may currently be sent to; all of them unless the grouping has a tighter bound.
     fn max_workers_per_key(&self) -> u32 {
         self.members().map_or(self.loads().len() as u32, Members::count)
     }
@@ -61,44 +61,44 @@ pub trait Grouping: Send {
     /// Takes feedback from the workers.
     fn observe(&mut self, _feedback: &Feedback) {}
 
-    /// The size of the segments that it looks at as a whole, if it has any: then only cuts at their ends change nothing.
+    /// The segment size if the grouping processes whole segments; then results depend on cuts within a segment.
     fn segment_messages(&self) -> Option<usize> {
         None
     }
 
-    /// The workers, where they may come and go.
+    /// The workers of an elastic grouping.
     fn members(&self) -> Option<&Members> {
         None
     }
 
-    /// A worker comes. Called only if there are [`Grouping::members`], with the lowest free number.
+    /// Adds a worker. Called only if there are [`Grouping::members`], with the lowest free number.
     fn add_worker(&mut self, _worker: Worker) {}
 
-    /// A present worker that is not the last one goes. Called only if there are [`Grouping::members`].
+    /// Removes a present worker that is not the last one. Called only if there are [`Grouping::members`].
     fn remove_worker(&mut self, _worker: Worker) {}
 
-    /// The most workers that its parameters have room for.
+    /// The most workers that the parameters allow.
     fn most_workers(&self) -> u64 {
         MAX_WORKERS
     }
 }
 
-/// What decides a grouping: a struct that serde reads, with a default for every parameter but `workers`.
+/// The parameters of a grouping: a struct that serde reads, with a default for every field but `workers`.
 trait Parameters: Serialize + DeserializeOwned {
-    /// The version of its snapshots: one more whenever what [`Grouping::save`] gives, or what a router makes of it,
-    /// changes. Another parameter with a default is no such change.
+    /// The version of its snapshots. It increases whenever the output of [`Grouping::save`], or what a router makes of
+    /// it, changes. A new parameter with a default does not count.
     const VERSION: u32 = 2;
 
-    /// Checks what two parameters decide together; each by itself was checked when it was read.
+    /// Checks constraints between parameters; each one alone was checked when it was read.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// The state of a source that has sent nothing.
+    /// The initial state of a source.
     fn build(&self, source: Source) -> Result<Box<dyn Grouping>>;
 }
 
-/// A grouping: its name, and what reads its parameters.
+/// A grouping: its name and the reader of its parameters.
 #[derive(Debug)]
 pub struct Entry {
     /// The registry name.
@@ -130,7 +130,7 @@ impl Entry {
         (self.read)(arguments)
     }
 
-    /// Reads what [`Checked::stored`] gave, by this version or an older one.
+    /// Reads the output of [`Checked::stored`], of this version or an older one.
     pub(crate) fn read_stored(&self, text: &str) -> Result<Box<dyn Checked>> {
         (self.read_stored)(text)
     }
@@ -141,9 +141,9 @@ fn checked(params: impl Parameters + 'static) -> Result<Box<dyn Checked>> {
     Ok(Box::new(params))
 }
 
-/// Parameters of some grouping, all of them checked.
+/// Checked parameters of some grouping.
 pub(crate) trait Checked {
-    /// The state of a source that has sent nothing.
+    /// The initial state of a source.
     fn build(&self, source: Source) -> Result<Box<dyn Grouping>>;
 
     /// All parameters as a JSON object. Equal parameters have equal texts.
@@ -156,7 +156,7 @@ impl<P: Parameters> Checked for P {
     }
 
     fn stored(&self) -> String {
-        // Names and finite numbers have nothing that can fail.
+        // Serialising names and finite numbers cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -190,7 +190,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
-/// Checks the parameters of a grouping, without making anything.
+/// Checks the parameters of a grouping without building anything.
 pub fn check(grouping: &str, arguments: &Arguments) -> Result<()> {
     find(grouping)?.read(arguments).map(drop)
 }

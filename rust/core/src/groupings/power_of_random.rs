@@ -1,8 +1,8 @@
-//! Power of random choices (PoRC): a key's candidates are tried one after the other until a worker has room.
+//! Power of random choices (PoRC): a key's candidates are probed in order until a worker has room.
 //!
 //! CG paper (arXiv 1705.09073), section 5.1. No worker takes a message once it holds 1 + epsilon times its fair share,
-//! rounded up; only frequent keys try many. Deviation: after 64 tries a worker the least loaded of all takes the
-//! message, where the paper tries for ever.
+//! rounded up; only frequent keys probe many candidates. Deviation: after 64 probes per worker the least loaded of all
+//! takes the message; the paper sets no limit.
 
 use serde::{Deserialize, Serialize};
 

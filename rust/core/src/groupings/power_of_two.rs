@@ -1,7 +1,7 @@
 //! Power of two choices (PoTC): the less loaded of two workers drawn at random for every message.
 //!
-//! CG paper (arXiv 1705.09073), sections 4.3 and 6.1.1. The draws do not look at the key, so a key's state
-//! may lie on every worker. They come from a counter: the draw of a message depends on seed, source and position alone.
+//! CG paper (arXiv 1705.09073), sections 4.3 and 6.1.1. Draws ignore the key, so a key's state may end up on every
+//! worker. They are counter-based: the draw of a message depends only on seed, source and position.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,11 @@
-//! PStream: keys that coins show to be hot go to the workers in turn, the others to one worker.
+//! PStream: keys found hot by coin tosses go to the workers in turn, all others to one worker.
 //!
 //! Chen, Zhang, Jin: PStream: A Popularity-Aware Differentiated Distributed Stream Processing System (IEEE Transactions
 //! on Computers, 2021). One message in 2^coins enters a synopsis and sets one bit of its key's bitmap, each bit half as
-//! likely as the one before. A key with two bits is hot: it is recorded in a counting Bloom filter, and stays there until
-//! its bitmap is empty. Bitmaps shift as entries go by, so that keys cool down. A bit's number counts all heads, as in the
-//! authors' program. Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are the router's
-//! random draws.
+//! likely as the one before. A key with two bits is hot: it is recorded in a counting Bloom filter, and stays there
+//! until its bitmap is empty. Bitmaps shift as entries arrive, so keys cool down. A bit's number counts all heads, as
+//! in the authors' program. Deviations: the filter has 16,384 counters by default, because 16 saturate; coins are the
+//! router's random draws.
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -94,20 +94,20 @@ struct Predictor {
     entries: u64,
     /// No bitmap is empty.
     synopsis: HashMap<u64, Entry>,
-    /// The keys whose entries say so.
+    /// The keys recorded as hot in their entries.
     recorded: CountingBloom,
 }
 
-/// What the synopsis holds of a key.
+/// The synopsis entry of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Entry {
     bitmap: u64,
-    /// Whether the key has had two bits since it came: it stays in the filter as long as in the synopsis.
+    /// Whether the key has had two bits since it entered: it stays in the filter as long as in the synopsis.
     recorded: bool,
 }
 
 impl Predictor {
-    /// Tosses the coins of a message; whether its key is hot then.
+    /// Tosses the coins of a message; returns whether its key is then hot.
     #[inline(always)]
     fn is_hot(&mut self, hash: u64) -> bool {
         let heads = self.draws.bits(self.position).trailing_zeros();
@@ -118,7 +118,7 @@ impl Predictor {
         self.recorded.contains(hash)
     }
 
-    /// Whether the key of the next message is hot if it is this one.
+    /// Whether this key would be hot as that of the next message.
     fn would_be_hot(&self, hash: u64) -> bool {
         if self.draws.bits(self.position).trailing_zeros() >= self.coins {
             return self.clone().is_hot(hash);
@@ -150,14 +150,14 @@ impl Predictor {
         });
     }
 
-    /// The synopsis in an order of its own.
+    /// The synopsis in a canonical order.
     fn save(&self) -> Vec<(u64, Entry)> {
         let mut synopsis: Vec<(u64, Entry)> = self.synopsis.iter().map(|(&hash, &entry)| (hash, entry)).collect();
         synopsis.sort_unstable_by_key(|&(hash, _)| hash);
         synopsis
     }
 
-    /// Continues from a saved synopsis.
+    /// Restores a saved synopsis.
     fn restore(&mut self, position: u64, entries: u64, synopsis: &[(u64, Entry)]) -> Result<()> {
         let width = self.most_coins + 1;
         let sane = |&(_, Entry { bitmap, recorded }): &(u64, Entry)| {

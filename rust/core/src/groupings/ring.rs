@@ -1,7 +1,7 @@
 //! Consistent hashing: a key goes to the worker of the next point clockwise on a ring of virtual nodes.
 //!
-//! Karger et al. (STOC 1997); CG paper (arXiv 1705.09073), section 4.2. As unbalanced as key grouping, but workers may
-//! come and go: one that leaves moves only its own keys, one that comes takes only the keys that it wins.
+//! Karger et al. (STOC 1997); CG paper (arXiv 1705.09073), section 4.2. As imbalanced as key grouping, but workers may
+//! join and leave: a leaving worker moves only its own keys, a joining one takes only the keys that it wins.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,9 @@
-//! W-Choices and Round-Robin: frequent keys over all workers, the others by two choices.
+//! W-Choices and Round-Robin: frequent keys over all workers, all others by two choices.
 //!
-//! ICDE 2016 paper, Algorithm 1 and section III-B. The two differ in a rule. W-Choices sends a message of a frequent key
-//! to the least loaded of all workers: the least imbalance of the family. Round-Robin, its baseline, takes the workers
-//! in turn: as much memory, but blind to the load that the tail makes. A frequent key's state may lie on every worker.
+//! ICDE 2016 paper, Algorithm 1 and section III-B. The two differ in one rule. W-Choices sends a message of a frequent
+//! key to the least loaded of all workers: the lowest imbalance of the family. Round-Robin, its baseline, takes the
+//! workers in turn: it needs as much memory but ignores the load of the tail. A frequent key's state may end up on
+//! every worker.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,10 +27,10 @@ struct Params {
     workers: u32,
     #[serde(deserialize_with = "params::seed")]
     seed: u64,
-    /// theta; 1/(5n) if not given.
+    /// theta; default 1/(5n).
     #[serde(deserialize_with = "params::threshold")]
     threshold: Option<f64>,
-    /// As many counters as the threshold needs if not given.
+    /// Default: as many counters as the threshold needs.
     #[serde(deserialize_with = "params::optional_whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
     sketch_capacity: Option<u64>,
     /// Whether a key's candidates must differ.
@@ -86,12 +87,12 @@ impl Parameters for RoundRobin {
 
 /// Which worker takes a message of a frequent key.
 trait Rule: Send {
-    /// What a snapshot keeps of it.
+    /// Its part of a snapshot.
     type Saved: Serialize + DeserializeOwned;
 
     fn choose(&mut self, loads: &mut Loads) -> Worker;
 
-    /// The workers that may be next, of so many.
+    /// The workers that may be next.
     fn candidates(&self, workers: u32) -> Vec<u32>;
 
     fn save(&self) -> Self::Saved;
@@ -119,7 +120,7 @@ impl Rule for LeastLoaded {
     fn restore(&mut self, (): ()) {}
 }
 
-/// One after the other.
+/// In round-robin order.
 impl Rule for Turn {
     type Saved = u32;
 

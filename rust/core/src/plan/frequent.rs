@@ -1,12 +1,12 @@
-//! Where the cells of a frequent key are.
+//! The cells of each frequent key.
 //!
 //! A key is in one of two places (R. Pagh, F. F. Rodler, "Cuckoo Hashing", Journal of Algorithms 51(2), 2004), so a
-//! look-up has no loop and no branch to guess wrongly. Keys that find no place, which takes hashes that someone chose for
-//! it, are in a sorted list: no look-up takes more steps than a binary search.
+//! look-up has no loop and no branch to mispredict. Keys without a place, which takes adversarial hashes, are in a
+//! sorted list: no look-up takes more steps than a binary search.
 
 use std::hint::select_unpredictable;
 
-/// So many keys move for a new one, before one of them goes to the list of those without a place.
+/// How many keys are moved for a new one before one of them goes to the overflow list.
 const MOST_MOVES: usize = 64;
 
 /// The cells of a frequent key.
@@ -27,14 +27,14 @@ impl Run {
 pub(super) struct FrequentKeys {
     /// A key is in its first or its second place; at most a quarter of all places are taken.
     places: Vec<[Run; 2]>,
-    /// The keys that found no place, ascending by hash; empty nearly always.
+    /// The keys without a place, ascending by hash; nearly always empty.
     spill: Vec<Run>,
 }
 
 impl FrequentKeys {
     pub(super) fn new(runs: &[Run]) -> Self {
         let pairs = (2 * runs.len()).next_power_of_two().max(2) as u64;
-        // A free place has a hash that is never looked for there.
+        // A free place holds a hash that is never looked up there.
         let free = |pair: u64| [!pair, !pair << 32].map(|hash| Run { hash, ..Run::NONE });
         let mut keys = Self { places: (0..pairs).map(free).collect(), spill: Vec::new() };
         for &run in runs {
@@ -61,7 +61,7 @@ impl FrequentKeys {
         self.spill.push(run);
     }
 
-    /// The run of a hash and whether it has one; if not, the run of another key or of none.
+    /// The run of a hash and whether it has one; if not, an arbitrary run.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> (Run, bool) {
         let [one, other] = [0, 1].map(|which| self.places[self.pair(hash, which)][which]);

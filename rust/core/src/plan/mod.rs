@@ -1,8 +1,8 @@
 //! The tables of a plan: a row's worker as a pure function of two hashes.
 //!
-//! Nothing is counted and nothing is drawn, so a row goes to the same worker in every attempt, on every machine and in
-//! any order. With b the binary logarithm of the length of `tail`, h the hash of the row's key and r the hash of the row
-//! itself, 64 unsigned bits each:
+//! Nothing is counted and nothing is drawn: a row goes to the same worker in every attempt, on every machine and in any
+//! order. Let b be the binary logarithm of the length of `tail`, h the hash of the row's key and r the hash of the row
+//! itself, both unsigned 64-bit numbers:
 //!
 //! ```text
 //! h is hashes[i]:    cell = starts[i] + (((r >> 32) * lengths[i]) >> 32)
@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 use crate::hash::{high, low, onto};
 use crate::params::MAX_WORKERS;
 
-/// Most buckets of the tail.
+/// The most buckets of the tail.
 const MOST_BUCKETS: usize = 1 << 20;
 
 /// The cut of a cell that always takes its first worker.
@@ -62,9 +62,10 @@ struct Cell {
 }
 
 impl PlanTable {
-    /// Checks and indexes the tables: `tail` has a worker a bucket, a power of two in 2..=2^20 of them; `hashes` differ,
-    /// and `starts` and `lengths` say which cells each has, 1 at least; `cuts`, `first` and `second` are the cells, with
-    /// cuts in 0..=2^32 (signed, as Spark's longs are, so that an error shows what was given). Workers are in 0..65,536.
+    /// Checks and indexes the tables: `tail` has one worker per bucket, a power of two in 2..=2^20 of them; `hashes`
+    /// differ, and `starts` and `lengths` give the cells of each, at least 1; `cuts`, `first` and `second` are the
+    /// cells, with cuts in 0..=2^32 (signed, like Spark's longs, so that an error shows the value given). Workers are
+    /// in 0..65,536.
     pub fn new(
         tail: Vec<u32>,
         hashes: Vec<u64>,
@@ -78,10 +79,10 @@ impl PlanTable {
             let text = format!("tail must have a power of two in 2..={MOST_BUCKETS} as its length, got {}", tail.len());
             return Err(Error::Value(text));
         }
-        same_length("starts", starts.len(), "a hash", hashes.len())?;
-        same_length("lengths", lengths.len(), "a hash", hashes.len())?;
-        same_length("first", first.len(), "a cut", cuts.len())?;
-        same_length("second", second.len(), "a cut", cuts.len())?;
+        same_length("starts", starts.len(), "hash", hashes.len())?;
+        same_length("lengths", lengths.len(), "hash", hashes.len())?;
+        same_length("first", first.len(), "cut", cuts.len())?;
+        same_length("second", second.len(), "cut", cuts.len())?;
         check_each("tail", &tail, MAX_WORKERS - 1)?;
         check_each("cuts", &cuts, WHOLE)?;
         check_each("first", &first, MAX_WORKERS - 1)?;
@@ -110,16 +111,16 @@ impl PlanTable {
             .map(|(cut, (first, second))| Cell { cut: cut as u64, first, second })
             .collect();
         if cells.is_empty() {
-            // What a key that is not in the head reads, in vain.
+            // A dummy run, read for keys outside the head.
             cells.push(Cell { cut: 0, first: 0, second: 0 });
         }
         Ok(Self { shift: 64 - tail.len().trailing_zeros(), tail, head: FrequentKeys::new(&runs), cells })
     }
 
-    /// Writes the worker of each row, given by its key's hash and its own, into `workers`. Without `rows`, a row's own
-    /// hash is 0: for plans that split no key. Fails if the lengths differ.
+    /// Writes the worker of each row, from the hash of its key and its own hash, to `workers`. Without `rows` a row's
+    /// own hash is 0: for plans that split no key. Fails if the lengths differ.
     pub fn route(&self, keys: &[u64], rows: Option<&[u64]>, workers: &mut [u32]) -> Result<()> {
-        same_length("workers", workers.len(), "a key", keys.len())?;
+        same_length("workers", workers.len(), "key", keys.len())?;
         match rows {
             None => {
                 for (worker, &key) in workers.iter_mut().zip(keys) {
@@ -127,7 +128,7 @@ impl PlanTable {
                 }
             }
             Some(rows) => {
-                same_length("rows", rows.len(), "a key", keys.len())?;
+                same_length("rows", rows.len(), "key", keys.len())?;
                 for ((worker, &key), &row) in workers.iter_mut().zip(keys).zip(rows) {
                     *worker = self.worker(key, row);
                 }
@@ -139,7 +140,7 @@ impl PlanTable {
     #[inline(always)]
     fn worker(&self, key: u64, row: u64) -> u32 {
         let (run, frequent) = self.head.find(key);
-        // Both answers are computed: which one it is cannot be guessed, and waiting for a wrong guess costs more.
+        // Both answers are computed: a mispredicted branch costs more.
         let cell = &self.cells[run.start as usize + onto(high(row), run.length) as usize];
         let split = select_unpredictable(u64::from(low(row)) < cell.cut, cell.first, cell.second);
         select_unpredictable(frequent, split, self.tail[(key >> self.shift) as usize])
@@ -150,7 +151,7 @@ fn same_length(name: &str, length: usize, each: &str, wanted: usize) -> Result<(
     if length == wanted {
         return Ok(());
     }
-    Err(Error::Value(format!("{name} must be one {each}, {wanted} in all, got {length}")))
+    Err(Error::Value(format!("{name} must be one per {each}, {wanted} in all, got {length}")))
 }
 
 fn check_each<T: Copy + Into<i64>>(name: &str, numbers: &[T], most: u64) -> Result<()> {
@@ -252,7 +253,7 @@ mod tests {
     fn refuses_other_lengths() {
         let table = one_cell_each(&[3]);
         let text = |outcome: Result<()>| outcome.unwrap_err().to_string();
-        assert_eq!(text(table.route(&[1, 2], None, &mut [0])), "workers must be one a key, 2 in all, got 1");
-        assert_eq!(text(table.route(&[1, 2], Some(&[0; 3]), &mut [0; 2])), "rows must be one a key, 2 in all, got 3");
+        assert_eq!(text(table.route(&[1, 2], None, &mut [0])), "workers must be one per key, 2 in all, got 1");
+        assert_eq!(text(table.route(&[1, 2], Some(&[0; 3]), &mut [0; 2])), "rows must be one per key, 2 in all, got 3");
     }
 }

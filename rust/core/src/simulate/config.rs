@@ -1,4 +1,4 @@
-//! What a simulation is asked for, and the checks of it.
+//! The configuration of a simulation and its checks.
 
 use serde::Deserialize;
 
@@ -7,34 +7,34 @@ use crate::params::{self, Arguments, Value};
 use crate::router::Router;
 use crate::types::Worker;
 
-/// What a simulation is asked for.
+/// The configuration of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// The single numbers.
+    /// The scalar options.
     pub options: Options,
-    /// Seconds that a message of weight 1 takes at capacity 1; there is no timing model without.
+    /// Seconds per message of weight 1 at capacity 1; without it there is no timing model.
     pub service_time_s: Option<PerWorker>,
-    /// Relative speeds of the workers, 1 each if not given.
+    /// Relative speeds of the workers; default 1.
     pub capacities: Option<Vec<f64>>,
-    /// What happens on the way, in any order.
+    /// Events, in any order.
     pub events: Vec<Event>,
 }
 
-/// The single numbers of a simulation, checked. Without a timing model the last six are not used.
+/// The checked scalar options of a simulation. Without a timing model the last six are not used.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     #[serde(deserialize_with = "params::whole::<1, 65_536, _>")]
     pub(super) sources: u64,
-    /// Decides which keys stand for the others where there are too many.
+    /// Decides which keys are sampled when there are too many.
     #[serde(deserialize_with = "params::seed")]
     pub(super) seed: u64,
-    /// The length of the stream, where it is known.
+    /// The length of the stream, if known.
     #[serde(deserialize_with = "params::optional_whole::<0, { 1 << 53 }, _>")]
     pub(super) messages: Option<u64>,
     #[serde(deserialize_with = "params::whole::<0, 1_000_000, _>")]
     pub(super) samples: u64,
-    /// Keys that are kept, and groups of workers of a key.
+    /// Keys kept, and groups of workers per key.
     #[serde(deserialize_with = "params::whole::<1, { 1 << 37 }, _>")]
     pub(super) most_keys: u64,
     #[serde(deserialize_with = "params::whole::<1, { 1 << 37 }, _>")]
@@ -70,25 +70,25 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads and checks them; what is not named has its default.
+    /// Reads and checks them; missing ones have their defaults.
     pub fn read(arguments: &Arguments) -> Result<Self> {
         arguments.read(&[])
     }
 }
 
-/// One number for all workers, or one each.
+/// One number for all workers, or one per worker.
 #[derive(Debug, Clone)]
 pub enum PerWorker {
     /// The same for all.
     All(f64),
-    /// One a worker.
+    /// One per worker.
     Each(Vec<f64>),
 }
 
-/// What happens before the message at a position arrives.
+/// An event before the message at a position.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
-    /// From 0.
+    /// Counted from 0.
     pub position: u64,
     /// What happens.
     pub change: Change,
@@ -97,21 +97,21 @@ pub struct Event {
 /// What happens to a worker.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
-    /// One comes.
+    /// A worker is added.
     Add {
         /// Its relative speed.
         capacity: f64,
     },
-    /// One goes; it finishes what it was sent.
+    /// A worker is removed; it finishes what it was sent.
     Remove {
         /// Its number.
         worker: u32,
     },
-    /// One becomes slower or faster.
+    /// A worker's speed changes.
     SetCapacity {
         /// Its number.
         worker: u32,
-        /// Its relative speed from now on.
+        /// Its new relative speed.
         capacity: f64,
     },
 }
@@ -120,7 +120,7 @@ pub enum Change {
 #[derive(Debug)]
 pub(super) struct Timed {
     pub(super) service_time_s: Vec<f64>,
-    /// Of a worker that is added.
+    /// Of an added worker.
     pub(super) newcomer_s: f64,
     pub(super) capacities: Vec<f64>,
     pub(super) arrivals: Arrivals,
@@ -132,16 +132,16 @@ pub(super) struct Timed {
 /// When messages arrive.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Arrivals {
-    /// So many a second.
+    /// At this rate per second.
     Rate(f64),
-    /// As soon as there are fewer than so many on their way.
+    /// As soon as fewer than this many are in flight.
     InFlight(usize),
 }
 
 const CAPACITY: &str = "in 1e-12..=1e12";
 
 impl Config {
-    /// The timing model for workers of so many numbers.
+    /// The timing model for this many worker numbers.
     pub(super) fn timed(&self, workers: usize) -> Result<Option<Timed>> {
         let Some(service_time_s) = &self.service_time_s else {
             for (name, absent) in [
@@ -166,7 +166,7 @@ impl Config {
 
         let options = &self.options;
         let arrivals = match (options.arrival_rate_per_s, options.in_flight) {
-            (Some(_), Some(_)) => return Err(Error::value("in_flight must be None where arrival_rate_per_s is given")),
+            (Some(_), Some(_)) => return Err(Error::value("in_flight must be None if arrival_rate_per_s is given")),
             (Some(rate), None) => Arrivals::Rate(rate),
             (None, Some(messages)) => Arrivals::InFlight(messages as usize),
             (None, None) => Arrivals::InFlight(100 * workers),
@@ -182,7 +182,7 @@ impl Config {
         }))
     }
 
-    /// The events in their order, all of them tried out on a router that has sent nothing.
+    /// The events in order, each checked on a router that has sent nothing.
     pub(super) fn in_order(&self, mut router: Router) -> Result<Vec<Event>> {
         let mut events = self.events.clone();
         events.sort_by_key(|event| event.position);
@@ -231,7 +231,7 @@ fn one_a_worker(
     accepts: impl Fn(f64) -> bool,
 ) -> Result<()> {
     if values.len() != workers {
-        return Err(Error::Value(format!("{name} must be one a worker, {workers} in all, got {}", values.len())));
+        return Err(Error::Value(format!("{name} must be one per worker, {workers} in all, got {}", values.len())));
     }
     match values.iter().find(|&&value| !accepts(value)) {
         None => Ok(()),

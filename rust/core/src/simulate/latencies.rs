@@ -1,9 +1,9 @@
-//! Latencies: mean and largest exactly, percentiles from a histogram of the doubles' leading bits.
+//! Latencies: exact mean and maximum, percentiles from a histogram of the doubles' leading bits.
 
-/// Bits of a double that a histogram does not see: all but the 10 leading ones of the fraction.
+/// Low bits of a double that the histogram drops: all but the 10 leading ones of the fraction.
 const CUT: u32 = 42;
 
-/// Cut latencies of one exponent.
+/// Truncated latencies per exponent.
 const OF_EXPONENT: usize = 1 << 10;
 
 /// All latencies so far.
@@ -12,16 +12,16 @@ pub(super) struct Latencies {
     messages: u64,
     sum: f64,
     max: f64,
-    /// By exponent, then by the leading bits of the fraction; made as they are met.
+    /// By exponent, then by the leading bits of the fraction; allocated on demand.
     counts: Vec<Vec<u64>>,
 }
 
-/// Their summary; nan if there were none.
+/// Their summary; nan if there are none.
 #[derive(Debug, Clone, Copy)]
 pub struct Latency {
     /// Sum over number.
     pub mean: f64,
-    /// At least half of the messages take no longer, to 0.1 per cent; the others likewise.
+    /// At least half of the messages take no longer, to 0.1 per cent; p95 and p99 likewise.
     pub p50: f64,
     /// 95 per cent.
     pub p95: f64,
@@ -32,7 +32,7 @@ pub struct Latency {
 }
 
 impl Latencies {
-    /// A message took so many seconds, not negative.
+    /// Records a latency in seconds, at least 0.
     #[inline(always)]
     pub(super) fn add(&mut self, latency: f64) {
         self.messages += 1;
@@ -68,7 +68,7 @@ impl Latencies {
         }
     }
 
-    /// The smallest cut latency such that so many messages have one that is not larger.
+    /// The smallest truncated latency that at least this many messages do not exceed.
     fn percentile(&self, messages: u64) -> f64 {
         let mut so_far = 0;
         for (exponent, counts) in self.counts.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Sources and workers in simulated time: what a grouping makes of a stream.
+//! Sources and workers in simulated time: how a grouping handles a stream.
 //!
-//! Messages go to the sources in turn, each source routes on its own, and where service times are given the workers
-//! serve queues and report to the sources. All is defined in `docs/simulation.md`, to the bit. A stream
-//! comes in chunks of any size, and how it is cut changes nothing. Memory does not grow with its length, but for the
-//! pairs of a key and a worker, which are sampled beyond a limit.
+//! Messages go to the sources in turn, each source routes on its own, and with service times the workers serve queues
+//! and report to the sources. `docs/simulation.md` defines it all to the bit. A stream comes in chunks of any size;
+//! where it is cut does not matter. Memory does not grow with its length, except for the (key, worker) pairs, which are
+//! sampled beyond a limit.
 //!
 //! ```
 //! use keysplit_core::Arguments;
@@ -49,13 +49,13 @@ use crate::router::Router;
 use crate::state::replicas::Replicas;
 use crate::types::{Source, Worker};
 
-/// Messages of a source that are routed at a time, so that what its router needs is in the cache for most of them.
+/// Messages of a source that are routed at a time, so that its router's state stays in the cache for most of them.
 const BLOCK: usize = 1 << 16;
 
-/// Messages of all sources that are routed at a time, at most.
+/// The most messages of all sources that are routed at a time.
 const MOST: usize = 1 << 19;
 
-/// Simulated sources and workers, and what has been seen of them so far.
+/// Simulated sources and workers, and the statistics so far.
 pub struct Simulation {
     sources: Sources,
     held: Option<Held>,
@@ -69,19 +69,19 @@ pub struct Simulation {
     count: u64,
 }
 
-/// Messages that are held back until there are enough of them.
+/// Messages held back until there are enough of them.
 struct Held {
     size: usize,
     hashes: Vec<u64>,
-    /// As many, or none if all are 1.
+    /// Their weights, or none if all are 1.
     weights: Vec<f64>,
 }
 
-/// What the sources have said when the first messages of their segments arrived: the worker of each message.
+/// Routed segments: the worker of each message, decided when the first message of the segment arrived.
 #[derive(Default)]
 struct Segments(Vec<u32>);
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Messages of the stream.
@@ -94,20 +94,20 @@ pub struct Report {
     pub relative_imbalance: f64,
     /// [`metrics::load_stddev`] of the loads.
     pub load_stddev: f64,
-    /// Distinct keys that are kept.
+    /// Number of distinct keys kept.
     pub keys: u64,
-    /// Sum over them of the distinct workers that each has met.
+    /// Sum over them of the distinct workers each was sent to.
     pub pairs: u64,
     /// Each kept key stands for 2^level keys.
     pub level: u32,
-    /// What was seen on the way.
+    /// The samples.
     pub samples: Sampled,
-    /// Figures of the timing model, if there is one.
+    /// Figures of the timing model, if any.
     pub times: Option<Times>,
 }
 
 impl Simulation {
-    /// A simulation of a grouping that has seen nothing yet.
+    /// A simulation of a grouping before its first message.
     pub fn new(grouping: &str, arguments: &Arguments, config: &Config) -> Result<Self> {
         let options = &config.options;
         let replicas = Replicas::new(options.most_keys as usize, options.most_groups as usize, options.seed);
@@ -152,7 +152,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The stream has ended: what came of it.
+    /// Ends the stream and returns the result.
     pub fn finish(mut self) -> Result<Report> {
         if let Some(held) = self.held.take() {
             self.send(held.messages(self.count))?;
@@ -201,7 +201,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Routes messages one after the other, or each source its segment when the first message of it arrives.
+    /// Routes messages one by one, or a source's whole segment when its first message arrives.
     fn walk(&mut self, messages: Messages) -> Result<()> {
         let sources = self.sources.count();
         for place in 0..messages.hashes.len() {
@@ -263,7 +263,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Passes the workers' feedback to all sources, if it is due.
+    /// Passes the workers' feedback to all sources when due.
     #[inline(always)]
     fn pass_feedback(&mut self, now: Option<f64>) -> Result<()> {
         let Some(timing) = self.timing.as_mut().filter(|timing| timing.signals_are_due()) else { return Ok(()) };
@@ -285,12 +285,12 @@ impl Simulation {
 }
 
 impl Held {
-    /// Takes what there is room for; returns the others.
+    /// Takes as many as fit; returns the others.
     fn take<'a>(&mut self, messages: Messages<'a>) -> Messages<'a> {
         let room = self.size - self.hashes.len();
         let (taken, others) = messages.split_at(room.min(messages.hashes.len()));
         if taken.weights.is_some() || !self.weights.is_empty() {
-            // Those without weights among others with: 1 each.
+            // Unweighted messages among weighted ones: weight 1.
             self.weights.resize(self.hashes.len(), 1.0);
             self.weights.extend_from_slice(taken.weights.unwrap_or_default());
             self.weights.resize(self.hashes.len() + taken.hashes.len(), 1.0);

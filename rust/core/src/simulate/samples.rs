@@ -1,14 +1,14 @@
-//! When samples are taken, and what they hold.
+//! When samples are taken, and what they contain.
 
 use crate::error::Result;
 use crate::metrics::imbalance;
 
-/// What is seen on the way.
+/// When samples are taken.
 #[derive(Debug)]
 pub(super) struct Samples {
     schedule: Schedule,
     next: u64,
-    /// The messages so far of each sample.
+    /// The message count of each sample.
     positions: Vec<u64>,
     imbalances: Vec<f64>,
     queues: Vec<Vec<f64>>,
@@ -17,27 +17,27 @@ pub(super) struct Samples {
 
 #[derive(Debug)]
 enum Schedule {
-    /// `samples` at equal distances over `messages`, `taken` of them so far; those at the same message are one.
+    /// `samples` equidistant ones over `messages`, `taken` so far; those at the same message are merged.
     Even { messages: u64, samples: u64, taken: u64 },
     /// One every `stride` messages, which doubles when there are 2 * `samples`.
     Open { samples: usize, stride: u64 },
 }
 
-/// What the samples hold, one a place; queues and latencies are empty without a timing model.
+/// The samples' contents, one entry per sample; queues and latencies are empty without a timing model.
 #[derive(Debug, Clone)]
 pub struct Sampled {
     /// The number of messages before each sample.
     pub positions: Vec<u64>,
     /// The imbalance of the loads.
     pub imbalances: Vec<f64>,
-    /// Messages of weight 1 that wait at each number.
+    /// Messages of weight 1 that are waiting, per worker number.
     pub queues: Vec<Vec<f64>>,
-    /// Mean latency of the messages sent to each number since the sample before.
+    /// Mean latency of the messages sent to each number since the previous sample.
     pub latencies_s: Vec<Vec<f64>>,
 }
 
 impl Samples {
-    /// The samples of a stream, of a given length if it is known.
+    /// The samples of a stream, with its length if known.
     pub(super) fn new(samples: u64, messages: Option<u64>) -> Self {
         let schedule = match messages {
             Some(messages) => Schedule::Even { messages, samples, taken: 0 },
@@ -61,7 +61,7 @@ impl Samples {
         self.next
     }
 
-    /// Takes a sample, of queues and latencies where there is a timing model.
+    /// Takes a sample, with queues and latencies if there is a timing model.
     pub(super) fn take(&mut self, count: u64, loads: &[f64], timed: Option<(Vec<f64>, Vec<f64>)>) -> Result<()> {
         self.positions.push(count);
         self.imbalances.push(imbalance(loads)?);
@@ -102,7 +102,7 @@ impl Samples {
         }
     }
 
-    /// Whether one more is due at the end of so many messages.
+    /// Whether another one is due at the end of this many messages.
     pub(super) fn is_due_at_the_end(&self, count: u64) -> bool {
         match self.schedule {
             Schedule::Even { .. } | Schedule::Open { samples: 0, .. } => false,
@@ -110,7 +110,7 @@ impl Samples {
         }
     }
 
-    /// All that was seen.
+    /// All samples.
     pub(super) fn into_sampled(self) -> Sampled {
         let Self { positions, imbalances, queues, latencies_s, .. } = self;
         Sampled { positions, imbalances, queues, latencies_s }

@@ -1,12 +1,12 @@
 //! Feedback: when workers report to the sources, and what.
 
-/// What workers had to do since they last reported.
+/// Workers' work since they last reported.
 #[derive(Debug)]
 pub(super) struct Signals {
     interval_s: f64,
     busy_above: f64,
     idle_below: f64,
-    /// Intervals that were over at the last feedback.
+    /// Intervals completed at the last feedback.
     intervals: u64,
     next_s: f64,
     last_s: f64,
@@ -29,7 +29,7 @@ impl Signals {
         self.sent[worker] += work;
     }
 
-    /// A worker comes, with an empty queue.
+    /// A worker joins, with an empty queue.
     pub(super) fn add_worker(&mut self, worker: usize) {
         for values in [&mut self.free_then, &mut self.sent] {
             values.resize(values.len().max(worker + 1), 0.0);
@@ -37,13 +37,13 @@ impl Signals {
         }
     }
 
-    /// Whether the workers are to report.
+    /// Whether feedback is due.
     #[inline(always)]
     pub(super) fn are_due(&self, now: f64) -> bool {
         now >= self.next_s
     }
 
-    /// The busy and the idle ones of the present workers, given when each number will be free.
+    /// The busy and the idle present workers, given when each number will be free.
     pub(super) fn signal(&mut self, now: f64, free: &[f64], present: &[u32]) -> (Vec<u32>, Vec<u32>) {
         let slot = now - self.last_s;
         let utilisation = |&&worker: &&u32| {
@@ -60,10 +60,10 @@ impl Signals {
         (busy, idle)
     }
 
-    /// Counts the intervals that are over.
+    /// Counts the completed intervals.
     fn skip_to(&mut self, now: f64) {
         let end = |intervals: u64| intervals as f64 * self.interval_s;
-        // As if counted up one by one: the quotient may be one off.
+        // As if counted one by one: the quotient may be off by one.
         let mut intervals = ((now / self.interval_s) as u64).max(self.intervals);
         while end(intervals) > now {
             intervals -= 1;

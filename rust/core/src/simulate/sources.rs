@@ -1,4 +1,4 @@
-//! The sources of a stream: message t belongs to source t mod their number, and each has a router of its own.
+//! The sources of a stream: message t belongs to source t modulo their number, each with its own router.
 
 use crate::batch::Batch;
 use crate::error::Result;
@@ -6,10 +6,10 @@ use crate::params::Arguments;
 use crate::router::Router;
 use crate::types::Source;
 
-/// Messages in the order of the stream.
+/// Messages in stream order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Messages<'a> {
-    /// Of the first of them in the stream.
+    /// Position of the first one in the stream.
     pub(super) position: u64,
     pub(super) hashes: &'a [u64],
     pub(super) weights: Option<&'a [f64]>,
@@ -30,10 +30,10 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// One router a source.
+/// One router per source.
 pub(super) struct Sources {
     routers: Vec<Router>,
-    /// What each source has sent to each number, where its router tells more than that.
+    /// What each source has sent to each number, where the router's loads contain more than that.
     sent: Option<Vec<Vec<f64>>>,
     hashes: Vec<u64>,
     weights: Vec<f64>,
@@ -46,7 +46,7 @@ impl Sources {
         let routers: Vec<Router> = (0..sources as u32)
             .map(|source| Router::new(grouping, arguments, Source(source)))
             .collect::<Result<_>>()?;
-        // When the first message of a segment arrives, the router has all of the segment behind it.
+        // When the first message of a segment arrives, its router has already routed the whole segment.
         let sent = routers[0].segment_messages().map(|_| vec![vec![0.0; routers[0].numbers()]; routers.len()]);
         Ok(Self { routers, sent, hashes: Vec::new(), weights: Vec::new(), workers: Vec::new() })
     }
@@ -55,7 +55,7 @@ impl Sources {
         self.routers.len()
     }
 
-    /// One of the routers, who all know the same workers.
+    /// One of the routers, which all have the same workers.
     pub(super) fn any(&self) -> &Router {
         &self.routers[0]
     }
@@ -64,7 +64,7 @@ impl Sources {
         self.routers.iter_mut()
     }
 
-    /// Routes all messages without a time; they and their workers, one source after the other.
+    /// Routes all messages without a time, one source after the other; returns them and their workers.
     pub(super) fn route_all<'a>(&'a mut self, messages: Messages<'a>) -> Result<(&'a [u64], &'a [u32])> {
         self.clear();
         for place in 0..messages.hashes.len().min(self.routers.len()) {
@@ -73,7 +73,7 @@ impl Sources {
         Ok((if self.routers.len() == 1 { messages.hashes } else { &self.hashes }, &self.workers))
     }
 
-    /// Routes the message at a place; its worker.
+    /// Routes the message at an index; returns its worker.
     #[inline(always)]
     pub(super) fn route_one(&mut self, messages: Messages, place: usize, now: Option<f64>) -> Result<u32> {
         self.clear();
@@ -81,7 +81,7 @@ impl Sources {
         Ok(self.workers[0])
     }
 
-    /// Routes the message at a place and all later ones of its source; their hashes and workers.
+    /// Routes the message at an index and all later ones of its source; returns their hashes and workers.
     pub(super) fn route_rest<'a>(
         &'a mut self,
         messages: Messages<'a>,
@@ -118,7 +118,7 @@ impl Sources {
         self.routers[source as usize].route(&Batch { hashes, weights, now }, &mut self.workers[from..])
     }
 
-    /// The message at a position has been sent.
+    /// Records that the message at a position was sent.
     #[inline(always)]
     pub(super) fn send(&mut self, position: u64, worker: u32, weight: f64) {
         if let Some(sent) = &mut self.sent {

@@ -9,28 +9,28 @@ use super::signals::Signals;
 use crate::error::{Error, Result};
 use crate::params::Value;
 
-/// Simulated time ends here: the sources' clocks go no further.
+/// The end of simulated time: the sources' clocks go no further.
 const LATEST: f64 = 1e12;
 
 /// Simulated time, and the queues of all numbers.
 #[derive(Debug)]
 pub(super) struct Timing {
     arrivals: Arrivals,
-    /// When messages that are in flight will be finished, as bits, which compare like times that are not negative.
+    /// When in-flight messages finish, as bits, which sort like non-negative times.
     finishes: BinaryHeap<Reverse<u64>>,
     /// When the last message arrived.
     now: f64,
     newcomer_s: f64,
-    /// Seconds of a message of weight 1 at capacity 1, and as things stand.
+    /// Seconds per message of weight 1: at capacity 1, and currently.
     service_time_s: Vec<f64>,
     pace: Vec<f64>,
-    /// When each number will have finished what it was sent.
+    /// When each number finishes what it was sent.
     free: Vec<f64>,
     /// Seconds of work of each number.
     busy: Vec<f64>,
     signals: Signals,
     latencies: Latencies,
-    /// Latencies since the last sample: their sum and their number.
+    /// Latencies since the last sample: their sum and count.
     lately: Vec<(f64, u64)>,
     makespan_s: f64,
 }
@@ -42,7 +42,7 @@ pub struct Times {
     pub makespan_s: f64,
     /// The share of that time that each number was busy.
     pub utilisation: Vec<f64>,
-    /// Seconds from the arrival of a message until it was finished.
+    /// Seconds from a message's arrival until it is finished.
     pub latency_s: Latency,
 }
 
@@ -81,7 +81,7 @@ impl Timing {
         Ok(self.now)
     }
 
-    /// The message that has just arrived goes to a worker.
+    /// Sends the message that has just arrived to a worker.
     #[inline(always)]
     pub(super) fn serve(&mut self, worker: u32, weight: f64) -> Result<()> {
         let worker = worker as usize;
@@ -92,7 +92,7 @@ impl Timing {
         self.busy[worker] += work;
         self.signals.send(worker, work);
         if let Arrivals::InFlight(most) = self.arrivals {
-            // The first to finish made room for this message.
+            // The first message to finish made room for this one.
             if self.finishes.len() == most {
                 if let Some(mut first) = self.finishes.peek_mut() {
                     *first = Reverse(finish.to_bits());
@@ -109,7 +109,7 @@ impl Timing {
         Ok(())
     }
 
-    /// A worker comes, with an empty queue.
+    /// A worker joins, with an empty queue.
     pub(super) fn add_worker(&mut self, worker: u32, capacity: f64) {
         let worker = worker as usize;
         let numbers = self.free.len().max(worker + 1);
@@ -123,7 +123,7 @@ impl Timing {
         self.signals.add_worker(worker);
     }
 
-    /// A worker becomes slower or faster, also for what waits.
+    /// Changes a worker's speed, also for queued messages.
     pub(super) fn set_capacity(&mut self, worker: u32, capacity: f64) {
         let worker = worker as usize;
         let pace = self.service_time_s[worker] / capacity;
@@ -133,19 +133,19 @@ impl Timing {
         self.pace[worker] = pace;
     }
 
-    /// Whether the workers are to report to the sources.
+    /// Whether feedback is due.
     #[inline(always)]
     pub(super) fn signals_are_due(&self) -> bool {
         self.signals.are_due(self.now)
     }
 
-    /// The busy and the idle ones of the present workers, and the service time of each number.
+    /// The busy and the idle present workers, and the service time of each number.
     pub(super) fn signal(&mut self, present: &[u32]) -> (Vec<u32>, Vec<u32>, Vec<f64>) {
         let (busy, idle) = self.signals.signal(self.now, &self.free, present);
         (busy, idle, self.pace.iter().map(|pace| pace.clamp(1e-12, 1e12)).collect())
     }
 
-    /// What waits at each number, in messages of weight 1, and the mean latency of each since the last sample.
+    /// The queue of each number, in messages of weight 1, and its mean latency since the last sample.
     pub(super) fn sample(&mut self) -> (Vec<f64>, Vec<f64>) {
         let waiting = self.free.iter().zip(&self.pace);
         let queue =
@@ -166,7 +166,7 @@ impl Timing {
     }
 }
 
-/// Checks that a time is one that the sources' clocks can show.
+/// Checks that a time is within the range of the sources' clocks.
 #[inline(always)]
 fn within(time: f64) -> Result<()> {
     if time <= LATEST {

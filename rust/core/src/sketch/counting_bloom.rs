@@ -1,7 +1,7 @@
-//! Counting Bloom filter: a set of keys from which keys can be taken out again.
+//! Counting Bloom filter: a set of keys that supports removal.
 //!
-//! Fan, Cao, Almeida, Broder: Summary Cache (SIGCOMM 1998). A key of the set is always found; another one is found by
-//! mistake when all four of its counters belong to keys of the set too.
+//! Fan, Cao, Almeida, Broder: Summary Cache (SIGCOMM 1998). A key in the set is always found; another key is a false
+//! positive if its four counters all belong to keys in the set.
 
 use crate::hash::Places;
 use crate::types::KeyHash;
@@ -13,7 +13,7 @@ pub(crate) struct CountingBloom {
 }
 
 impl CountingBloom {
-    /// An empty set over so many counters.
+    /// An empty set of this many counters.
     pub(crate) fn new(seed: u64, tag: u64, counters: u32) -> Self {
         Self { places: Places::new(seed, tag, counters), counters: vec![0; counters as usize] }
     }
@@ -25,14 +25,14 @@ impl CountingBloom {
         }
     }
 
-    /// Takes out a key that is in the set.
+    /// Removes a key that is in the set.
     pub(crate) fn remove(&mut self, hash: u64) {
         for place in self.places.four(KeyHash(hash)) {
             self.counters[place] -= 1;
         }
     }
 
-    /// Whether a key is in the set, or looks like it.
+    /// Whether a key is in the set, or a false positive.
     #[inline(always)]
     pub(crate) fn contains(&self, hash: u64) -> bool {
         self.places.four(KeyHash(hash)).iter().all(|&place| self.counters[place] > 0)

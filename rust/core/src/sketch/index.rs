@@ -1,17 +1,16 @@
-//! Where a key's counter is: a hash table from 64-bit hashes to slots, made for hits and for constant replacement.
+//! Where a key's counter is: a hash table from 64-bit hashes to slots, optimised for hits and for constant replacement.
 //!
 //! A hash belongs to one bucket of eight places. A bucket is one cache line, and its tags (the high halves of the
 //! hashes) are compared all at once, so a look-up has no loop and one branch. What does not fit its bucket is spilled,
-//! which is rare because a bucket holds two hashes at most on average. Whoever chooses keys for it can fill a bucket; the
-//! table of the spilled is placed by a secret that is drawn once a process, so that it cannot be crowded. The answers
-//! depend on the hashes alone.
+//! which is rare because a bucket holds at most two hashes on average. Adversarial keys can fill a bucket; the spill
+//! table uses a secret drawn once per process, so it cannot be overfilled. The answers depend on the hashes alone.
 
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use wide::u32x8;
 
-/// Places of a bucket.
+/// Places per bucket.
 const PLACES: usize = 8;
 
 /// The slot of a free place.
@@ -73,7 +72,7 @@ impl Spill {
     }
 }
 
-/// Whether an entry is that of a hash: a step of a look-up among the spilled.
+/// Whether an entry is that of a hash: one step of a look-up in the spill table.
 fn is_of(entry: &(u64, u32), hash: u64) -> bool {
     #[cfg(test)]
     tests::STEPS.set(tests::STEPS.get() + 1);
@@ -112,7 +111,7 @@ impl Index {
         let mut places = places_of(tag(hash), &bucket.tags);
         while places != 0 {
             let slot = bucket.slots[places.trailing_zeros() as usize] as usize;
-            // A free place has no slot, and one with the same tag may be another key's.
+            // A free place has no slot, and an equal tag may be another key's.
             if hashes.get(slot) == Some(&hash) {
                 return Some(slot);
             }
@@ -121,12 +120,12 @@ impl Index {
         if self.spill.table.is_empty() { None } else { self.spill.find(hash) }
     }
 
-    /// Whether every slot's hash is its own.
+    /// Whether every slot is found by its hash.
     pub(crate) fn tells_apart(&self, hashes: &[u64]) -> bool {
         hashes.iter().enumerate().all(|(slot, &hash)| self.find(hash, hashes) == Some(slot))
     }
 
-    /// Notes that a slot has been given to `hash`, which had none.
+    /// Assigns a slot to `hash`, which had none.
     #[inline(always)]
     pub(crate) fn insert(&mut self, hash: u64, slot: usize, hashes: &[u64]) {
         if hashes.len() > 2 * self.buckets.len() {
@@ -149,7 +148,7 @@ impl Index {
         }
     }
 
-    /// Notes that a slot is taken from `hash`.
+    /// Removes the slot of `hash`.
     #[inline(always)]
     pub(crate) fn remove(&mut self, hash: u64, slot: usize) {
         let number = self.bucket(hash);
@@ -171,7 +170,7 @@ mod tests {
     use crate::hash::KeyHasher;
 
     thread_local! {
-        /// Spilled entries that look-ups of this thread have met.
+        /// Spilled entries visited by look-ups of this thread.
         pub(super) static STEPS: Cell<usize> = const { Cell::new(0) };
     }
 

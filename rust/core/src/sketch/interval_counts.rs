@@ -1,7 +1,7 @@
 //! Counts of keys within an interval: exact for the first 10,000 keys, count-min for the others.
 //!
 //! Cormode, Muthukrishnan: An Improved Data Stream Summary: The Count-Min Sketch and its Applications (LATIN 2004): a
-//! count is never too small, and in each of four rows of 8,192 counters too large by what shares the key's counter.
+//! count is never too small, and in each of four rows of 8,192 counters too large by the keys that share the counter.
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::hash::Places;
 use crate::types::KeyHash;
 
-/// Keys that have a count of their own.
+/// Keys counted exactly.
 const EXACT: usize = 10_000;
 const ROWS: usize = 4;
 const WIDTH: usize = 8192;
@@ -19,7 +19,7 @@ const WIDTH: usize = 8192;
 pub(crate) struct IntervalCounts {
     exact: HashMap<u64, f64>,
     places: Places,
-    /// The rows of the count-min sketch, one after the other; empty until a key needs them.
+    /// The concatenated rows of the count-min sketch; empty until a key needs them.
     shared: Vec<f64>,
 }
 
@@ -35,7 +35,7 @@ impl IntervalCounts {
         Self { exact: HashMap::new(), places: Places::new(seed, tag, WIDTH as u32), shared: Vec::new() }
     }
 
-    /// Counts a message; the count of its key after that.
+    /// Counts a message; returns the new count of its key.
     #[inline(always)]
     pub(crate) fn add(&mut self, hash: u64, weight: f64) -> f64 {
         if let Some(count) = self.exact.get_mut(&hash) {
@@ -60,7 +60,7 @@ impl IntervalCounts {
         least
     }
 
-    /// Forgets all counts.
+    /// Resets all counts.
     pub(crate) fn clear(&mut self) {
         self.exact.clear();
         self.shared.clear();
@@ -80,7 +80,7 @@ impl IntervalCounts {
             || ![0, ROWS * WIDTH].contains(&shared.len())
             || !shared.iter().all(sane)
         {
-            return Err(Error::value("snapshot is damaged: its counts are no counts"));
+            return Err(Error::value("snapshot is damaged: its counts are invalid"));
         }
         self.exact = exact.into_iter().collect();
         self.shared = shared;

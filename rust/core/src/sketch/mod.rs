@@ -1,4 +1,4 @@
-//! Frequency sketches: which keys are frequent, in memory that does not grow with the stream.
+//! Frequency sketches: which keys are frequent, in bounded memory.
 
 mod counting_bloom;
 mod index;

@@ -5,8 +5,8 @@
 //! no error exceeds N/k; every key above N/k has a counter. Merging keeps all three (Berinde, Indyk, Cormode, Strauss:
 //! Space-optimal Heavy Hitters with Strong Error Bounds, TODS 2010; Agarwal et al.: Mergeable Summaries, TODS 2013).
 //!
-//! The paper leaves open which of several smallest counters a new key takes: here it is the one in the
-//! lowest slot. Counters are not kept in order: between decays counts only grow, so a [`Minimum`] finds the smallest.
+//! The paper leaves open which of several smallest counters a new key takes: here, the one in the lowest slot. Counters
+//! are not kept sorted: between decays counts only grow, so a [`Minimum`] finds the smallest.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub struct Touched {
     pub fresh: bool,
 }
 
-/// Which sketch's counter a merged one comes from.
+/// The origin of a merged sketch's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// A slot of the sketch merged into.
@@ -73,7 +73,7 @@ impl SpaceSaving {
     /// The largest number of counters.
     pub const MAX_CAPACITY: u64 = 1 << 28;
 
-    /// A sketch of at most `capacity` counters; memory is taken as keys arrive.
+    /// A sketch of at most `capacity` counters; memory is allocated as keys arrive.
     pub fn new(capacity: u64) -> Result<Self> {
         if !(1..=Self::MAX_CAPACITY).contains(&capacity) {
             return Err(Error::value(format!("capacity must be in 1..={}, got {capacity}", Self::MAX_CAPACITY)));
@@ -90,7 +90,7 @@ impl SpaceSaving {
         })
     }
 
-    /// Forgets all that it has counted, but keeps the memory.
+    /// Resets all counts but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.index.clear(&self.hashes);
         self.hashes.clear();
@@ -99,7 +99,7 @@ impl SpaceSaving {
         (self.scale, self.total, self.least) = (Scale::Whole, Amount(0), Minimum::default());
     }
 
-    /// The most counters it keeps.
+    /// The largest number of counters it keeps.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -147,7 +147,7 @@ impl SpaceSaving {
         self.scale.number(Amount(self.errors[slot]))
     }
 
-    /// Counts a batch of messages, of weight 1 if no weights are given; `touch` is called for each.
+    /// Counts a batch of messages, of weight 1 if no weights are given; calls `touch` for each.
     pub fn update(&mut self, hashes: &[u64], weights: Option<&[f64]>, mut touch: impl FnMut(usize, Touched)) {
         let scale = self.expect(hashes.len(), weights);
         vectorised(
@@ -168,7 +168,7 @@ impl SpaceSaving {
         );
     }
 
-    /// Prepares for a batch; what is added from here on is of the scale that it returns.
+    /// Prepares for a batch; later additions are of the returned scale.
     pub(crate) fn expect(&mut self, messages: usize, weights: Option<&[f64]>) -> Scale {
         if weights.is_some() {
             self.least.expect_uneven_steps();
@@ -191,9 +191,9 @@ impl SpaceSaving {
         &self.counts
     }
 
-    /// Multiplies all by a factor in 0..=1, counts and errors then rounded by `round`, which keeps their order.
+    /// Multiplies all counts and errors by a factor in 0..=1, then applies the monotonic `round`.
     pub(crate) fn decay(&mut self, factor: f64, round: impl Fn(f64) -> f64) {
-        // Even of an infinite sum nothing is left at 0.
+        // At factor 0 even an infinite sum becomes 0.
         let lower = |amount: u64| if factor == 0.0 { 0.0 } else { f64::from_bits(amount) * factor };
         self.become_fractional();
         self.total = Scale::Fractional.amount(lower(self.total.0));
@@ -208,7 +208,7 @@ impl SpaceSaving {
         self.least.forget();
     }
 
-    /// From here on sums are doubles.
+    /// Switches to doubles from here on.
     pub(crate) fn become_fractional(&mut self) {
         if self.scale == Scale::Fractional {
             return;
@@ -271,7 +271,7 @@ impl SpaceSaving {
         self.index.find(hash, &self.hashes).map_or((absent, absent), held)
     }
 
-    /// The most that a key without a counter can have.
+    /// An upper bound on the count of a key without a counter.
     fn absent(&self) -> Amount {
         Amount(if self.is_full() { self.counts.iter().copied().min().unwrap_or(0) } else { 0 })
     }
@@ -284,7 +284,7 @@ impl SpaceSaving {
         slots
     }
 
-    /// Adds what another sketch of the same capacity has counted; returns where each slot's key came from.
+    /// Adds the counts of another sketch of the same capacity; returns where each slot's key came from.
     pub fn merge(&mut self, other: &Self) -> Result<Vec<Origin>> {
         if self.capacity != other.capacity {
             return Err(Error::value(format!(
@@ -332,7 +332,7 @@ impl SpaceSaving {
         }
     }
 
-    /// Continues from what [`SpaceSaving::save`] gave.
+    /// Restores what [`SpaceSaving::save`] returned.
     pub fn restore(&mut self, saved: SavedSketch) -> Result<()> {
         let damaged = || Error::value("saved sketch is damaged");
         let SavedSketch { scale, total, hashes, counts, errors } = saved;

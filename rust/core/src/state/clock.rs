@@ -1,21 +1,21 @@
 //! The clock of a router whose rules run on time.
 //!
-//! It stands where the caller last put it; messages that come without a time move it on by a fixed step each, so that
-//! results are repeatable (`docs/routing.md`).
+//! It shows the latest time passed in; messages without a time advance it by a fixed step each, so that results are
+//! repeatable (`docs/routing.md`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::snapshot::checked_count;
 
-/// Seconds, never going back once it has started.
+/// Seconds, never decreasing once started.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
     step: f64,
     state: ClockState,
 }
 
-/// What a snapshot keeps of a clock.
+/// A snapshot's part of a clock.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ClockState {
     base: f64,
@@ -26,7 +26,7 @@ pub(crate) struct ClockState {
 }
 
 impl Clock {
-    /// A clock that has not started; messages without a time come at this rate.
+    /// A clock that has not started; messages without a time arrive at this rate.
     pub(crate) fn new(messages_per_s: f64) -> Self {
         Self { step: 1.0 / messages_per_s, state: ClockState::default() }
     }
@@ -36,7 +36,7 @@ impl Clock {
         self.state.base + self.state.count as f64 * self.step
     }
 
-    /// The start of the router, the present if it has not started.
+    /// The start of the router; the current time if it has not started.
     pub(crate) fn start(&self) -> f64 {
         self.state.start.unwrap_or_else(|| self.time())
     }
@@ -46,7 +46,7 @@ impl Clock {
         self.state.start.is_some()
     }
 
-    /// The caller passes in the time of an observation.
+    /// Sets the clock to the time of an observation.
     pub(crate) fn observe(&mut self, now: Option<f64>) {
         self.move_to(now);
         if now.is_some() {
@@ -54,7 +54,7 @@ impl Clock {
         }
     }
 
-    /// A batch of at least one message arrives; returns how the time of its messages goes.
+    /// Starts a non-empty batch; returns how time advances over its messages.
     pub(crate) fn expect(&mut self, now: Option<f64>) -> Pace {
         self.move_to(now);
         self.begin();
@@ -69,7 +69,7 @@ impl Clock {
         time
     }
 
-    /// So many messages go by.
+    /// Advances by this many messages.
     pub(crate) fn skip(&mut self, messages: usize, pace: Pace) {
         self.state.count += messages as u64 * pace.0;
     }
@@ -91,23 +91,23 @@ impl Clock {
     pub(crate) fn restore(&mut self, state: ClockState) -> Result<()> {
         checked_count(state.count)?;
         if !is_time(state.base) || state.start.is_some_and(|start| !is_time(start)) {
-            return Err(Error::value("snapshot is damaged: its clock does not stand at a time"));
+            return Err(Error::value("snapshot is damaged: its clock has no valid time"));
         }
         self.state = state;
         Ok(())
     }
 }
 
-/// Whether a number of seconds is one that a caller's clock may show: larger ones are in another unit, and adding a
-/// millisecond would be lost.
+/// Whether a caller's clock may show this number of seconds: larger ones are in another unit, and adding a millisecond
+/// would be lost.
 pub(crate) fn is_time(seconds: f64) -> bool {
     (-LATEST..=LATEST).contains(&seconds)
 }
 
-/// The latest time that a caller's clock may show.
+/// The latest time a caller's clock may show.
 pub(crate) const LATEST: f64 = 1e12;
 
-/// By how many steps a message moves the clock on: none in a batch that comes with a time.
+/// The number of steps per message: none in a batch that has a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace(u64);
 

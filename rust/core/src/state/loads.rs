@@ -29,7 +29,7 @@ impl Loads {
         SavedLoads(self.scale, self.total.0, self.amounts.clone())
     }
 
-    /// Continues from saved loads of as many workers.
+    /// Restores saved loads of this many workers.
     pub(crate) fn restore(&mut self, SavedLoads(scale, total, amounts): SavedLoads) -> Result<()> {
         if amounts.len() != self.amounts.len() || !scale.holds(&amounts) || !scale.holds(&[total]) {
             return Err(Error::value("snapshot is damaged: its loads do not fit its workers"));
@@ -38,7 +38,7 @@ impl Loads {
         Ok(())
     }
 
-    /// Makes room for more workers, who have been sent nothing.
+    /// Makes room for more workers, with load 0.
     pub(crate) fn widen(&mut self, workers: usize) {
         self.amounts.resize(workers.max(self.amounts.len()), 0);
         self.least.forget();
@@ -49,7 +49,7 @@ impl Loads {
         self.scale.numbers(&self.amounts)
     }
 
-    /// Prepares for a batch; what is added from here on is of the scale that it returns.
+    /// Prepares for a batch; later additions are of the returned scale.
     pub(crate) fn expect(&mut self, messages: usize, weights: Option<&[f64]>) -> Scale {
         if weights.is_some() {
             self.least.expect_uneven_steps();
@@ -69,7 +69,7 @@ impl Loads {
         Amount(self.amounts[worker.index()])
     }
 
-    /// Sends a message to the less loaded of two workers, the first if they are level.
+    /// Sends a message to the less loaded of two workers, the first among equals.
     #[inline(always)]
     pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: Worker, second: Worker, weight: Amount) -> Worker {
         let worker = Pairs(&mut self.amounts).add_to_lesser(scale, first, second, weight);
@@ -77,7 +77,7 @@ impl Loads {
         worker
     }
 
-    /// The loads for a loop that never asks for the least loaded of all.
+    /// The loads for a loop that never needs the least loaded of all.
     pub(crate) fn pairs(&mut self) -> Pairs<'_> {
         Pairs(&mut self.amounts)
     }
@@ -113,11 +113,10 @@ impl Loads {
 pub(crate) struct Pairs<'a>(&'a mut [u64]);
 
 impl Pairs<'_> {
-    /// Sends a message to the less loaded of two workers, the first if they are level.
+    /// Sends a message to the less loaded of two workers, the first among equals.
     ///
-    /// Both loads are stored, one of them unchanged: the addresses do not wait for the comparison then, which
-    /// takes the longest chain out of Greedy-2. The choice is made by masks, because a branch would be guessed wrongly
-    /// every other time.
+    /// Both loads are stored, one of them unchanged: the addresses then do not wait for the comparison, which removes the
+    /// longest dependency chain of Greedy-2. The choice uses masks, because a branch would be mispredicted every other time.
     #[inline(always)]
     pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: Worker, second: Worker, weight: Amount) -> Worker {
         let (one, two) = (self.0[first.index()], self.0[second.index()]);

@@ -1,14 +1,14 @@
-//! Which workers are there, where they may come and go.
+//! The present workers of an elastic grouping.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::types::Worker;
 
-/// The numbers of the present workers. A worker keeps its number; a newcomer takes the lowest free one.
+/// The numbers of the present workers. A worker keeps its number; a new one takes the lowest free number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Members {
-    /// By number, of all numbers ever given.
+    /// Presence by number, for all numbers ever assigned.
     present: Vec<bool>,
     count: u32,
 }
@@ -24,7 +24,7 @@ impl Members {
         self.count
     }
 
-    /// How many numbers were ever given.
+    /// The number of numbers ever assigned.
     pub fn numbers(&self) -> usize {
         self.present.len()
     }
@@ -44,7 +44,7 @@ impl Members {
         Worker(self.present.iter().position(|&present| !present).unwrap_or(self.present.len()) as u32)
     }
 
-    /// A worker comes; its number is free and at most one above all others.
+    /// Adds a worker; its number is free and at most one above all others.
     pub(crate) fn join(&mut self, worker: Worker) {
         if worker.index() == self.present.len() {
             self.present.push(false);
@@ -53,16 +53,16 @@ impl Members {
         self.count += 1;
     }
 
-    /// A present worker goes.
+    /// Removes a present worker.
     pub(crate) fn leave(&mut self, worker: Worker) {
         self.present[worker.index()] = false;
         self.count -= 1;
     }
 
-    /// Checks members that were read from a snapshot.
+    /// Checks members read from a snapshot.
     pub(crate) fn checked(self) -> Result<Self> {
         if self.count == 0 || self.iter().count() != self.count as usize {
-            return Err(Error::value("snapshot is damaged: its workers do not add up"));
+            return Err(Error::value("snapshot is damaged: its workers are inconsistent"));
         }
         Ok(self)
     }

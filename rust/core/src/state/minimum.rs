@@ -1,31 +1,31 @@
-//! The first smallest of values that only grow.
+//! The first minimum of values that only grow.
 //!
-//! The groupings ask again and again for the least loaded worker and the sketch for its smallest counter, and
-//! in both the values never shrink. Then a value can leave the smallest level but none can enter it, so
-//! within a level the first smallest value only moves to the right: a [`Sweep`] walks each level once. With messages of
-//! weight 1 that is a step a message or less. Uneven weights leave hardly two values on a level; for
-//! them [`Minimum`] keeps a tournament tree. Both name the same value: the first of the smallest.
+//! Groupings constantly need the least loaded worker, and the sketch its smallest counter; in both, values never
+//! shrink. A value can then leave the lowest level but none can enter it, so within a level the first minimum only
+//! moves to the right: a [`Sweep`] walks each level once. With messages of weight 1 that is at most one step
+//! per message. With uneven weights values rarely tie; for them [`Minimum`] keeps a tournament tree. Both return the
+//! same value: the first minimum.
 
 use wide::u64x8;
 
-/// Values looked at in one go.
+/// Values examined at a time.
 const WINDOW: usize = 64;
 
-/// How far the walk along the current level has come.
+/// Progress of the scan of the current level.
 #[derive(Debug, Clone)]
 pub(crate) struct Sweep {
     level: u64,
     /// No value before this index is at the level.
     start: usize,
-    /// Which of the values from `start` on were at the level when they were looked at.
+    /// Which of the values from `start` on were at the level when examined.
     seen: u64,
 }
 
 impl Sweep {
-    /// A sweep that knows nothing yet.
+    /// A sweep before its first scan.
     pub(crate) const NEW: Self = Self { level: u64::MAX, start: usize::MAX - WINDOW, seen: 0 };
 
-    /// Index of the first smallest value. The values have not shrunk since the last call; there is at least one.
+    /// Index of the first minimum. The values have not shrunk since the last call; there is at least one.
     #[inline(always)]
     pub(crate) fn first_smallest(&mut self, values: &[u64]) -> usize {
         loop {
@@ -40,7 +40,7 @@ impl Sweep {
         }
     }
 
-    /// Looks at the next window, or at the first of the next level.
+    /// Examines the next window, or the first one of the next level.
     #[inline(always)]
     fn look_on(&mut self, values: &[u64]) {
         self.start += WINDOW;
@@ -59,8 +59,8 @@ impl Sweep {
         }
     }
 
-    /// The same over `len` values that `value` looks up one by one. A value that is not found within a few steps is
-    /// searched for among all.
+    /// The same over `len` values that `value` looks up one by one. A value not found within a few steps is searched
+    /// for among all.
     #[inline(always)]
     pub(crate) fn first_smallest_by(&mut self, len: usize, value: impl Fn(usize) -> u64) -> usize {
         let near = len.min(self.start.saturating_add(STEPS));
@@ -70,7 +70,7 @@ impl Sweep {
             }
             self.start += 1;
         }
-        // Four minima at once, because each waits for the one before.
+        // Four minima at once, because each depends on the previous one.
         let mut least = [u64::MAX; 4];
         let whole = len - len % 4;
         for index in (0..whole).step_by(4) {
@@ -84,7 +84,7 @@ impl Sweep {
     }
 }
 
-/// How far a value is looked for one by one.
+/// How many values are examined one by one.
 const STEPS: usize = 8;
 
 const LANES: usize = 8;
@@ -94,7 +94,7 @@ fn smallest(values: &[u64]) -> u64 {
     values.iter().copied().fold(u64::MAX, u64::min)
 }
 
-/// The first smallest of a list of values that only grow, by even or uneven steps.
+/// The first minimum of a list of values that only grow, by even or uneven steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Minimum {
     sweep: Sweep,
@@ -109,17 +109,17 @@ impl Default for Minimum {
 }
 
 impl Minimum {
-    /// Announces uneven steps: the next search plants a tree.
+    /// Announces uneven steps: the next search builds a tree.
     pub(crate) fn expect_uneven_steps(&mut self) {
         self.uneven = true;
     }
 
-    /// Starts afresh: the values have been replaced by others.
+    /// Starts afresh: the values were replaced.
     pub(crate) fn forget(&mut self) {
         (self.sweep, self.tree) = (Sweep::NEW, None);
     }
 
-    /// Tells that `values[index]` has grown.
+    /// Reports that `values[index]` has grown.
     #[inline(always)]
     pub(crate) fn grown(&mut self, values: &[u64], index: usize) {
         if let Some(tree) = &mut self.tree {
@@ -127,8 +127,8 @@ impl Minimum {
         }
     }
 
-    /// Index of the first smallest value. There is at least one, and their number has not changed since the
-    /// first search.
+    /// Index of the first minimum. There is at least one value, and their number has not changed since the first
+    /// search.
     #[inline(always)]
     pub(crate) fn first_smallest(&mut self, values: &[u64]) -> usize {
         if self.uneven {
@@ -139,14 +139,14 @@ impl Minimum {
     }
 }
 
-/// A complete binary tree whose inner nodes name the first smallest of the values below them.
+/// A complete binary tree whose inner nodes hold the index of the first minimum of their leaves.
 #[derive(Debug, Clone)]
 struct Tournament {
     /// Nodes in level order, the root at 1; the leaf of value i is node `leaves + i`.
     nodes: Vec<u32>,
 }
 
-/// The name of a leaf without a value: it loses to every other.
+/// The index in a leaf without a value: it loses to every other.
 const VACANT: u32 = u32::MAX;
 
 impl Tournament {
@@ -168,7 +168,7 @@ impl Tournament {
 
     fn replay(&mut self, values: &[u64], index: usize) {
         let mut node = (self.nodes.len() / 2 + index) / 2;
-        // Further up than it has won so far, a value that grows changes nothing.
+        // Above the nodes it has won, a growing value changes nothing.
         while node > 0 && self.nodes[node] == index as u32 {
             self.nodes[node] = Self::better(values, self.nodes[2 * node], self.nodes[2 * node + 1]);
             node /= 2;
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::hash::KeyHasher;
 
-    /// Grows a list of values by steps and asks for the first smallest after each.
+    /// Grows values by steps and compares the first minimum after each.
     fn check(len: usize, step: impl Fn(u64) -> u64, mut find: impl FnMut(&[u64], Option<usize>) -> usize) {
         let draws = KeyHasher::new(len as u64);
         let mut values = vec![0; len];
@@ -195,7 +195,7 @@ mod tests {
             let expected = (0..len).min_by_key(|&index| values[index]).unwrap();
             assert_eq!(found, expected, "round {round} of {len} values");
             let draw = draws.whole(round);
-            // Mostly the smallest grows, as it does in the groupings and in the sketch.
+            // Usually the minimum grows, as in the groupings and the sketch.
             let index = if draw.is_multiple_of(4) { (draw >> 8) as usize % len } else { found };
             values[index] += step(draw >> 32);
             grown = Some(index);

@@ -1,4 +1,4 @@
-//! What groupings are made of: what a source has sent, who is there, what time it is.
+//! The state that groupings are made of: loads, members, time.
 
 pub(crate) mod clock;
 pub(crate) mod loads;

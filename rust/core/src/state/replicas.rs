@@ -1,8 +1,7 @@
-//! Which keys have met which workers: exactly as long as there is room, of a fair sample of the keys beyond that.
+//! Which keys were sent to which workers: exact as long as there is room, a uniform sample of the keys beyond that.
 //!
-//! A key has 64 workers of its own in its entry; others, 64 to a group, are in a second table. Level e keeps one key in
-//! 2^e, chosen by a hash of its hash, so that what is kept does not depend on the order of the messages
-//! (`docs/simulation.md`).
+//! A key's entry holds 64 of its workers; others, in groups of 64, are in a second table. Level e keeps one key in 2^e,
+//! chosen by a hash of its hash, so what is kept does not depend on the order of the messages (`docs/simulation.md`).
 
 use std::hash::BuildHasher;
 
@@ -11,37 +10,37 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::hash::Sampling;
 use crate::types::KeyHash;
 
-/// Bits of a place that are the group: 2^32 workers are 2^26 groups.
+/// Bits of a place that encode the group: 2^32 workers are 2^26 groups.
 const GROUP_BITS: u32 = 26;
 
-/// Groups of keys that are remembered beside the tables: few enough for the second-level cache.
+/// Groups of keys cached outside the tables: few enough for the second-level cache.
 const RECENT: usize = 1 << 14;
 
-/// Messages that are looked at together.
+/// Messages processed together.
 const BLOCK: usize = 512;
 
-/// Keys, groups and pairs of a key and a worker.
+/// Keys, groups and (key, worker) pairs.
 #[derive(Debug)]
 pub struct Replicas {
     most_keys: usize,
     most_groups: usize,
     sampling: Sampling,
     level: u32,
-    /// Places keys and groups in their tables. Drawn once a process, so that nobody can choose keys that crowd them.
+    /// Places keys and groups in their tables. Drawn once per process, so that no adversarial keys can crowd them.
     secret: DefaultHashBuilder,
     keys: HashTable<Key>,
     groups: HashTable<Group>,
     pairs: u64,
-    /// Keys that were ever kept.
+    /// Keys ever kept.
     numbered: u64,
-    /// What was recorded last in each slot, so that a frequent key costs no look-up in a large table.
+    /// The last record of each slot, so that a frequent key costs no look-up in a large table.
     recent: Vec<Recent>,
 }
 
 #[derive(Debug)]
 struct Key {
     hash: u64,
-    /// Its number, and which group of workers is here.
+    /// Its number, and which group of workers is stored here.
     place: u64,
     workers: u64,
 }
@@ -56,7 +55,7 @@ struct Group {
 #[derive(Debug, Clone, Copy)]
 struct Recent {
     hash: u64,
-    /// All the workers that the key has met in the group; all there are if the key is not kept.
+    /// All the workers of the key in the group; all bits set if the key is not kept.
     workers: u64,
     group: u32,
 }
@@ -69,7 +68,7 @@ impl Default for Replicas {
 }
 
 impl Replicas {
-    /// Keeps so many keys and groups; the seed decides which keys beyond that.
+    /// Keeps at most this many keys and groups; the seed decides which keys beyond that.
     pub fn new(most_keys: usize, most_groups: usize, seed: u64) -> Self {
         Self {
             most_keys,
@@ -85,11 +84,11 @@ impl Replicas {
         }
     }
 
-    /// Notes the messages of a batch.
+    /// Records the messages of a batch.
     pub fn add(&mut self, hashes: &[u64], workers: &[u32]) {
         let mut others = [(0, 0); BLOCK];
         for (hashes, workers) in hashes.chunks(BLOCK).zip(workers.chunks(BLOCK)) {
-            // First those that are remembered, without a branch to be guessed wrongly; then look-ups that overlap.
+            // First the cached ones, without a branch to mispredict; then look-ups that overlap.
             let mut count = 0;
             for (&hash, &worker) in hashes.iter().zip(workers) {
                 others[count] = (hash, worker);
@@ -99,7 +98,7 @@ impl Replicas {
         }
     }
 
-    /// Notes a message.
+    /// Records a message.
     #[inline(always)]
     pub(crate) fn note(&mut self, hash: u64, worker: u32) {
         if !self.remembers(hash, worker) {
@@ -116,12 +115,12 @@ impl Replicas {
         (recent.hash == hash) & (recent.group == group) & ((recent.workers >> (worker % 64)) & 1 == 1)
     }
 
-    /// Distinct keys that are kept.
+    /// The number of distinct keys kept.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
 
-    /// Sum over the kept keys of the distinct workers that each has met: the states that must be kept and merged.
+    /// Sum over the kept keys of the distinct workers each was sent to: the states to keep and merge.
     pub fn memory(&self) -> u64 {
         self.pairs
     }
@@ -131,7 +130,7 @@ impl Replicas {
         self.level
     }
 
-    /// Records a worker of a key; returns all of the group that the key has met.
+    /// Records a worker of a key; returns all of the key's workers in the group.
     #[inline(never)]
     fn record(&mut self, hash: u64, group: u32, worker: u64) -> u64 {
         if !self.sampling.keeps(KeyHash(hash), self.level) {
@@ -171,7 +170,7 @@ impl Replicas {
         worker
     }
 
-    /// Makes room for a group of a key, and for so many keys; answers whether the key is still kept.
+    /// Makes room for a group of a key, and for this many keys; returns whether the key is still kept.
     fn make_room(&mut self, hash: u64, keys: usize) -> bool {
         let is_full = |all: &Self| {
             all.keys.len() + keys > all.most_keys || all.keys.len() + all.groups.len() + 1 > all.most_groups
@@ -186,7 +185,7 @@ impl Replicas {
         true
     }
 
-    /// Forgets the keys that the level does not keep.
+    /// Drops the keys that the level does not keep.
     #[cold]
     fn forget(&mut self) {
         let mut gone = vec![0u64; self.numbered as usize / 64 + 1];
@@ -214,7 +213,7 @@ impl Replicas {
     }
 }
 
-/// Whether an entry is the one looked for: a step of a look-up.
+/// Whether an entry is the one looked for: one step of a look-up.
 #[inline(always)]
 fn is_of(entry: u64, wanted: u64) -> bool {
     #[cfg(test)]
@@ -222,13 +221,13 @@ fn is_of(entry: u64, wanted: u64) -> bool {
     entry == wanted
 }
 
-/// Where a group of a key is remembered.
+/// Where a group of a key is cached.
 #[inline(always)]
 fn slot(hash: u64, group: u32) -> usize {
     (hash ^ u64::from(group).wrapping_mul(0x9E37_79B9)) as usize % RECENT
 }
 
-/// Adds a worker to those met; returns them all.
+/// Adds a worker; returns all of them.
 #[inline(always)]
 fn meet(workers: &mut u64, worker: u64, pairs: &mut u64) -> u64 {
     *pairs += u64::from(*workers & worker == 0);
@@ -245,7 +244,7 @@ mod tests {
     use crate::hash::KeyHasher;
 
     thread_local! {
-        /// Entries that look-ups of this thread have met.
+        /// Entries visited by look-ups of this thread.
         pub(super) static STEPS: Cell<u64> = const { Cell::new(0) };
     }
 
@@ -260,7 +259,7 @@ mod tests {
         assert!((20_000..200_000).contains(&STEPS.get()), "{} steps", STEPS.get());
     }
 
-    /// Messages of some keys on some workers, over and over.
+    /// Messages of some keys on some workers, repeatedly.
     fn messages() -> Vec<(u64, u32)> {
         let keys = KeyHasher::new(3);
         let message = |draw: u64| (keys.whole((draw % 401) as i64), [0, 63, 64, 65, 7000][(draw >> 32) as usize % 5]);

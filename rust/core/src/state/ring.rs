@@ -1,9 +1,9 @@
 //! The consistent-hashing ring: every worker has points on a circle of 2^64 places, and a key goes clockwise from its
 //! hash.
 //!
-//! Karger et al. (STOC 1997); CG paper (arXiv 1705.09073), section 4.2. A worker that goes moves only its own keys, one
-//! that comes takes only the keys that it wins. A look-up reads one entry of a table over the top bits of the hash,
-//! which nearly always tells on which side of the only point there the hash lies. The same table sorts the points.
+//! Karger et al. (STOC 1997); CG paper (arXiv 1705.09073), section 4.2. A leaving worker moves only its own keys, a
+//! joining one takes only the keys that it wins. A look-up reads one entry of a table over the top bits of the hash,
+//! which nearly always decides on which side of the only point there the hash lies. The same table sorts the points.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::types::{KeyHash, Worker};
 /// The most points of all workers together.
 pub(crate) const MOST_POINTS: u64 = 1 << 26;
 
-/// The most bits that the table of a circle is looked up by.
+/// The most bits that index the table of a circle.
 const MOST_BITS: u32 = 22;
 
-/// So many workers are searched faster than a table of all workers is made.
+/// Up to this many workers are searched faster than a table of all workers is built.
 const FEW: usize = 64;
 
-/// Checks that all points find a place.
+/// Checks that all points fit.
 pub(crate) fn check_points(workers: u32, virtual_nodes: u64) -> Result<()> {
     let most = MOST_POINTS / u64::from(workers);
     if virtual_nodes <= most {
@@ -32,7 +32,7 @@ pub(crate) fn check_points(workers: u32, virtual_nodes: u64) -> Result<()> {
     Err(Error::Value(format!("virtual_nodes must be in 1..={most}, got {virtual_nodes}")))
 }
 
-/// The present workers and their points, which are placed when they are first needed.
+/// The present workers and their points, which are placed on first use.
 #[derive(Debug, Clone)]
 pub(crate) struct Ring {
     points: Points,
@@ -42,7 +42,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring of workers, each of so many points; [`check_points`] has accepted their number.
+    /// A ring of workers with this many points each; [`check_points`] has accepted their number.
     pub(crate) fn new(workers: u32, seed: u64, virtual_nodes: u64) -> Self {
         Self {
             points: Points::new(seed),
@@ -56,24 +56,24 @@ impl Ring {
         &self.members
     }
 
-    /// The most workers whose points find a place.
+    /// The most workers whose points fit.
     pub(crate) fn most_workers(&self) -> u64 {
         MAX_WORKERS.min(MOST_POINTS / u64::from(self.virtual_nodes))
     }
 
-    /// A worker comes, with the lowest free number.
+    /// Adds a worker, with the lowest free number.
     pub(crate) fn add(&mut self, worker: Worker) {
         self.members.join(worker);
         self.circle.take();
     }
 
-    /// A present worker goes.
+    /// Removes a present worker.
     pub(crate) fn remove(&mut self, worker: Worker) {
         self.members.leave(worker);
         self.circle.take();
     }
 
-    /// Continues with the members of a snapshot.
+    /// Restores the members of a snapshot.
     pub(crate) fn restore(&mut self, members: Members) -> Result<()> {
         let members = members.checked()?;
         let points = u64::from(members.count()) * u64::from(self.virtual_nodes);
@@ -86,7 +86,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The points of the present workers. A loop over messages should ask for them once.
+    /// The points of the present workers. A loop over messages should get them once.
     #[inline(always)]
     pub(crate) fn circle(&self) -> &Circle {
         self.circle.get_or_init(|| {
@@ -105,7 +105,7 @@ impl Ring {
 /// Points in ascending order, and the worker of each.
 #[derive(Debug)]
 pub(crate) struct Circle {
-    /// The last one stands for the first, past the end of the circle.
+    /// The last one repeats the first, past the end of the circle.
     points: Vec<u64>,
     owners: Vec<u16>,
     /// By the top bits of a place.
@@ -113,18 +113,18 @@ pub(crate) struct Circle {
     bits: u32,
 }
 
-/// The places of the circle that agree in their top bits.
+/// The places of the circle with equal top bits.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sector {
     /// The first point from its beginning on.
     start: u32,
-    /// The 31 bits after the top bits of its first point, all set if it has none; then a bit that says whether it has
-    /// more points.
+    /// The 31 bits after the top bits of its first point, all set if it has none; then a bit: whether it has more
+    /// points.
     split: u32,
 }
 
 impl Circle {
-    /// A circle of `count` points, at least one, that `list` names with their workers, the same each time.
+    /// A circle of `count` points, at least one, which `list` returns with their workers, the same at each call.
     fn new<I: Iterator<Item = (u64, Worker)>>(count: usize, list: impl Fn() -> I) -> Self {
         let bits = (2 * count).next_power_of_two().ilog2().min(MOST_BITS);
         let sector = |place: u64| (place >> (u64::BITS - bits)) as usize;
@@ -137,7 +137,7 @@ impl Circle {
             end += sector.start;
             *sector = Sector { start: end, split: u32::MAX - 1 };
         }
-        // Each point goes before the ones that its sector already has; so ends become starts.
+        // Each point is put before those its sector already has; so ends become starts.
         let (mut points, mut owners) = (vec![u64::MAX; count + 1], vec![0; count + 1]);
         for (point, worker) in list() {
             let start = &mut sectors[sector(point)].start;
@@ -145,7 +145,7 @@ impl Circle {
             points[*start as usize] = point;
             owners[*start as usize] = worker.0 as u16; // workers are below 65,536
         }
-        // Only points of one sector, which are few, may stand in the wrong order.
+        // Only points of one sector, which are few, may be out of order.
         for end in 1..count {
             let mut at = end;
             while at > 0 && points[at - 1] > points[at] {
@@ -172,7 +172,7 @@ impl Circle {
         self.points.len() - 1
     }
 
-    /// Where the walk of a key begins; [`Circle::len`], which stands for 0, past the last point.
+    /// Where the walk of a key begins; past the last point [`Circle::len`], which is equivalent to 0.
     #[inline(always)]
     pub(crate) fn position(&self, KeyHash(hash): KeyHash) -> usize {
         let sector = self.sectors[(hash >> (u64::BITS - self.bits)) as usize];
@@ -209,14 +209,14 @@ impl Circle {
         owners[position..].iter().chain(&owners[..position]).map(|&worker| Worker(worker.into()))
     }
 
-    /// The first two different workers of a walk from a position; the same worker twice where there is only one.
+    /// The first two distinct workers of a walk from a position; the same worker twice if there is only one.
     #[inline(always)]
     pub(crate) fn pair(&self, position: usize) -> (Worker, Worker) {
         let first = self.at(position);
         (first, self.walk(position).find(|&worker| worker != first).unwrap_or(first))
     }
 
-    /// The first `count` different workers of a key's walk, all if there are fewer.
+    /// The first `count` distinct workers of a key's walk, all if there are fewer.
     pub(crate) fn different(&self, hash: KeyHash, count: usize) -> Vec<u32> {
         let mut list = Vec::new();
         let walk = self.walk(self.position(hash)).map(|worker| worker.0);
@@ -237,11 +237,11 @@ impl Circle {
     }
 }
 
-/// So many look-ups are done in one go.
+/// Look-ups per block.
 const AHEAD: usize = 64;
 
-/// The positions of a batch's keys, looked up a block ahead: the reads of the table overlap then, where a loop that
-/// cannot foretell its branches would wait for each.
+/// The positions of a batch's keys, looked up a block ahead: the reads of the table overlap, where a loop with
+/// unpredictable branches would wait for each.
 pub(crate) struct Positions<'a> {
     circle: &'a Circle,
     hashes: &'a [u64],
@@ -254,7 +254,7 @@ impl<'a> Positions<'a> {
         Self { circle, hashes, found: [0; AHEAD], at: AHEAD }
     }
 
-    /// The position of the next key, of which there is one.
+    /// The position of the next key, which must exist.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> usize {
         if self.at == AHEAD {
@@ -285,14 +285,14 @@ mod tests {
         Ring::new(workers, 7, virtual_nodes)
     }
 
-    /// Hashes all over the circle, its ends and the places around points among them.
+    /// Hashes all over the circle, including its ends and the neighbours of points.
     fn hashes(circle: &Circle) -> Vec<u64> {
         let keys = KeyHasher::new(0);
         let around = circle.points.iter().flat_map(|&p| [p.wrapping_sub(1), p, p.wrapping_add(1)]).take(300);
         (0..1000).map(|key| keys.whole(key)).chain(around).chain([0, 1, u64::MAX - 1, u64::MAX]).collect()
     }
 
-    /// The walk of a hash as `docs/routing.md` says it.
+    /// The walk of a hash as `docs/routing.md` defines it.
     fn naive_walk(ring: &Ring, hash: u64) -> Vec<Worker> {
         let nodes = u64::from(ring.virtual_nodes);
         let mut points: Vec<(u64, Worker)> = ring

@@ -1,6 +1,6 @@
-//! What each worker has been sent by the last messages: a sliding window over them.
+//! What each worker was sent by the last messages: a sliding window.
 //!
-//! Sums that grow and fall lose what is small beside what was large, so they are added up anew from time to time.
+//! Sums that grow and shrink lose small terms beside large ones, so they are recomputed periodically.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,29 +11,29 @@ use crate::types::Worker;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Window {
     size: usize,
-    /// A ring once it is full: the oldest message stands at `next`.
+    /// A circular buffer once it is full: the oldest message is at `next`.
     workers: Vec<u32>,
     weights: Vec<f64>,
     next: usize,
     loads: Vec<f64>,
     all: f64,
-    /// Messages since the sums were added up from nothing.
+    /// Messages since the sums were last recomputed.
     since: usize,
 }
 
 impl Window {
-    /// An empty window of `size` messages; memory is taken as they arrive.
+    /// An empty window of `size` messages; memory is allocated as they arrive.
     pub(crate) fn new(size: usize, workers: u32) -> Self {
         let loads = vec![0.0; workers as usize];
         Self { size, workers: Vec::new(), weights: Vec::new(), next: 0, loads, all: 0.0, since: 0 }
     }
 
-    /// After so many messages the sums are added up anew: a multiple of the window, and worth the work.
+    /// The sums are recomputed after this many messages: a multiple of the window, to be worth the work.
     fn period(&self) -> usize {
         self.size * self.loads.len().div_ceil(self.size)
     }
 
-    /// A message enters and the oldest one leaves; the sums of its worker and of all workers after that.
+    /// A message enters and the oldest one leaves; returns the new sums of its worker and of all workers.
     #[inline(always)]
     pub(crate) fn push(&mut self, worker: Worker, weight: f64) -> (f64, f64) {
         self.loads[worker.index()] += weight;
@@ -55,7 +55,7 @@ impl Window {
         (self.loads[worker.index()], self.all)
     }
 
-    /// The sums of the full window, whose oldest message stands at 0.
+    /// The sums of the full window, whose oldest message is at 0.
     #[cold]
     fn add_up(&mut self) {
         (self.since, self.all) = (0, 0.0);
@@ -66,7 +66,7 @@ impl Window {
         }
     }
 
-    /// Continues with a window of the same size and as many workers that was read from a snapshot.
+    /// Restores a window of this size and number of workers.
     pub(crate) fn restore(&mut self, saved: Self) -> Result<()> {
         let Self { size, workers, weights, next, loads, all, since } = &saved;
         let messages = workers.len();
@@ -89,7 +89,7 @@ impl Window {
     }
 }
 
-/// Rounding does not take a sum below zero.
+/// Rounding does not make a sum negative.
 #[inline(always)]
 fn lower(sum: &mut f64, weight: f64) {
     *sum -= weight;

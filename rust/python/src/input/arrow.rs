@@ -22,7 +22,7 @@ use pyo3::types::PyCapsule;
 use super::imported::{imported, is_of};
 use super::key::{Key, float_refused, hash_nanoseconds, refused, widened};
 
-/// The arrays of an object with an Arrow method, of a type that `accepts`; `None` if it has no such method.
+/// The arrays of an object with an Arrow method, if `accepts` takes their type; `None` if it has no such method.
 fn arrays(
     object: &Bound<'_, PyAny>,
     name: &str,
@@ -84,7 +84,7 @@ fn arrays(
     Ok(None)
 }
 
-/// The chunks of a ChunkedArray of pyarrow's; `None` for other objects and where there are none.
+/// The chunks of a pyarrow ChunkedArray; `None` for other objects and for no chunks.
 fn pyarrow_chunks<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     match imported(object.py(), "pyarrow")? {
         Some(pyarrow) if is_of(object, &pyarrow, "ChunkedArray")? => {
@@ -95,10 +95,10 @@ fn pyarrow_chunks<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<
     }
 }
 
-/// The data of an array, with no more bytes of values than the array has if it is one of pyarrow's.
+/// The data of an array, its value bytes limited to the array's own if it is pyarrow's.
 ///
-/// The C interface does not say how long the values of strings are: their end is the last offset, which is wrong if
-/// somebody has overwritten the offsets. Pyarrow knows.
+/// The C interface does not give the size of a string array's values. Their end is the last offset, which is wrong if
+/// the offsets were overwritten. Pyarrow knows the size.
 fn within_pyarrow(data: ArrayData, object: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
     use DataType::*;
     match imported(object.py(), "pyarrow")? {
@@ -132,7 +132,7 @@ fn within_pyarrow(data: ArrayData, object: &Bound<'_, PyAny>) -> PyResult<ArrayD
     }
 }
 
-/// A column of nulls alone. Its buffers are not looked at: producers disagree on whether it has one.
+/// A column of nulls. Its buffers are not read: producers disagree on whether it has one.
 fn nulls(len: usize) -> Vec<ArrayData> {
     vec![NullArray::new(len).to_data()]
 }
@@ -147,7 +147,7 @@ fn malformed(name: &str, why: impl ToString) -> PyErr {
     PyValueError::new_err(format!("{name} must come from a well-formed Arrow array or stream: {why}"))
 }
 
-/// Runs what panics on some malformed arrays.
+/// Runs code that panics on some malformed arrays.
 fn guarded<T>(name: &str, run: impl FnOnce() -> Result<T, ArrowError>) -> PyResult<T> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(done) => done.map_err(|error| malformed(name, error)),
@@ -177,7 +177,7 @@ fn accept_keys(data_type: &DataType) -> PyResult<()> {
     }
 }
 
-/// The numbers of an object with an Arrow method, as doubles; integers only if `whole`.
+/// The numbers of an object with an Arrow method, as doubles; only integers if `whole`.
 pub(super) fn numbers(object: &Bound<'_, PyAny>, name: &str, whole: bool) -> PyResult<Option<Vec<f64>>> {
     let accept = |data_type: &DataType| match data_type {
         _ if data_type.is_integer() || (data_type.is_floating() || *data_type == DataType::Boolean) && !whole => Ok(()),
@@ -216,13 +216,13 @@ pub(super) fn numbers(object: &Bound<'_, PyAny>, name: &str, whole: bool) -> PyR
     Ok(Some(numbers))
 }
 
-/// A part of a column, of a type that keys may have, and checked: reading it cannot fail.
+/// A part of a column, of a supported key type and checked: reading it cannot fail.
 ///
-/// The memory may be others', who may change it after the check, from another thread too. Then the hashes are those of
-/// what stands there, but nothing outside is read: an offset or an index is copied, and what is copied is checked.
+/// The memory may belong to others, who may change it after the check, even from another thread. The hashes are then
+/// those of the new contents, but nothing outside is read: offsets and indices are copied before they are checked.
 pub(crate) struct Chunk {
     hasher: KeyHasher,
-    /// Strings stand here as binary: their bytes are hashed, so nobody need check that they are UTF-8.
+    /// Strings are stored as binary: their bytes are hashed, so nothing checks that they are UTF-8.
     array: ArrayRef,
     text: bool,
     /// The values of a dictionary, and their hashes.
@@ -239,10 +239,10 @@ impl Chunk {
             Dictionary(..) => return Self::checked_dictionary(data, hasher),
             other => (other.clone(), false),
         };
-        // SAFETY: strings are laid out as binary is, and what `guarded` does is to check the rest.
+        // SAFETY: strings have the layout of binary, and `guarded` checks the rest.
         let data = unsafe { data.into_builder().data_type(binary).build_unchecked() };
         let array = guarded("keys", || match data.data_type() {
-            // Stricter than the format: it also checks what stands in the place of nulls.
+            // Stricter than the format: it also checks the values behind nulls.
             BinaryView => data.validate().map(|()| make_array(data)),
             _ => data.validate_data().map(|()| make_array(data)),
         })?;
@@ -265,12 +265,12 @@ impl Chunk {
         Ok(Self { dictionary: Some((Box::new(values), hashes)), ..Self::new(array, hasher) })
     }
 
-    /// A chunk of our own making.
+    /// A chunk built here.
     pub(super) fn new(array: ArrayRef, hasher: &KeyHasher) -> Self {
         Self { hasher: hasher.clone(), array, text: false, dictionary: None }
     }
 
-    /// A chunk of our own making, of strings that stand as binary.
+    /// A chunk of strings built here, stored as binary.
     pub(super) fn text(array: ArrayRef, hasher: &KeyHasher) -> Self {
         Self { text: true, ..Self::new(array, hasher) }
     }
@@ -308,7 +308,7 @@ impl Chunk {
                 if let Some((_, values)) = &self.dictionary {
                     let indices = &array.as_dictionary::<$type>().keys().values()[range.clone()];
                     for (hash, index) in hashes.iter_mut().zip(indices) {
-                        // What stands in the place of a null may be out of range, and what was changed.
+                        // Values behind nulls, and values changed later, may be out of range.
                         *hash = values.get(index.as_usize()).copied().unwrap_or_default();
                     }
                 }
@@ -393,7 +393,7 @@ impl Chunk {
                 values.map_or(Key::Null, |values| values.key(index))
             }};
         }
-        // Copied before they are looked at, so that they stay what they are.
+        // Copied before the check, so that they cannot change after it.
         let bytes = |bytes: &[u8]| match self.text {
             true => Key::Text(text_of(bytes.to_vec()).into()),
             false => Key::Bytes(bytes.to_vec().into()),
@@ -448,14 +448,14 @@ impl Chunk {
     }
 }
 
-/// Hands out the values of a range, numbered from 0; an empty one where the offsets point outside.
+/// Yields the values of a range, numbered from 0; an empty one where the offsets point outside.
 #[inline]
 fn each_value<O: OffsetSizeTrait>(
     array: &GenericByteArray<GenericBinaryType<O>>,
     range: Range<usize>,
     mut take: impl FnMut(usize, &[u8]),
 ) {
-    /// Values whose offsets are copied at a time.
+    /// Offsets copied at a time.
     const STEP: usize = 256;
     let (offsets, values) = (&array.value_offsets()[range.start..=range.end], &array.values()[..]);
     let mut copied = [O::default(); STEP + 1];
@@ -474,7 +474,7 @@ fn view(views: &BinaryViewArray, at: usize) -> Option<&[u8]> {
     let raw = &views.views()[at];
     let length = *raw as u32;
     if length <= MAX_INLINE_VIEW_LEN {
-        // SAFETY: an inline view has its bytes, at most 12, behind its length, little-endian.
+        // SAFETY: an inline view has its bytes, at most 12, after its length, little-endian.
         return Some(unsafe { BinaryViewArray::inline_value(raw, length as usize) });
     }
     let (view, length) = (ByteView::from(*raw), length as usize);
@@ -482,7 +482,7 @@ fn view(views: &BinaryViewArray, at: usize) -> Option<&[u8]> {
     views.data_buffers().get(view.buffer_index as usize)?.get(start..start.checked_add(length)?)
 }
 
-/// Bytes as text, with a mark where they are no UTF-8.
+/// Bytes as text, with replacement characters where they are not UTF-8.
 fn text_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -1,4 +1,4 @@
-//! What a key is, to its hash; the errors for what is none.
+//! What the hash of a key depends on; the errors for unsupported keys.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// A key, as far as the hash tells keys apart.
+/// A key, as far as hashes distinguish keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Key<'a> {
     Null,
@@ -48,7 +48,7 @@ impl Key<'_> {
         }
     }
 
-    /// The same key, owning what it points to.
+    /// The same key, owning its data.
     pub(crate) fn into_owned(self) -> Key<'static> {
         match self {
             Self::Null => Key::Null,
@@ -78,7 +78,7 @@ pub(super) fn widened(number: i128) -> [u8; 32] {
     bytes
 }
 
-/// The error for a key of a type that is none.
+/// The error for an unsupported key type.
 pub(super) fn refused(got: &str) -> PyErr {
     PyTypeError::new_err(format!(
         "keys must be integers, strings, bytes, booleans, dates, timestamps, decimals or None, got {got}"

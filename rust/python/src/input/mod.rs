@@ -1,6 +1,6 @@
-//! The door: whatever users pass as keys or numbers becomes hashes or doubles here, and nowhere else.
+//! The entry point: everything users pass as keys or numbers becomes hashes or doubles here, and nowhere else.
 //!
-//! All that can fail is done before the first hash is handed out, so that an error leaves no batch half routed.
+//! All checks come before the first hash is returned, so that an error leaves no batch half routed.
 
 mod arrow;
 mod imported;
@@ -22,7 +22,7 @@ pub(crate) use key::Key;
 pub(crate) use numbers::{Numbers, number, numbers, weights_of, workers_of};
 pub(crate) use numpy::{column_of, scalar_kind};
 
-/// Keys that are hashed at a time: enough to make a call worth it, few enough to stay in the cache.
+/// Keys hashed at a time: enough to amortise the call, few enough for the cache.
 const BLOCK: usize = 1 << 16;
 
 /// A column of keys.
@@ -34,20 +34,20 @@ pub(crate) struct Keys {
 enum Column {
     /// Hashed already.
     Hashes(Vec<u64>),
-    /// Arrow's memory: hashed without the interpreter. Whoever changes it meanwhile gets other hashes, no more.
+    /// Arrow's memory: hashed without the interpreter. Concurrent changes give other hashes, nothing worse.
     Chunks(Arc<[arrow::Chunk]>),
     /// NumPy's memory, which Python may change: hashed while attached to the interpreter.
     InPlace(numpy::HashFrom),
 }
 
-/// The keys themselves, for those who keep some of them.
+/// The keys themselves, for callers that keep some of them.
 pub(crate) enum Originals {
     Listed(Vec<Key<'static>>),
-    /// Chunks, and for each the position behind its last key.
+    /// Chunks, each with the position after its last key.
     Chunks(Arc<[arrow::Chunk]>, Vec<usize>),
 }
 
-/// What an object that holds keys turned out to be.
+/// The kinds of objects that hold keys.
 enum Found<'py> {
     Items(Vec<Bound<'py, PyAny>>),
     Chunks(Vec<arrow::Chunk>),
@@ -115,7 +115,7 @@ impl Keys {
         })
     }
 
-    /// Reads a column of keys for one who keeps some of them.
+    /// Reads a column of keys for a caller that keeps some of them.
     pub(crate) fn read_with_originals(keys: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<(Self, Originals)> {
         let chunks: Arc<[_]> = match find(keys, hasher)? {
             Found::Items(items) => {
@@ -151,9 +151,9 @@ impl Keys {
         self.len
     }
 
-    /// Hands out the hashes of all keys in order, a block at a time; call it detached from the interpreter.
+    /// Passes on the hashes of all keys in order, a block at a time; call it detached from the interpreter.
     ///
-    /// Of its own it fails only if Python shrinks a NumPy array while it is read.
+    /// It fails by itself only if Python shrinks a NumPy array during the read.
     pub(crate) fn blocks(&self, mut take: impl FnMut(&[u64]) -> PyResult<()>) -> PyResult<()> {
         let mut buffer = match &self.column {
             Column::Hashes(hashes) => return take(hashes),

@@ -9,16 +9,16 @@ use pyo3::types::{PyBool, PyBytes, PySequence, PyString};
 use super::{arrow, numpy, pandas};
 use crate::errors::raised;
 
-/// Which numbers an argument takes.
+/// The numbers an argument accepts.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Numbers {
-    /// All that a double can hold; True and False are 1 and 0.
+    /// Everything that fits a double; True and False are 1 and 0.
     Any,
-    /// Integers; True and False are none.
+    /// Integers, but not True and False.
     Whole,
 }
 
-/// Reads a number, infinite if it is too large; `None` if the object is none.
+/// Reads a number, infinite if it is too large; `None` if the object is not a number.
 pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     match object.extract::<f64>() {
         Ok(number) => Ok(Some(number)),

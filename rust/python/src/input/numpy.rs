@@ -24,9 +24,9 @@ pub(super) type HashFrom = Box<dyn Fn(usize, &mut [u64]) -> PyResult<()> + Send 
 
 /// The keys of a NumPy array.
 pub(super) enum Column<'py> {
-    /// Integers, one after the other.
+    /// Contiguous integers.
     Integers(Bound<'py, PyUntypedArray>),
-    /// A copy with nothing of Python in it.
+    /// A copy without Python objects.
     Copied(Chunk),
     /// Python objects.
     Objects(Bound<'py, PyList>),
@@ -85,7 +85,7 @@ pub(super) fn numbers(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult
     Ok(array.cast::<PyArray1<f64>>()?.to_vec()?)
 }
 
-/// A copy of an array that must have elements of exactly this type.
+/// A copy of an array whose elements must have exactly this type.
 pub(crate) fn column_of<T: Element + Copy>(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
     let dtype = T::get_dtype(object.py());
     let refused = |got: String| PyTypeError::new_err(format!("{name} must be a NumPy array of {dtype}, got {got}"));
@@ -119,8 +119,7 @@ pub(super) fn datetime64<'py>(py: Python<'py>, count: i64, unit: &str) -> PyResu
     py.import("numpy")?.call_method1("datetime64", (count, unit))
 }
 
-/// The array itself if it has one dimension and its elements lie one after the other in the machine's own byte
-/// order, else a copy that has.
+/// The array itself if it is one-dimensional, contiguous and in native byte order, else such a copy.
 fn plain<'py>(array: &Bound<'py, PyUntypedArray>, name: &str) -> PyResult<Bound<'py, PyUntypedArray>> {
     if array.ndim() != 1 {
         return Err(PyTypeError::new_err(format!("{name} must have one dimension, got {}", array.ndim())));
@@ -138,7 +137,7 @@ fn plain<'py>(array: &Bound<'py, PyUntypedArray>, name: &str) -> PyResult<Bound<
     Ok(array.py().import("numpy")?.call_method1("require", (array, native, "CA"))?.cast_into()?)
 }
 
-/// The elements of a plain array, seen as those of another type.
+/// A view of a plain array's elements as another type.
 fn elements<T: Element + Copy>(array: &Bound<'_, PyUntypedArray>, as_type: &str) -> PyResult<Vec<T>> {
     if array.is_empty() || array.dtype().itemsize() == 0 {
         return Ok(Vec::new());
@@ -165,7 +164,7 @@ macro_rules! integers {
             }
         })*)*
 
-        /// A way to hash the integers of a plain array where they are.
+        /// A way to hash the integers of a plain array in place.
         pub(super) fn in_place(array: &Bound<'_, PyUntypedArray>, hasher: &KeyHasher) -> PyResult<HashFrom> {
             None$($(.or_else(|| in_place_of::<$width>(array, hasher)))*)*.ok_or_else(|| of_no_width(array))
         }
@@ -228,7 +227,7 @@ fn moments(array: &Bound<'_, PyUntypedArray>) -> PyResult<ArrayRef> {
     }
 }
 
-/// The ticks of a `datetime64` array, multiplied.
+/// The scaled ticks of a `datetime64` array.
 fn scaled<T>(array: &Bound<'_, PyUntypedArray>, factor: i64) -> PyResult<ArrayRef>
 where
     T: ArrowPrimitiveType<Native: TryFrom<i64>>,

@@ -1,7 +1,7 @@
-//! pandas' Series and Index: what they hold, as a NumPy array, as Python objects or as an Arrow array of pyarrow's.
+//! pandas' Series and Index: their contents as a NumPy array, as Python objects or as a pyarrow array.
 //!
-//! pandas 2 has no Arrow capsules and those of pandas 3 refuse mixed objects, so neither is asked for them. pandas is
-//! never imported here: an object can be one of its own only where somebody has imported it.
+//! pandas 2 has no Arrow capsules and those of pandas 3 refuse mixed objects, so neither is used. pandas is never
+//! imported here: an object can only be one of its own if the user has imported it.
 
 use ::numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray};
 use pyo3::exceptions::PyTypeError;
@@ -14,13 +14,13 @@ use super::key::{float_refused, refused};
 /// Integers up to this size are exact in a double.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What a Series or an Index holds.
+/// The contents of a Series or an Index.
 pub(super) enum Column<'py> {
     /// Values of a NumPy type.
     Array(Bound<'py, PyUntypedArray>),
-    /// Python objects; None where a value is missing.
+    /// Python objects; None for missing values.
     Items(Vec<Bound<'py, PyAny>>),
-    /// Values of a type of pandas' own, as pyarrow's array.
+    /// Values of a pandas extension type, as pyarrow's array.
     Arrow(Bound<'py, PyAny>),
 }
 
@@ -38,8 +38,7 @@ pub(super) fn keys<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Column<'p
     column(object).map(Some)
 }
 
-/// What holds the numbers of a Series or an Index: a NumPy array, or an array or a list of another kind; `None` for
-/// other objects.
+/// The container of a Series' or an Index's numbers: a NumPy array, another array or a list; `None` for other objects.
 pub(super) fn numbers<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if pandas_of(object)?.is_none() {
         return Ok(None);
@@ -73,7 +72,7 @@ fn column<'py>(object: &Bound<'py, PyAny>) -> PyResult<Column<'py>> {
             Err(refused(&described(object)?))
         }
         Ok(array) => Ok(Column::Arrow(array)),
-        // Such as a category of mixed objects. What is no key is refused one by one.
+        // Such as a category of mixed objects. Unsupported keys are refused one by one.
         Err(error) if error.is_instance(py, &pyarrow.getattr("ArrowException")?) => {
             items(&object.call_method1("astype", ("object",))?)
         }
@@ -81,7 +80,7 @@ fn column<'py>(object: &Bound<'py, PyAny>) -> PyResult<Column<'py>> {
     }
 }
 
-/// Whether an Arrow type, or that of a dictionary's values, stands for something else than its storage.
+/// Whether an Arrow type, or that of a dictionary's values, means something else than its storage.
 fn is_extension(pyarrow: &Bound<'_, PyModule>, data_type: &Bound<'_, PyAny>) -> PyResult<bool> {
     let (extension, dictionary) = (pyarrow.getattr("BaseExtensionType")?, pyarrow.getattr("DictionaryType")?);
     if data_type.is_instance(&dictionary)? {
@@ -104,7 +103,7 @@ fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Column<'py>> {
     Ok(Column::Items(list.iter().zip(missing).map(item).collect()))
 }
 
-/// The error for floats; where they look like integers with nulls, it says how to pass these.
+/// The error for floats; if they look like integers with nulls, it says how to pass these.
 fn floats_refused(object: &Bound<'_, PyAny>) -> PyResult<PyErr> {
     let described = described(object)?;
     let present = object.call_method0("dropna")?.call_method1("to_numpy", ("float64",))?;

@@ -108,7 +108,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The key as a Python object that has the same hash.
+    /// The key as a Python object with the same hash.
     pub(crate) fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Null => Ok(py.None().into_bound(py)),
@@ -130,7 +130,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// A datetime where one can hold it, else a NumPy one of the coarsest unit that can.
+/// A datetime if one can represent it, else a NumPy one of the coarsest unit that can.
 fn time_to_python(py: Python<'_>, nanoseconds: i128, utc: bool) -> PyResult<Bound<'_, PyAny>> {
     let microseconds = nanoseconds.div_euclid(1000);
     if nanoseconds % 1000 == 0 && (FIRST_MICROSECOND..=LAST_MICROSECOND).contains(&microseconds) {
@@ -146,7 +146,7 @@ fn time_to_python(py: Python<'_>, nanoseconds: i128, utc: bool) -> PyResult<Boun
     nanoseconds.into_bound_py_any(py)
 }
 
-/// A number of decimal digits, the first not 0, as 256 bits of little-endian two's complement, if they are enough.
+/// Decimal digits, the first not 0, as 256 bits of little-endian two's complement, if they fit.
 fn signed(digits: &[u8], negative: bool) -> Option<[u8; 32]> {
     let mut bytes = [0u8; 32];
     for &digit in digits {

@@ -1,9 +1,10 @@
-//! Dynamic Key Grouping: the keys that stay frequent get more workers one by one, and lose them again.
+//! Dynamic Key Grouping: keys that stay frequent gain workers one by one, and lose them again.
 //!
-//! DKG paper, section 4: keys grow up in three spaces (section 4.1, Algorithms 1 to 3). A key has two workers. An old
-//! key whose least loaded worker is too busy gets the next one if that is less loaded, up to the maximum of Table 1;
-//! any key gives its last one up when two of its workers are not busy (section 4.4, Algorithms 4 to 6). Deviations: the
-//! cycles run on the router's clock, before messages, not in a thread; `docs/groupings/dynamic_key.md` has the others.
+//! DKG paper, section 4: keys advance through three spaces (section 4.1, Algorithms 1 to 3). A key has two workers. An
+//! old key whose least loaded worker is overloaded gets the next worker if that one is less loaded, up to the maximum
+//! of Table 1; any key drops its last worker when two of its workers are not overloaded (section 4.4, Algorithms 4 to
+//! 6). Deviations: the cycles run on the router's clock, before messages, not in a thread; for the others see
+//! `docs/groupings/dynamic_key.md`.
 
 mod spaces;
 
@@ -39,7 +40,7 @@ pub(super) struct Params {
     old_interval_s: f64,
     #[serde(deserialize_with = "params::span")]
     check_interval_s: f64,
-    /// How fast messages come that come without a time.
+    /// Rate of messages routed without a time.
     #[serde(deserialize_with = "params::seconds")]
     messages_per_s: f64,
 }
@@ -89,26 +90,26 @@ struct DynamicKey {
     spaces: Spaces,
 }
 
-/// When a key gets one worker more.
+/// When a key gets another worker.
 #[derive(Clone)]
 struct Scaling {
     warm_up_s: f64,
     check_interval_s: f64,
-    /// L_s: the load, in per cent of all, from which a worker is too busy.
+    /// L_s: the load, in per cent of the total, from which a worker is overloaded.
     limit: f64,
     /// The most workers of a key.
     most: u32,
 }
 
-/// What happens again and again.
+/// Something that happens periodically.
 #[derive(Clone)]
 struct Cycle {
     interval_s: f64,
-    /// When it happens next, once the router has started.
+    /// When it is next due, once the router has started.
     due: Option<f64>,
 }
 
-/// The load in per cent from which a worker is too busy, and the most workers of a key (section 4.4, Table 1).
+/// The load in per cent from which a worker is overloaded, and the most workers of a key (section 4.4, Table 1).
 fn limits(workers: u32) -> (f64, u32) {
     let share = 100.0 / f64::from(workers);
     let limit = share + share.sqrt();
@@ -116,7 +117,7 @@ fn limits(workers: u32) -> (f64, u32) {
 }
 
 impl Cycle {
-    /// Whether it happens before a message of this time.
+    /// Whether it is due before a message of this time.
     #[inline(always)]
     fn happens(&mut self, start: f64, time: f64) -> bool {
         let due = *self.due.get_or_insert(start + self.interval_s);
@@ -129,7 +130,7 @@ impl Cycle {
 
     fn restore(&mut self, due: Option<f64>) -> Result<()> {
         if due.is_some_and(f64::is_nan) {
-            return Err(Error::value("snapshot is damaged: a cycle is due at no time"));
+            return Err(Error::value("snapshot is damaged: a cycle has no valid time"));
         }
         self.due = due;
         Ok(())
@@ -137,7 +138,7 @@ impl Cycle {
 }
 
 impl DynamicKey {
-    /// The first workers, one after the other, from a key's first candidate on.
+    /// Consecutive workers, starting at a key's first candidate.
     #[inline(always)]
     fn row(&self, Worker(first): Worker, width: u32) -> impl Iterator<Item = Worker> + use<> {
         let workers = self.workers;
@@ -162,7 +163,7 @@ impl DynamicKey {
         worker
     }
 
-    /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling it out or down where that is due.
+    /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling the key out or in where due.
     #[inline(always)]
     fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: KeyHash, slot: usize) -> Worker {
         let Scaling { warm_up_s, check_interval_s, limit, most } = self.scaling;

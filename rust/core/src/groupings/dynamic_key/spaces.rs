@@ -1,4 +1,4 @@
-//! Where keys grow up: DKG paper, section 4.1 and Algorithms 1 to 3.
+//! The three spaces that keys advance through: DKG paper, section 4.1 and Algorithms 1 to 3.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::sketch::Index;
 use crate::types::KeyHash;
 
-/// Where a key has grown up to.
+/// The space a key has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Space {
     Baby,
@@ -16,23 +16,23 @@ pub(super) enum Space {
     Old,
 }
 
-/// A key item (section 4.1); the hash of its key stands beside it.
+/// A key item (section 4.1); the hash of its key is stored beside it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Item {
     /// Sum of the weights of its messages.
     count: f64,
     seen: f64,
-    /// When it was last checked whether it should scale out; minus infinity if never.
+    /// When it was last checked for scaling out; minus infinity if never.
     pub(super) checked: f64,
     /// w: its number of workers.
     pub(super) width: u32,
     pub(super) space: Space,
 }
 
-/// The three spaces of key items. Their order matters only when a cycle runs, so it is not kept in between.
+/// The three spaces of key items. Their order matters only to a cycle, so it is not kept in between.
 #[derive(Debug, Clone)]
 pub(super) struct Spaces {
-    /// By [`Space`]. The baby space is cut to its size only when a cycle runs.
+    /// By [`Space`]. The baby space is cut to its size only in a cycle.
     sizes: [usize; 3],
     /// Workers of a new key.
     width: u32,
@@ -43,7 +43,7 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// Spaces for so many keys, of `width` workers each at first.
+    /// Spaces for this many keys, which start with `width` workers.
     pub(super) fn new(expected_keys: usize, width: u32) -> Self {
         let (old, teenage) = (expected_keys / 10, 4 * expected_keys / 10);
         let sizes = [expected_keys - old - teenage, teenage, old].map(|size| size.max(1));
@@ -56,7 +56,7 @@ impl Spaces {
         self.index.find(hash.0, &self.hashes)
     }
 
-    /// Counts a message; the slot of its item.
+    /// Counts a message; returns the slot of its item.
     #[inline(always)]
     pub(super) fn see(&mut self, hash: KeyHash, weight: f64, time: f64) -> usize {
         let slot = self.find(hash).unwrap_or_else(|| self.create(hash));
@@ -76,7 +76,7 @@ impl Spaces {
         slot
     }
 
-    /// The order of two slots in a space: the one with more occurrences first.
+    /// The order of two slots in a space: more occurrences first.
     fn order(&self, one: u32, other: u32) -> Ordering {
         let [a, b] = [one, other].map(|slot| &self.items[slot as usize]);
         let by_count = b.count.total_cmp(&a.count).then(b.seen.total_cmp(&a.seen));
@@ -96,7 +96,7 @@ impl Spaces {
         slots
     }
 
-    /// Forgets the last items of the baby space, so that it has its size.
+    /// Drops the last items of the baby space, down to its size.
     #[cold]
     pub(super) fn cut(&mut self) {
         let (mut kept, size) = (self.slots(Space::Baby), self.sizes[Space::Baby as usize]);
@@ -111,8 +111,8 @@ impl Spaces {
         self.index = Index::new(&self.hashes);
     }
 
-    /// Algorithm 3. What has changed places once never moves again, so the best of one space meet the worst of the
-    /// other in turn.
+    /// Algorithm 3. Items that were swapped never move again, so the best of one space meet the worst of the other in
+    /// order.
     #[cold]
     pub(super) fn promote(&mut self, from: Space, to: Space) {
         let source = self.sorted(from);
@@ -134,7 +134,7 @@ impl Spaces {
         (&self.hashes, &self.items)
     }
 
-    /// Continues with the items of a snapshot, of `most` workers each at most.
+    /// Restores the items of a snapshot, with at most `most` workers each.
     pub(super) fn restore(&mut self, hashes: Vec<u64>, items: Vec<Item>, most: u32) -> Result<()> {
         let sane = |item: &Item| {
             let widths = self.width..=most;
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(hashes_in(&spaces, Baby), [5, 4, 0]);
     }
 
-    /// Promotion as the definition words it, one item at a time.
+    /// Promotion as the definition states it, one item at a time.
     fn promote_one_by_one(spaces: &mut Spaces, from: Space, to: Space) {
         while spaces.slots(to).len() < spaces.sizes[to as usize] {
             let Some(&first) = spaces.sorted(from).first() else { break };

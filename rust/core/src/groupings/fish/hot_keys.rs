@@ -1,4 +1,4 @@
-//! Which keys are hot at present, and on how many workers: FISH paper, section 4.1.
+//! Which keys are currently hot, and on how many workers: FISH paper, section 4.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,22 +15,22 @@ use crate::types::KeyHash;
 pub(super) struct HotKeys {
     epoch_messages: u64,
     decay: f64,
-    /// 1 / theta; 4n if not given.
+    /// 1 / theta; default 4n.
     inverse: Option<f64>,
     sketch: SpaceSaving,
     state: State,
 }
 
-/// All that changes but the sketch.
+/// The mutable state, except for the sketch.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
     /// Messages so far.
     position: u64,
     /// Messages of this epoch, and the sum of their weights.
     epoch: (u64, f64),
-    /// From which message on the head is looked at anew.
+    /// The message from which the head is re-evaluated.
     next: u64,
-    /// The largest count when the head was looked at.
+    /// The largest count at the last evaluation of the head.
     top: f64,
     /// The fewest workers of a hot key.
     least: u32,
@@ -48,17 +48,17 @@ pub(super) struct Counted {
     pub(super) slot: usize,
     /// Whether the key has just been given the counter.
     pub(super) fresh: bool,
-    /// How many candidates it has.
+    /// The number of its candidates.
     pub(super) spread: u32,
 }
 
-/// Counters looked at in one go.
+/// Counters examined per block.
 const BLOCK: usize = 16;
 
-/// 2^900: means up to here, and from its reciprocal on, can be rounded to.
+/// 2^900: means up to here, and down to its reciprocal, can be rounded to.
 const BEARABLE: f64 = f64::from_bits((1023 + 900) << 52);
 
-/// 2^53: from here on doubles have no fractions.
+/// 2^53: doubles have no fractions from here on.
 const BEYOND_FRACTIONS: f64 = (1u64 << 53) as f64;
 
 impl HotKeys {
@@ -79,7 +79,7 @@ impl HotKeys {
         self.sketch.expect(messages, weights);
     }
 
-    /// The head is looked at anew with the next message, because the workers or all counts have changed.
+    /// The next message re-evaluates the head, because the workers or all counts have changed.
     pub(super) fn look_again(&mut self) {
         self.state.next = 0;
     }
@@ -114,8 +114,8 @@ impl HotKeys {
         Counted { slot: touched.slot, fresh: touched.fresh, spread }
     }
 
-    /// The inter-epoch decay. Counts are rounded down to sixteenths of a typical weight, so that rare keys stay level
-    /// with each other and the smallest counter is found without a search.
+    /// The inter-epoch decay. Counts are rounded down to sixteenths of a typical weight, so that rare keys stay equal
+    /// and the smallest counter is found without a search.
     #[cold]
     fn end_epoch(&mut self) {
         let (messages, weight) = std::mem::take(&mut self.state.epoch);
@@ -124,7 +124,7 @@ impl HotKeys {
         }
         let mean = weight / messages as f64;
         let bearable = BEARABLE.recip() < mean && mean < BEARABLE;
-        // The power of two at or below the mean is what is left of it without its fraction.
+        // Clearing the fraction of the mean leaves the largest power of two not above it.
         let grain = f64::from_bits(mean.to_bits() >> 52 << 52) / 16.0;
         let grains_of_one = if bearable { 1.0 / grain } else { f64::INFINITY };
         self.sketch.decay(
@@ -138,7 +138,7 @@ impl HotKeys {
         self.look_again();
     }
 
-    /// Looks at the head: how hot the hottest key is, and how many workers the hot keys need on average.
+    /// Evaluates the head: how hot the hottest key is, and how many workers hot keys need on average.
     #[cold]
     fn look(&mut self, workers: u32, inverse: f64) {
         let state = &mut self.state;
@@ -151,9 +151,9 @@ impl HotKeys {
                 let hot = |count: u64| f64::from_bits(count) * inverse > total;
                 let (blocks, rest) = counts.as_chunks::<BLOCK>();
                 for counts in blocks.iter().map(<[u64; BLOCK]>::as_slice).chain([rest]) {
-                    // Bits of numbers that are not negative are in the order of the numbers.
+                    // The bits of non-negative numbers sort like the numbers.
                     top = counts.iter().copied().fold(top, u64::max);
-                    // Nearly all are cold: a block is dismissed at a time.
+                    // Nearly all keys are cold: they are skipped a block at a time.
                     if counts.iter().fold(false, |any, &count| any | hot(count)) {
                         for &count in counts.iter().filter(|&&count| hot(count)) {
                             sum += f64::from_bits(count);
@@ -168,7 +168,7 @@ impl HotKeys {
         state.least = if number == 0 { 2 } else { needed.ceil().max(2.0) as u32 };
     }
 
-    /// How many candidates the key of the next message has if it has weight 1.
+    /// The number of candidates of the next message's key if it has weight 1.
     pub(super) fn next_spread(&self, workers: u32, hash: KeyHash) -> u32 {
         self.clone().count(workers, hash, 1.0).spread
     }
@@ -182,7 +182,7 @@ impl HotKeys {
         let sane = |number: f64| number >= 0.0;
         let State { position, epoch, next, top, least, ref given } = state;
         checked_count(position)?;
-        // Before the head has been looked at for the first time, no key is hot.
+        // No key is hot before the head is first evaluated.
         let looked = least >= 2 || position >= next;
         if given.len() != self.sketch.len()
             || !(sane(epoch.1) && sane(top) && looked)

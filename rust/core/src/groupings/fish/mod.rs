@@ -1,10 +1,10 @@
-//! FISH: keys that are hot at present to as many workers as their frequency asks for, each message to the candidate
-//! where it is expected to wait the shortest.
+//! FISH: currently hot keys get as many workers as their frequency needs, each message the candidate with the shortest
+//! expected wait.
 //!
-//! FISH paper (arXiv 1806.00760), sections 4 and 5. Deviations, because the formulas of the paper are lost to us:
-//! workers of a hot key halve with its frequency; the head is looked at on a schedule (`docs/routing.md`); counts are
-//! rounded at each decay; what a key was given is forgotten with its counter; a new worker joins with the shortest
-//! waiting time of the others.
+//! FISH paper (arXiv 1806.00760), sections 4 and 5. Deviations, because the paper's formulas are not available: workers
+//! of a hot key halve with its frequency; the head is evaluated on a schedule (`docs/routing.md`); counts are rounded
+//! at each decay; a key's workers are dropped with its counter; a new worker starts with the shortest waiting time of
+//! the others.
 
 mod hot_keys;
 mod waiting;
@@ -38,18 +38,18 @@ pub(super) struct Params {
     epoch_messages: u64,
     #[serde(deserialize_with = "params::share")]
     decay: f64,
-    /// theta; 1/(4n) if not given.
+    /// theta; default 1/(4n).
     #[serde(deserialize_with = "params::threshold")]
     threshold: Option<f64>,
     #[serde(deserialize_with = "params::whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
     sketch_capacity: u64,
-    /// How often backlogs are estimated anew.
+    /// Interval between two estimates of the backlogs.
     #[serde(deserialize_with = "params::seconds")]
     interval_s: f64,
     /// Points of each worker on the ring.
     #[serde(deserialize_with = "params::whole::<1, MOST_POINTS, _>")]
     virtual_nodes: u64,
-    /// How fast messages come that come without a time.
+    /// Rate of messages routed without a time.
     #[serde(deserialize_with = "params::seconds")]
     messages_per_s: f64,
 }
@@ -97,12 +97,12 @@ struct Fish {
     loads: Loads,
 }
 
-/// By slot of the sketch: where the candidate with the shortest waiting time was found last.
+/// By slot of the sketch: where the candidate with the shortest waiting time was last found.
 #[derive(Default)]
 struct Searches(Vec<Search>);
 
-/// The search for the best candidate of one hot key. Waiting times only grow within a version, so it goes on where it
-/// stopped last.
+/// The search for the best candidate of one hot key. Waiting times only grow within a version, so the search resumes
+/// where it stopped.
 #[derive(Clone)]
 struct Search {
     candidates: Vec<u32>,
@@ -115,7 +115,7 @@ impl Search {
 }
 
 impl Searches {
-    /// A slot has a new key.
+    /// A slot has been given to a new key.
     #[inline(always)]
     fn forget(&mut self, slot: usize) {
         if let Some(search) = self.0.get_mut(slot) {
@@ -123,7 +123,7 @@ impl Searches {
         }
     }
 
-    /// The candidate of the key in a slot where a message would wait the shortest.
+    /// The candidate of the slot's key with the shortest waiting time.
     #[inline]
     fn shortest(&mut self, circle: &Circle, waiting: &Waiting, hash: KeyHash, slot: usize, spread: usize) -> Worker {
         if self.0.len() <= slot {

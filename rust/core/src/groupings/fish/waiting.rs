@@ -7,15 +7,15 @@ use crate::state::members::Members;
 use crate::state::minimum::Minimum;
 use crate::types::Worker;
 
-/// The estimate that a source makes for itself from what it sent and how long a message takes.
+/// A source's own estimate, from what it has sent and the time per message.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     interval_s: f64,
     state: State,
-    /// Bits of the waiting times, which are in the order of the times; [`ABSENT`] for absent workers.
+    /// Waiting times as bits, which sort like the times; [`ABSENT`] for absent workers.
     times: Vec<u64>,
     least: Minimum,
-    /// Changes whenever a waiting time may have fallen; until then they only grow.
+    /// Changes whenever a waiting time may have fallen; within a version they only grow.
     version: u64,
 }
 
@@ -23,17 +23,17 @@ pub(super) struct Waiting {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct State {
     interval_start: Option<f64>,
-    /// Messages that were left at the start of the interval.
+    /// Backlog in messages at the start of the interval.
     backlog: Vec<f64>,
     /// Messages sent since then.
     sent: Vec<f64>,
-    /// Seconds that a message takes.
+    /// Seconds per message.
     service_s: Vec<f64>,
-    /// Whether waiting times have so many values that hardly two are equal.
+    /// Whether waiting times are so diverse that ties are rare.
     uneven: bool,
 }
 
-/// More than any time.
+/// Larger than any time.
 const ABSENT: u64 = u64::MAX;
 
 impl Waiting {
@@ -46,7 +46,7 @@ impl Waiting {
         waiting
     }
 
-    /// The estimates may have fallen since a search that saw another version.
+    /// Changes whenever an estimate may have fallen.
     #[inline(always)]
     pub(super) fn version(&self) -> u64 {
         self.version
@@ -57,19 +57,19 @@ impl Waiting {
         self.times[worker.index()]
     }
 
-    /// The worker with the shortest waiting time of all, the lowest-numbered among equals.
+    /// The worker with the shortest waiting time, the lowest-numbered among equals.
     #[inline(always)]
     pub(super) fn shortest_of_all(&mut self) -> Worker {
         Worker(self.least.first_smallest(&self.times) as u32)
     }
 
-    /// Weights will differ from 1.
+    /// Weights other than 1 follow.
     pub(super) fn expect_weights(&mut self) {
         self.state.uneven = true;
         self.least.expect_uneven_steps();
     }
 
-    /// A message of this weight goes to a worker.
+    /// Sends a message of this weight to a worker.
     #[inline(always)]
     pub(super) fn send(&mut self, worker: Worker, weight: f64) {
         let at = worker.index();
@@ -83,7 +83,7 @@ impl Waiting {
         (self.state.backlog[at] + self.state.sent[at]) * self.state.service_s[at]
     }
 
-    /// The time has come to this; `start` is when the router started.
+    /// Advances the time; `start` is when the router started.
     #[inline(always)]
     pub(super) fn pass(&mut self, time: f64, start: f64, members: &Members) {
         if time - self.state.interval_start.unwrap_or(start) >= self.interval_s {
@@ -91,7 +91,7 @@ impl Waiting {
         }
     }
 
-    /// What was sent in the interval adds to the backlogs, what was done in the meantime leaves them.
+    /// Backlogs grow by what was sent in the interval and shrink by what was served meanwhile.
     #[cold]
     fn end_intervals(&mut self, time: f64, start: f64, members: &Members) {
         let state = &mut self.state;
@@ -105,7 +105,7 @@ impl Waiting {
         self.estimate(members);
     }
 
-    /// Service times have been sampled, one a worker number.
+    /// Takes sampled service times, one per worker number.
     pub(super) fn sample(&mut self, service_s: &[f64], members: &Members) {
         for worker in members.iter() {
             self.state.service_s[worker.index()] = service_s[worker.index()];
@@ -114,8 +114,7 @@ impl Waiting {
         self.estimate(members);
     }
 
-    /// A worker has come. It starts with the shortest waiting time of the others and works as fast as they do on
-    /// average.
+    /// A worker joins. It starts with the shortest waiting time of the others and their average speed.
     pub(super) fn join(&mut self, worker: Worker, members: &Members) {
         let others = || members.iter().filter(|&other| other != worker);
         let mut sum = 0.0;
@@ -133,7 +132,7 @@ impl Waiting {
         self.estimate(members);
     }
 
-    /// Estimates all waiting times anew.
+    /// Recomputes all waiting times.
     pub(super) fn estimate(&mut self, members: &Members) {
         self.times = (0..members.numbers())
             .map(|at| if members.contains(Worker(at as u32)) { self.time(at).to_bits() } else { ABSENT })

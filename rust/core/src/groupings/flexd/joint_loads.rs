@@ -1,4 +1,4 @@
-//! What a source has sent to each worker, together with what the other sources have sent as far as it is known.
+//! What a source has sent to each worker, plus what the other sources are known to have sent.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::state::loads::{Loads, SavedLoads};
 use crate::state::minimum::Minimum;
 use crate::types::{Amount, Worker};
 
-/// Own loads, and those of the others once they were passed in.
+/// Own loads, and those of the others once passed in.
 #[derive(Debug, Clone)]
 pub(super) struct JointLoads {
     own: Loads,
@@ -37,7 +37,7 @@ impl JointLoads {
         self.own.numbers()
     }
 
-    /// Takes what the others together have sent to each worker, in place of what was known before.
+    /// Replaces what the other sources together are known to have sent to each worker.
     pub(super) fn set_others(&mut self, loads: &[f64]) {
         let sum = |(own, others): (f64, &f64)| Scale::Fractional.amount(own + others).0;
         let sums = self.own.numbers().into_iter().zip(loads).map(sum).collect();
@@ -46,12 +46,12 @@ impl JointLoads {
         self.others = Some(Others { loads: loads.to_vec(), sums, least });
     }
 
-    /// Prepares for a batch; what is added from here on is of the scale that it returns.
+    /// Prepares for a batch; later additions are of the returned scale.
     pub(super) fn expect(&mut self, messages: usize, weights: Option<&[f64]>) -> Scale {
         self.own.expect(messages, weights)
     }
 
-    /// This source sends a message.
+    /// Adds a message sent by this source.
     #[inline(always)]
     pub(super) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
         self.own.add(scale, worker, weight);
@@ -86,7 +86,7 @@ impl JointLoads {
         SavedJointLoads(self.own.save(), self.others.as_ref().map(|others| others.loads.clone()))
     }
 
-    /// Continues from saved loads of as many workers.
+    /// Restores saved loads of this many workers.
     pub(super) fn restore(&mut self, SavedJointLoads(own, others): SavedJointLoads) -> Result<()> {
         self.own.restore(own)?;
         self.others = None;

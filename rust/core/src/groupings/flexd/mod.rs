@@ -1,10 +1,10 @@
 //! FlexD: micro-batches; the more often a key has been split, the more frequent it must be to be split again.
 //!
-//! FlexD paper, section 4 and Algorithm 1. A segment of messages is counted before any of its messages is assigned, so
-//! the first message of a burst already benefits. Deviations: a router is one operator with one scheduler of its own; a batch is cut into segments and
-//! nothing is held back for the next one; a key's first threshold is that of hot keys, not its own frequency; the
-//! frequency in a short segment is taken relative to a whole one; a key whose list holds all workers takes the least
-//! loaded of all. What other schedulers have sent comes with `observe`.
+//! FlexD paper, section 4 and Algorithm 1. A segment is counted before any of its messages is assigned, so the first
+//! message of a burst already benefits. Deviations: a router is one operator with its own scheduler; a batch is cut
+//! into segments and nothing is held back for the next one; a key's first threshold is that of hot keys, not its own
+//! frequency; frequencies in a short segment are relative to a full one; a key whose list holds all workers takes the
+//! least loaded of all. `observe` passes in what other schedulers have sent.
 
 mod joint_loads;
 mod scheduler;
@@ -33,21 +33,21 @@ pub(super) struct Params {
     seed: u64,
     #[serde(deserialize_with = "params::whole::<1, { 1 << 32 }, _>")]
     segment_messages: u64,
-    /// theta; 1/(5n) if not given.
+    /// theta; default 1/(5n).
     #[serde(deserialize_with = "params::threshold")]
     threshold: Option<f64>,
-    /// delta: by this a key's threshold grows when it is split.
+    /// delta: a key's threshold grows by this factor when it is split.
     #[serde(deserialize_with = "growth")]
     growth: f64,
-    /// As many counters as the threshold needs if not given.
+    /// Default: as many counters as the threshold needs.
     #[serde(deserialize_with = "params::optional_whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
     sketch_capacity: Option<u64>,
-    /// So many keys outlast a cleaning.
+    /// Keys kept by a cleaning.
     #[serde(deserialize_with = "params::whole::<1, { 1 << 28 }, _>")]
     table_keys: u64,
     #[serde(deserialize_with = "params::seconds")]
     clean_interval_s: f64,
-    /// How fast messages come that come without a time.
+    /// Rate of messages routed without a time.
     #[serde(deserialize_with = "params::seconds")]
     messages_per_s: f64,
 }
@@ -181,7 +181,7 @@ mod tests {
         params.build(Source(0)).unwrap()
     }
 
-    /// Skewed hashes, of other keys from time to time.
+    /// Skewed hashes whose frequent keys change over time.
     fn hashes() -> Vec<u64> {
         let keys = KeyHasher::new(5);
         let key = |message: usize, draw: u64| (message / 700 * 50) as i64 + i64::from(draw.trailing_zeros()) * 3;
@@ -193,7 +193,7 @@ mod tests {
             .collect()
     }
 
-    /// Algorithm 1 as the definition words it.
+    /// Algorithm 1 as the definition states it.
     struct Naive {
         capacity: u64,
         tables: Vec<(u64, f64, usize, Vec<u32>)>,

@@ -1,6 +1,6 @@
-//! How FlexD assigns a segment: count it, find the hot keys, then go through it message by message.
+//! How FlexD assigns a segment: count it, find the hot keys, then assign message by message.
 //!
-//! Paper's sections 4.2 to 4.4 and Algorithm 1. What lasts from segment to segment are the tables and the loads.
+//! Paper's sections 4.2 to 4.4 and Algorithm 1. The tables and the loads last from segment to segment.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,25 +14,25 @@ use crate::sketch::SpaceSaving;
 use crate::snapshot::checked_count;
 use crate::types::KeyHash;
 
-/// The entry of a key that is not hot: it has none.
+/// The entry of a key that is not hot.
 const COLD: u32 = u32::MAX;
 
-/// What is known between segments, and memory that is used again.
+/// State between segments, and reused memory.
 #[derive(Debug, Clone)]
 pub(super) struct Scheduler {
     workers: u32,
     segment_messages: f64,
     clean_interval_s: f64,
-    /// When the tables are cleaned next, once the router has started.
+    /// When the tables are next cleaned, once the router has started.
     clean: Option<f64>,
     /// Segments so far.
     segments: u64,
     tables: Tables,
     loads: JointLoads,
     sketch: SpaceSaving,
-    /// The slot of the sketch that each message of the segment was counted in.
+    /// By message of the segment: the slot of the sketch that counted it.
     slots: Vec<u32>,
-    /// By slot, the entry of the key that has it in the end.
+    /// By slot: the entry of the key that ends up with it.
     routes: Vec<u32>,
     /// The frequency of a key without a counter.
     absent_frequency: f64,
@@ -65,12 +65,12 @@ impl Scheduler {
         })
     }
 
-    /// The router has started at a time, now or earlier.
+    /// The router started at this time, now or earlier.
     pub(super) fn begin(&mut self, start: f64) {
         self.clean.get_or_insert(start + self.clean_interval_s);
     }
 
-    /// Chooses the worker of each message of a segment, the first of which arrives at a time.
+    /// Chooses the worker of each message of a segment whose first message arrives at this time.
     pub(super) fn assign(&mut self, messages: &Batch, time: f64, workers: &mut [u32]) {
         self.clean_up(time);
         self.count(messages);
@@ -79,7 +79,7 @@ impl Scheduler {
         self.segments += 1;
     }
 
-    /// Takes what all other schedulers together have sent to each worker.
+    /// Passes in what all other schedulers together have sent to each worker.
     pub(super) fn set_other_loads(&mut self, loads: &[f64]) {
         self.loads.set_others(loads);
     }
@@ -89,7 +89,7 @@ impl Scheduler {
         self.loads.own()
     }
 
-    /// The workers of a key that was hot once, and whether it was in the latest segment.
+    /// The workers of a key that was once hot, and whether it was hot in the latest segment.
     pub(super) fn list(&self, hash: KeyHash) -> Option<(Vec<u32>, bool)> {
         let (list, last_hot) = self.tables.list(hash)?;
         Some((list, last_hot + 1 == self.segments))
@@ -104,17 +104,17 @@ impl Scheduler {
         }
     }
 
-    /// Continues from what [`Scheduler::save`] gave.
+    /// Restores what [`Scheduler::save`] returned.
     pub(super) fn restore(&mut self, saved: SavedScheduler) -> Result<()> {
         if saved.clean.is_some_and(f64::is_nan) {
-            return Err(Error::value("snapshot is damaged: its tables are cleaned at no time"));
+            return Err(Error::value("snapshot is damaged: its next cleaning has no valid time"));
         }
         self.tables.restore(saved.tables, checked_count(saved.segments)?)?;
         (self.clean, self.segments) = (saved.clean, saved.segments);
         self.loads.restore(saved.loads)
     }
 
-    /// Step 1: the tables do not grow for ever.
+    /// Step 1: bounds the size of the tables.
     fn clean_up(&mut self, time: f64) {
         let due = self.clean.is_some_and(|clean| time >= clean);
         if due || self.tables.are_crowded() {
@@ -136,7 +136,7 @@ impl Scheduler {
         );
     }
 
-    /// Looks up which of the counted keys are hot, and whether those are whose counters others have taken.
+    /// Finds out which counted keys are hot, and whether keys that lost their counters are.
     fn find_routes(&mut self, messages: usize) {
         let (total, threshold) = (self.sketch.total(), self.tables.threshold);
         let whole = messages as f64 / self.segment_messages;
@@ -147,7 +147,7 @@ impl Scheduler {
             let count = self.sketch.count(slot);
             least = least.min(count);
             let frequency = frequency(count);
-            // Not the same as `frequency >= threshold`: a key of infinite count has no frequency, and is hot.
+            // Not the same as `frequency >= threshold`: a key of infinite count has no frequency but is hot.
             let cold = frequency < threshold;
             self.routes.push(if cold { COLD } else { self.tables.heat(KeyHash(hash), frequency, self.segments) });
         }

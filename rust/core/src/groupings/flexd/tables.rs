@@ -1,4 +1,4 @@
-//! The tables of FlexD: which workers a key that was hot is split over, and when it is split again.
+//! The tables of FlexD: the workers of each key that was hot, and when it is split again.
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -11,11 +11,11 @@ use crate::types::{KeyHash, Worker};
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     workers: u32,
-    /// theta: from this frequency on a key is hot.
+    /// theta: a key is hot from this frequency on.
     pub(super) threshold: f64,
-    /// delta: by this the threshold of a key grows when it is split.
+    /// delta: a key's threshold grows by this factor when it is split.
     growth: f64,
-    /// So many keys outlast a cleaning.
+    /// Keys kept by a cleaning.
     most_keys: usize,
     entries: Vec<Entry>,
     numbers: HashMap<u64, u32>,
@@ -24,13 +24,13 @@ pub(super) struct Tables {
 #[derive(Debug, Clone)]
 struct Entry {
     hash: u64,
-    /// T_f: from this frequency on the key is split.
+    /// T_f: the key is split from this frequency on.
     threshold: f64,
     /// The latest segment in which the key was hot.
     last_hot: u64,
     /// Its frequency in that segment.
     frequency: f64,
-    /// The workers that it was split over, in that order. Empty until its first message is assigned.
+    /// Its workers, in the order they were added. Empty until its first message is assigned.
     list: Vec<u16>,
 }
 
@@ -43,7 +43,7 @@ impl Tables {
         Self { workers, threshold, growth, most_keys, entries: Vec::new(), numbers: HashMap::new() }
     }
 
-    /// The number of the entry of a key that is hot in a segment and has a message there.
+    /// The entry of a key that is hot in a segment and has a message there.
     pub(super) fn heat(&mut self, hash: KeyHash, frequency: f64, segment: u64) -> u32 {
         let number = *self.numbers.entry(hash.0).or_insert_with(|| {
             self.entries.push(Entry {
@@ -83,12 +83,12 @@ impl Tables {
         Some((list, entry.last_hot))
     }
 
-    /// Whether they hold so many keys that they should be cleaned.
+    /// Whether the tables hold enough keys to be cleaned.
     pub(super) fn are_crowded(&self) -> bool {
         self.entries.len() >= 2 * self.most_keys
     }
 
-    /// Keeps the keys that were hot last, the most divided of them.
+    /// Keeps the most recently hot keys, the most split first among equals.
     pub(super) fn clean(&mut self) {
         if self.entries.len() <= self.most_keys {
             return;
@@ -111,7 +111,7 @@ impl Tables {
         SavedTables(entries.map(|entry| (entry.hash, entry.threshold, entry.last_hot, entry.list.clone())).collect())
     }
 
-    /// Continues from saved tables for as many workers, after so many segments.
+    /// Restores saved tables for this many workers, after this many segments.
     pub(super) fn restore(&mut self, SavedTables(saved): SavedTables, segments: u64) -> Result<()> {
         let keys = saved.len();
         let mut last_seen = vec![usize::MAX; self.workers as usize];
@@ -135,7 +135,7 @@ impl Tables {
 }
 
 impl Entry {
-    /// The least loaded of the workers that the key does not have yet joins them and takes the message.
+    /// The least loaded worker that the key does not yet have joins its list and takes the message.
     #[cold]
     fn split(&mut self, growth: f64, workers: u32, loads: &mut JointLoads) -> Worker {
         if !self.list.is_empty() {
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::types::Amount;
 
-    /// Tables of a threshold of 0.125, which doubles, and loads of 3, 0, 1 and 5.
+    /// Tables with a threshold of 0.125 that doubles, and loads of 3, 0, 1 and 5.
     fn tables() -> (Tables, JointLoads) {
         let mut loads = JointLoads::new(4);
         let scale = loads.expect(9, None);

@@ -1,4 +1,4 @@
-//! Equal bins of bounded capacity that are filled by the power of random choices.
+//! Equal bins of bounded capacity, filled by the power of random choices.
 //!
 //! CG paper (arXiv 1705.09073), section 5.1: workers themselves, or virtual workers.
 
@@ -21,19 +21,19 @@ pub(in crate::groupings) struct Bins {
 pub(in crate::groupings) type SavedBins = (f64, SavedLoads);
 
 impl Bins {
-    /// Empty bins of the capacity that `epsilon` says.
+    /// Empty bins with the capacity that `epsilon` gives.
     pub(in crate::groupings) fn new(epsilon: f64, bins: u32) -> Self {
         Self { capacity: Capacity::new(epsilon, bins), prober: Prober::new(bins), loads: Loads::new(bins) }
     }
 
-    /// Prepares for a batch, whose weights are amounts of the scale that it returns.
+    /// Prepares for a batch, whose weights are amounts of the returned scale.
     pub(in crate::groupings) fn expect(&mut self, batch: &Batch) -> Scale {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
         self.capacity.expect(scale);
         scale
     }
 
-    /// Puts a message into a bin, and returns which.
+    /// Puts a message into a bin and returns the bin.
     #[inline(always)]
     pub(in crate::groupings) fn throw(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
         let capacity = self.capacity.next(scale, weight);
@@ -42,7 +42,7 @@ impl Bins {
         bin
     }
 
-    /// What is in each bin.
+    /// The load of each bin.
     pub(in crate::groupings) fn numbers(&self) -> Vec<f64> {
         self.loads.numbers()
     }
@@ -51,7 +51,7 @@ impl Bins {
         (self.capacity.save(), self.loads.save())
     }
 
-    /// Continues from what [`Bins::save`] gave.
+    /// Restores what [`Bins::save`] returned.
     pub(in crate::groupings) fn restore(&mut self, (sent, loads): SavedBins) -> Result<()> {
         self.capacity.restore(sent)?;
         self.prober.forget();

@@ -1,4 +1,4 @@
-//! The capacity up to which each of several equal bins may be filled.
+//! The capacity of each of several equal bins.
 //!
 //! Mirrokni et al. (Consistent hashing with bounded loads, SODA 2018); CG paper (arXiv 1705.09073), sections 4.2 and
 //! 5.1: no bin takes a message once it holds 1 + epsilon times its fair share of all that was sent, rounded up.
@@ -7,7 +7,7 @@ use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::types::Amount;
 
-/// The capacity of each bin, which grows with what is sent.
+/// The capacity of each bin, which grows with the messages sent.
 #[derive(Debug, Clone)]
 pub(in crate::groupings) struct Capacity {
     /// 1 + epsilon.
@@ -35,7 +35,7 @@ impl Capacity {
         *self = Self::of(self.slack, bins);
     }
 
-    /// Prepares for a batch whose weights are amounts of a scale.
+    /// Prepares for a batch whose weights are amounts of this scale.
     pub(in crate::groupings) fn expect(&mut self, scale: Scale) {
         if self.scale != scale {
             (self.scale, self.until) = (scale, -1.0);
@@ -55,7 +55,7 @@ impl Capacity {
     #[cold]
     fn change(&mut self, scale: Scale) {
         let level = self.solve(self.sent);
-        // A larger sum has no smaller capacity: between two sums of the same capacity all have it.
+        // The capacity never falls as the sum grows: all sums between two with the same capacity have it too.
         let last = level * self.bins / self.slack;
         let until = if self.solve(last) == level { last } else { self.sent };
         (self.level, self.until) = (scale.amount(level), until.max(self.sent));

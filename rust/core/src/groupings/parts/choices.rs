@@ -4,10 +4,10 @@ use crate::hash::{candidate_pair, candidates};
 use crate::state::loads::Loads;
 use crate::types::{Amount, KeyHash, Worker};
 
-/// So many candidates are searched faster than a table of all workers is made.
+/// Up to this many candidates are searched faster than a table of all workers is built.
 const FEW: usize = 64;
 
-/// How candidates are drawn: onto how many workers, and whether a key's candidates must differ, as Storm has it.
+/// How candidates are drawn: over how many workers, and whether a key's candidates must differ, as in Storm.
 #[derive(Debug, Clone)]
 pub(in crate::groupings) struct Choices {
     pub(in crate::groupings) workers: u32,
@@ -54,7 +54,7 @@ impl Choices {
         best
     }
 
-    /// Lengthens the list of a key's first candidates to `count` (or to all workers, if they must differ).
+    /// Extends the list of a key's first candidates to `count` (or to all workers, if they must differ).
     pub(in crate::groupings) fn extend(&self, hash: KeyHash, list: &mut Vec<u16>, count: usize) {
         let sequence = candidates(hash, self.workers).map(|worker| worker.0 as u16); // workers are below 65,536
         if !self.distinct {
@@ -78,7 +78,7 @@ impl Choices {
         }
     }
 
-    /// The different workers among the first `count` candidates, in candidate order.
+    /// The distinct workers among the first `count` candidates, in candidate order.
     pub(in crate::groupings) fn list(&self, hash: KeyHash, count: usize) -> Vec<u32> {
         let mut list = Vec::new();
         self.extend(hash, &mut list, count);
@@ -86,7 +86,7 @@ impl Choices {
     }
 }
 
-/// The different workers of a list, in its order.
+/// The distinct workers of a list, in its order.
 pub(in crate::groupings) fn different(workers: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let mut seen = hashbrown::HashSet::new();
     workers.into_iter().filter(|&worker| seen.insert(worker)).collect()

@@ -1,7 +1,7 @@
 //! Which keys are frequent enough for more than two candidates.
 //!
 //! ICDE 2016 paper, section III-A: the head is the set of keys whose frequency, estimated by SpaceSaving, is at least
-//! theta; theta = 1/(5n) unless given. Below it two choices are enough.
+//! theta; default theta = 1/(5n). Two choices are enough below it.
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
@@ -12,12 +12,12 @@ use crate::types::{Amount, KeyHash};
 #[derive(Debug, Clone)]
 pub(in crate::groupings) struct Head {
     pub(in crate::groupings) sketch: SpaceSaving,
-    /// 1 / theta: with the default it is a whole number, and the test below exact.
+    /// 1 / theta: a whole number by default, so the test below is exact.
     inverse: f64,
 }
 
 impl Head {
-    /// An empty head; without a threshold it is 1/(5n), without a capacity the sketch has what the threshold needs.
+    /// An empty head; the threshold defaults to 1/(5n), the capacity to what the threshold needs.
     pub(in crate::groupings) fn new(
         workers: u32,
         threshold: Option<f64>,
@@ -27,7 +27,7 @@ impl Head {
         Ok(Self { sketch: new_sketch(threshold, sketch_capacity, 10.0 * inverse)?, inverse })
     }
 
-    /// Counts a message; the counter it touched, and whether its key is in the head now.
+    /// Counts a message; returns the counter it touched, and whether its key is now in the head.
     #[inline(always)]
     pub(in crate::groupings) fn count(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> (Touched, bool) {
         let touched = self.sketch.add(scale, hash, weight);
@@ -40,7 +40,7 @@ impl Head {
         self.sketch.count(slot) * self.inverse >= self.sketch.total()
     }
 
-    /// This head after one more message of weight 1, and whether the key is in it then.
+    /// This head after one more message of weight 1, and whether the key is then in it.
     pub(in crate::groupings) fn after(&self, hash: KeyHash) -> (Self, bool) {
         let (sketch, touched) = self.sketch.after(hash);
         let after = Self { sketch, inverse: self.inverse };
@@ -57,7 +57,7 @@ impl Head {
     }
 }
 
-/// A sketch of `sketch_capacity` counters; where that is not given, of as many as the threshold needs.
+/// A sketch of `sketch_capacity` counters; by default as many as the threshold needs.
 pub(in crate::groupings) fn new_sketch(
     threshold: Option<f64>,
     sketch_capacity: Option<u64>,

@@ -1,21 +1,21 @@
-//! What keys have found full.
+//! Bins that keys have found full.
 //!
-//! As long as the capacity does not rise, bins only fill up: a frequent key need not look again where it found no room.
-//! A small table remembers that for the keys that looked furthest; what it forgets costs time, never another answer.
+//! Bins only fill up while the capacity does not rise, so a frequent key can skip those it found full. A small table
+//! remembers them for the keys that probed furthest; forgetting costs time, never changes an answer.
 
 use crate::types::{Amount, KeyHash};
 use std::ops::RangeInclusive;
 
-/// How many keys are remembered: enough of the frequent ones of every stream, and few enough to be at hand.
+/// How many keys are remembered: enough for the frequent ones, few enough for the cache.
 const KEYS: RangeInclusive<usize> = 1 << 10..=1 << 16;
 
 /// A key that found bins full.
 #[derive(Debug, Clone)]
 struct Blocked {
     hash: KeyHash,
-    /// So much at least is in each of them; 0 in an entry that no key has.
+    /// A lower bound on the load of each of these bins; 0 in an unused entry.
     capacity: Amount,
-    /// So many of its probes, without a gap from the first, found one.
+    /// How many of its first probes, without a gap, found a full bin.
     probes: u32,
 }
 
@@ -23,17 +23,17 @@ impl Blocked {
     const NONE: Self = Self { hash: KeyHash(0), capacity: Amount(0), probes: 0 };
 }
 
-/// Keys and how far they probed in vain; a probe is a candidate, or a point of a walk.
+/// Keys and how many probes failed; a probe is a candidate, or a point of a walk.
 #[derive(Debug, Clone)]
 pub(in crate::groupings) struct Memo(Vec<Blocked>);
 
 impl Memo {
-    /// A memo for so many bins.
+    /// A memo for this many bins.
     pub(in crate::groupings) fn new(bins: usize) -> Self {
         Self(vec![Blocked::NONE; (bins / 4).clamp(*KEYS.start(), *KEYS.end()).next_power_of_two()])
     }
 
-    /// Starts afresh: the bins have been replaced by others.
+    /// Starts afresh: the bins were replaced.
     pub(in crate::groupings) fn forget(&mut self) {
         self.0.fill(Blocked::NONE);
     }
@@ -43,14 +43,14 @@ impl Memo {
         hash.0 as usize & (self.0.len() - 1)
     }
 
-    /// How many probes of a key are known to be in vain at a capacity, which is at least 1.
+    /// How many first probes of a key are known to fail at a capacity of at least 1.
     #[inline(always)]
     pub(in crate::groupings) fn probes(&self, hash: KeyHash, capacity: Amount) -> u32 {
         let entry = &self.0[self.place(hash)];
         if entry.hash == hash && capacity <= entry.capacity { entry.probes } else { 0 }
     }
 
-    /// Notes how many probes of a key were in vain at a capacity, unless that drives out a key that probed more.
+    /// Records how many probes of a key failed at a capacity, unless that evicts a key with more failed probes.
     #[inline(always)]
     pub(in crate::groupings) fn note(&mut self, hash: KeyHash, capacity: Amount, probes: u32) {
         let place = self.place(hash);

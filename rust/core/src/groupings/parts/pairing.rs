@@ -1,8 +1,9 @@
-//! Which worker has which bins, and how the busy hand theirs over to the idle.
+//! Which worker owns which bins, and how busy workers hand bins over to idle ones.
 //!
 //! CG paper (arXiv 1705.09073), section 5.3: *worker delegation* (a worker compares its utilisation with two thresholds
-//! and signals one bit) and *pairing* (a bin goes from the worker that has been busy longest to the one that has been
-//! idle longest, so that the number of bins stays the same). Which bin goes is not said there: the one acquired last.
+//! and signals one bit) and *pairing* (a bin moves from the worker that has been busy longest to the one that has been
+//! idle longest, so that the number of bins stays the same). The paper does not say which bin moves: here it is the one
+//! acquired last.
 
 use std::collections::VecDeque;
 
@@ -18,18 +19,18 @@ pub(in crate::groupings) enum Signal {
     Idle,
 }
 
-/// The bins of each worker, at least one, and who waits for a partner.
+/// The bins of each worker, at least one, and the workers waiting for a partner.
 #[derive(Debug, Clone)]
 pub(in crate::groupings) struct Pairing {
     /// By bin.
     owners: Vec<u16>,
-    /// By worker: its bins, the one that it acquired last on top.
+    /// By worker: its bins, the last acquired on top.
     stacks: Vec<Vec<u32>>,
-    /// Busy and idle workers, in the order of their signals, nobody twice or, but for `moved`, in both.
+    /// Busy and idle workers, in the order of their signals, no worker twice or, except for `moved`, in both.
     queues: [VecDeque<u32>; 2],
-    /// Whether one who stands in a queue may still be in the other one, too.
+    /// Whether a queued worker may also still be in the other queue.
     moved: bool,
-    /// By worker: the queue where it stands.
+    /// By worker: the queue it is in.
     standing: Vec<Option<Signal>>,
     /// By worker: the time slot of its last accepted signal.
     slots: Vec<Option<f64>>,
@@ -44,7 +45,7 @@ pub(in crate::groupings) struct SavedPairing {
 }
 
 impl Pairing {
-    /// Gives `each` bins to each worker.
+    /// Assigns `each` bins to each worker.
     pub(in crate::groupings) fn new(workers: u32, each: u32) -> Self {
         let count = workers as usize;
         let bins = workers * each;
@@ -64,7 +65,7 @@ impl Pairing {
         Worker(self.owners[bin.index()].into())
     }
 
-    /// Notes a worker's signal in a time slot, once in each. [`Pairing::pair`] follows when all are noted.
+    /// Records a worker's signal in a time slot, one per slot. Call [`Pairing::pair`] once all are recorded.
     pub(in crate::groupings) fn note(&mut self, worker: Worker, signal: Signal, slot: f64) {
         let index = worker.index();
         if self.slots[index].replace(slot) == Some(slot) || self.standing[index] == Some(signal) {
@@ -74,7 +75,7 @@ impl Pairing {
         self.queues[signal as usize].push_back(worker.0);
     }
 
-    /// Moves a bin for each busy worker that finds an idle one.
+    /// Moves a bin from each busy worker that finds an idle partner.
     pub(in crate::groupings) fn pair(&mut self) {
         if std::mem::take(&mut self.moved) {
             for (signal, queue) in [Signal::Busy, Signal::Idle].into_iter().zip(&mut self.queues) {
@@ -101,7 +102,7 @@ impl Pairing {
         SavedPairing { stacks: self.stacks.clone(), queues: self.queues.clone(), slots: self.slots.clone() }
     }
 
-    /// Continues from a saved pairing of as many workers and bins.
+    /// Restores a saved pairing of as many workers and bins.
     pub(in crate::groupings) fn restore(&mut self, SavedPairing { stacks, queues, slots }: SavedPairing) -> Result<()> {
         let workers = self.stacks.len();
         let (mut owners, mut standing) = (vec![None; self.owners.len()], vec![None; workers]);
@@ -139,7 +140,7 @@ mod tests {
         pairing.queues.clone().map(Vec::from)
     }
 
-    /// Every bin belongs to one worker, every worker has one, nobody waits twice, and one queue is empty.
+    /// Every bin belongs to one worker, every worker has one, nobody is queued twice, and one queue is empty.
     fn check(pairing: &Pairing) {
         let mut bins: Vec<u32> = pairing.stacks.concat();
         bins.sort_unstable();

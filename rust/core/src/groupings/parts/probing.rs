@@ -1,14 +1,14 @@
 //! The power of random choices over bins: a key's candidates are probed until one is below the capacity.
 //!
-//! CG paper (arXiv 1705.09073), section 5.1. The answers are those of the plain loop, whose cost grows with the number
-//! of bins; a frequent key does not probe twice what it has found full.
+//! CG paper (arXiv 1705.09073), section 5.1. The answers are those of the naive loop, whose cost grows with the number
+//! of bins; a frequent key does not probe again what it has found full.
 
 use super::memo::Memo;
 use crate::hash::candidate_pair;
 use crate::state::loads::Loads;
 use crate::types::{Amount, KeyHash, Worker};
 
-/// The most probes of a message, a bin.
+/// The most probes of a message, per bin.
 const PROBES: u64 = 64;
 
 /// Probes candidates for bins.
@@ -23,12 +23,12 @@ impl Prober {
         Self { bins, memo: Memo::new(bins as usize) }
     }
 
-    /// Starts afresh: the bins have been replaced by others.
+    /// Starts afresh: the bins were replaced.
     pub(in crate::groupings) fn forget(&mut self) {
         self.memo.forget();
     }
 
-    /// The first candidate of a key that is below the capacity; the least loaded bin if none is.
+    /// The first candidate of a key below the capacity; the least loaded bin if there is none.
     #[inline(always)]
     pub(in crate::groupings) fn find(&mut self, hash: KeyHash, capacity: Amount, loads: &mut Loads) -> Worker {
         let (first, second) = candidate_pair(hash, 0, self.bins);
@@ -65,7 +65,7 @@ mod tests {
     use crate::amount::Scale;
     use crate::hash::{KeyHasher, candidates};
 
-    /// Probes for messages of two frequent keys and many others, at capacities that rise and fall, as the plain loop.
+    /// Compares with the naive loop, for two frequent keys and many others at capacities that rise and fall.
     fn check(bins: u32, slack: u64, capacity: impl Fn(u64, u64) -> u64) {
         let draws = KeyHasher::new(bins.into());
         let (mut prober, mut loads) = (Prober::new(bins), Loads::new(bins));

@@ -1,10 +1,10 @@
 //! How many candidates the head needs: FINDOPTIMALCHOICES of the ICDE 2016 paper, section IV-A.
 
-/// The smallest d with which no set of frequent keys can overload the workers that it may go to, as far as
-/// Inequality (3) tells; `workers` if no smaller one does.
+/// The smallest d with which no set of frequent keys can overload its candidate workers, by Inequality (3); `workers`
+/// if no smaller d works.
 ///
-/// `head_counts` are the counts of the frequent keys in descending order, `total` that of all messages. Powers
-/// are taken by squaring, in a written order, so that every machine finds the same d.
+/// `head_counts` are the counts of the frequent keys in descending order, `total` that of all messages. Powers are
+/// computed by squaring in a fixed order, so every machine finds the same d.
 ///
 /// ```
 /// use keysplit_core::groupings::solve_choices;
@@ -26,7 +26,7 @@ pub fn solve_choices(head_counts: &[f64], total: f64, workers: u32, tolerance: f
     let head = sum / total;
     let bound = Inequality { head, tail: 1.0 - head, rest: 1.0 - 1.0 / n, slack: 1.0 + n * tolerance };
     let least = ((first * n) / total).ceil().max(2.0);
-    // The prefix that refused one d mostly refuses the next one too: it is asked first.
+    // The prefix that rejected one d usually rejects the next one too: it is checked first.
     let mut strict = 0;
     let mut choices = least;
     while choices < n {
@@ -41,8 +41,8 @@ pub fn solve_choices(head_counts: &[f64], total: f64, workers: u32, tolerance: f
     workers
 }
 
-/// Inequality (3) for one stream: the load that the first h keys of the head bring to the workers that they may go
-/// to, against what these workers may bear.
+/// Inequality (3) for one stream: the load of the first h head keys on their candidate workers, against what these
+/// workers may take.
 struct Inequality {
     /// Share of the head.
     head: f64,

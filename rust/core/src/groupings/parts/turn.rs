@@ -1,9 +1,9 @@
-//! Workers in turn.
+//! Round-robin order of workers.
 
 use crate::hash::Draws;
 use crate::types::{Source, Worker};
 
-/// Workers one after the other. The first turn depends on seed and source, so that sources do not march in step.
+/// Workers in round-robin order. The start depends on seed and source, so that sources are not in lockstep.
 pub(in crate::groupings) struct Turn {
     workers: u32,
     next: Worker,
@@ -18,7 +18,7 @@ impl Turn {
         self.next
     }
 
-    /// Continues from a saved turn; a damaged one still names a worker.
+    /// Restores a saved turn; a damaged one still names a valid worker.
     pub(in crate::groupings) fn restore(&mut self, next: Worker) {
         self.next = Worker(next.0 % self.workers);
     }

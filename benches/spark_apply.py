@@ -1,0 +1,127 @@
+"""`apply` beside Spark's own `applyInPandas` and `applyInArrow`: CPU and wall time, as ratios.
+
+There are two frames of many small groups and two skewed ones. One function counts and sums each group. In
+the skewed frames the same is done in parts too, with a plan that is there. The CPU time is that of the JVM
+and its Python workers. The runs alternate, and a figure is the median of the ratios of neighbouring runs.
+
+usage: scripts/with-env python benches/spark_apply.py [--groups 10000] [--repeats 5] [--only zipf]
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import keysplit as ks
+from keysplit import spark as kss
+from keysplit_experiments.measured.processes import cpu_s
+
+WORKERS = 32
+SCHEMA = "key long, n long, total double"
+Run = Callable[[], DataFrame]
+
+
+def in_pandas(rows: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame({"key": rows["key"].iloc[:1], "n": [len(rows)], "total": [rows["value"].sum()]})
+
+
+def merged(parts: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"key": parts["key"].iloc[:1], "n": [parts["n"].sum()], "total": [parts["total"].sum()]}
+    )
+
+
+def in_arrow(rows: pa.Table) -> pa.Table:
+    total = pc.sum(rows["value"]).as_py()
+    return pa.table({"key": rows["key"].slice(0, 1), "n": [rows.num_rows], "total": [total]})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--rows", type=lambda text: int(float(text)), default=541_909)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default="", help="only frames whose names contain this")
+    arguments = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", str(WORKERS))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    print("| frame | way | CPU | wall |\n|---|---|---|---|")
+    for name, (df, split) in frames(spark, arguments.groups, arguments.rows).items():
+        if arguments.only in name:
+            df = df.cache()
+            df.count()
+            for way, (cpu, wall) in ratios(spark, runs(df, split), arguments.repeats).items():
+                print(f"| {name} | {way} | {cpu:.2f} | {wall:.2f} |", flush=True)
+            df.unpersist()
+    spark.stop()
+
+
+def frames(spark: SparkSession, groups: int, rows: int) -> dict[str, tuple[DataFrame, bool]]:
+    def keyed(key: Any, n: int) -> DataFrame:
+        return spark.range(n).select(key.cast("long").alias("key"), (F.col("id") * 0.5).alias("value"), "id")
+
+    zipf = ks.streams.zipf(1.4, keys=10_000, messages=rows, seed=1)
+    drawn = spark.createDataFrame(pd.DataFrame({"key": zipf, "id": range(len(zipf))}))
+    hot = F.when(F.rand(1) < 0.91, 0).otherwise(1 + F.col("id") % 37)
+    return {
+        f"{groups} groups of 10 rows": (keyed(F.col("id") % groups, 10 * groups), False),
+        f"{groups} groups of 40 rows": (keyed(F.col("id") % groups, 40 * groups), False),
+        "zipf 1.4 of 1e4 keys": (drawn.select("key", (F.col("id") * 0.5).alias("value"), "id"), True),
+        "38 groups, one with 91 %": (keyed(hot, rows), True),
+    }
+
+
+def runs(df: DataFrame, split: bool) -> dict[str, Run]:
+    found: dict[str, Run] = {
+        "applyInPandas": lambda: df.groupBy("key").applyInPandas(in_pandas, SCHEMA),
+        "apply": lambda: kss.apply(df, "key", in_pandas, SCHEMA),
+        "applyInArrow": lambda: df.groupBy("key").applyInArrow(in_arrow, SCHEMA),
+        "apply, Arrow": lambda: kss.apply(df, "key", in_arrow, SCHEMA, format="arrow"),
+    }
+    if split:
+        plan = kss.plan(df, "key", WORKERS)
+        found["apply in parts"] = lambda: kss.apply(
+            df, "key", in_pandas, merged, SCHEMA, plan=plan, force=True
+        )
+    return found
+
+
+def ratios(spark: SparkSession, runs: dict[str, Run], repeats: int) -> dict[str, tuple[float, float]]:
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    for repeat in range(repeats + 1):
+        used = {}
+        for name, make in runs.items():
+            cpu, wall = cpu_s(jvm), time.perf_counter()
+            make().write.format("noop").mode("overwrite").save()
+            used[name] = (cpu_s(jvm) - cpu, time.perf_counter() - wall)
+        if repeat:  # the first one warms up
+            plain = used["applyInPandas"]
+            for name, (cpu, wall) in used.items():
+                found[name].append((cpu / plain[0], wall / plain[1]))
+            print("  " + ", ".join(f"{name} {cpu:.1f} s" for name, (cpu, _) in used.items()), file=sys.stderr)
+    return {
+        name: (median(cpu for cpu, _ in values), median(wall for _, wall in values))
+        for name, values in found.items()
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""What is measured: each operation in plain Spark, salted by hand, and by keysplit.
+
+- apply: whole-group Python, a histogram of a group's values, in two steps that merge.
+- apply, whole: the same in one function (applyInPandas), which cannot be split.
+- list: collect_list of a column. percentile: an exact median.
+- join, wide rows: a sort-merge join of the stream with a table of one row per key, 100 bytes beside each row
+  of the stream. join, many rows: the same without the 100 bytes, followed by an expensive expression a row.
+- join, both hot: a join of two streams that have the same hot key.
+- write: files partitioned by the key.
+
+Ways: *plain* is Spark as it is. *salted* is what a careful engineer writes: every key gets one of 8 salts by
+the hash of its row, a partial result by (key, salt), a second by key; for the median counts by (key, value)
+first; in joins the other side 8 times. *keysplit* makes its plan at the call, *kept* has it from before.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit.spark.ways import took, way_of
+from keysplit_experiments.measured.spark_skew.figures import REDUCERS, Result, Way
+
+SALTS = 8
+SCHEMA = "key string, value long, n long"
+By = Callable[..., Result]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation, each way a function of the rows; `by` takes keysplit's arguments as well."""
+
+    plain: Way
+    by: By
+    salted: Way | None = None
+
+    def ways(self, df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
+        """Return all ways, with a plan of these rows for the last one."""
+        plan = kss.plan(df, "key", workers, "cut_to_fit")
+        found: dict[str, Way | None] = {
+            "plain": self.plain,
+            "salted": self.salted,
+            "keysplit": lambda df: self.by(df, workers=workers, grouping="cut_to_fit", row_id="id"),
+            "kept": self.kept(plan),
+        }
+        return {name: way for name, way in found.items() if way is not None}
+
+    def kept(self, plan: kss.Plan) -> Way:
+        """Return the way by a plan that is there."""
+        return lambda df: self.by(df, plan=plan, row_id="id")
+
+
+def counted(frame: pd.DataFrame) -> pd.DataFrame:
+    values, counts = np.unique(frame["value"].to_numpy(), return_counts=True)
+    return pd.DataFrame({"key": frame["key"].iloc[0], "value": values, "n": counts})
+
+
+def merged(frame: pd.DataFrame) -> pd.DataFrame:
+    values, places = np.unique(frame["value"].to_numpy(), return_inverse=True)
+    counts = np.bincount(places, weights=frame["n"].to_numpy()).astype(np.int64)
+    return pd.DataFrame({"key": frame["key"].iloc[0], "value": values, "n": counts})
+
+
+def slow(frame: pd.DataFrame) -> pd.DataFrame:
+    time.sleep(0.001 * len(frame))
+    return counted(frame)
+
+
+def salt() -> Column:
+    return F.pmod(F.xxhash64("id"), F.lit(SALTS)).cast("int").alias("salt")
+
+
+def applied(partial: Callable[[pd.DataFrame], pd.DataFrame]) -> Operation:
+    return Operation(
+        plain=lambda df: df.groupBy("key").applyInPandas(partial, SCHEMA),
+        salted=lambda df: (
+            df.groupBy("key", salt())
+            .applyInPandas(partial, SCHEMA)
+            .groupBy("key")
+            .applyInPandas(merged, SCHEMA)
+        ),
+        by=lambda df, **how: kss.apply(df, "key", partial, merged, SCHEMA, **how),
+    )
+
+
+def asleep(joined: DataFrame) -> DataFrame:
+    def wait(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            time.sleep(0.001 * len(frame))
+            yield frame
+
+    return joined.mapInPandas(wait, joined.schema)
+
+
+def digested(joined: DataFrame) -> DataFrame:
+    digest = F.col("id").cast("string")
+    for _ in range(8):
+        digest = F.sha2(digest, 512)
+    return joined.withColumn("digest", digest)
+
+
+def joined(wide: bool = False, work: Callable[[DataFrame], DataFrame] = lambda joined: joined) -> Operation:
+    def left(df: DataFrame) -> DataFrame:
+        return df.withColumn("payload", F.rpad(F.col("id").cast("string"), 100, "x")) if wide else df
+
+    def salted(df: DataFrame) -> DataFrame:
+        copies = names(df).withColumn("salt", F.explode(F.array(*(F.lit(i) for i in range(SALTS)))))
+        return work(
+            left(df).withColumn("salt", salt()).hint("merge").join(copies, ["key", "salt"]).drop("salt")
+        )
+
+    def by(df: DataFrame, **how: Any) -> DataFrame:
+        result = kss.join(left(df).hint("merge"), names(df), "key", **how)
+        return took(work(result), way_of(result))
+
+    return Operation(
+        plain=lambda df: work(left(df).hint("merge").join(names(df), "key")),
+        salted=salted,
+        by=by,
+    )
+
+
+def names(df: DataFrame) -> DataFrame:
+    """A table with a row per key of a stream, which lies in files as the stream does."""
+    files = df.inputFiles()
+    distinct = df.select("key").distinct().withColumn("name", F.upper("key"))
+    if not files:
+        return distinct
+    path = f"{files[0].rpartition('/')[0]}-names".removeprefix("file://")
+    if not Path(path).exists():
+        distinct.coalesce(2).write.parquet(path)
+    return df.sparkSession.read.parquet(path)
+
+
+def both_hot(df: DataFrame) -> DataFrame:
+    """The right side of a join whose hot key is hot there, too: a row in 1,000 of the left one."""
+    return df.filter("id % 1000 = 0").select("key", F.col("id").alias("other"))
+
+
+def both_hot_salted(df: DataFrame) -> DataFrame:
+    copies = both_hot(df).withColumn("salt", F.explode(F.array(*(F.lit(i) for i in range(SALTS)))))
+    return df.withColumn("salt", salt()).hint("merge").join(copies, ["key", "salt"]).drop("salt")
+
+
+def listed(df: DataFrame) -> DataFrame:
+    parts = df.groupBy("key", salt()).agg(F.collect_list("id").alias("ids"))
+    return parts.groupBy("key").agg(F.flatten(F.collect_list("ids")))
+
+
+def median_of_counts(df: DataFrame) -> DataFrame:
+    counts = df.groupBy("key", "value").agg(F.count("*").alias("n"))
+    return counts.groupBy("key").agg(F.expr("percentile(value, 0.5, n)"))
+
+
+def aggregated(column: Callable[[], Column], salted: Way) -> Operation:
+    return Operation(
+        plain=lambda df: df.groupBy("key").agg(column()),
+        salted=salted,
+        by=lambda df, **how: kss.aggregate(df, "key", column(), **how),
+    )
+
+
+OPERATIONS = {
+    "apply": applied(counted),
+    "apply, whole": Operation(
+        plain=lambda df: df.groupBy("key").applyInPandas(counted, SCHEMA),
+        by=lambda df, **how: kss.apply(df, "key", counted, schema=SCHEMA, **_whole(how)),
+    ),
+    "list": aggregated(lambda: F.collect_list("id"), listed),
+    "percentile": aggregated(lambda: F.expr("percentile(value, 0.5)"), median_of_counts),
+    "join, wide rows": joined(wide=True),
+    "join, many rows": joined(work=digested),
+    "join, both hot": Operation(
+        plain=lambda df: df.hint("merge").join(both_hot(df), "key"),
+        salted=both_hot_salted,
+        by=lambda df, **how: kss.join(df.hint("merge"), both_hot(df), "key", **how),
+    ),
+    "write": Operation(
+        plain=lambda df: df.repartition(REDUCERS, "key").write.partitionBy("key"),
+        salted=lambda df: df.repartition(REDUCERS, F.col("key"), salt()).write.partitionBy("key"),
+        by=lambda df, **how: kss.write(df, "key", **how),
+    ),
+}
+EMULATED = {"apply": applied(slow), "join": joined(work=asleep)}
+
+
+def scaled(plain: Callable[[DataFrame, int], DataFrame], by: By) -> Operation:
+    """An operation that plain Spark does on as many partitions as keysplit has workers."""
+    return Operation(lambda df: plain(df, int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))), by)
+
+
+def planned(df: DataFrame, plan: kss.Plan, row_id: str) -> DataFrame:
+    """Make the plan anew, and nothing else."""
+    kss.plan(df, "key", plan.workers, row_id=row_id)
+    return df.limit(0)
+
+
+SCALED = {
+    "plan, over a repartition": scaled(lambda df, n: df.repartition(n, "key"), planned),
+    "route": scaled(lambda df, n: df, lambda df, **how: kss.route(df, "key", **how)),
+    "repartition": scaled(
+        lambda df, n: df.repartition(n, "key"), lambda df, **how: kss.repartition(df, "key", **how)
+    ),
+    "inner join": scaled(
+        lambda df, n: df.hint("merge").join(names(df), "key"),
+        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", **how),
+    ),
+    "full join": scaled(
+        lambda df, n: df.hint("merge").join(names(df), "key", "full"),
+        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", "full", **how),
+    ),
+    "apply": applied(counted),
+}
+
+
+def _whole(how: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an operation that splits nothing."""
+    return {name: value for name, value in how.items() if name == "workers"}

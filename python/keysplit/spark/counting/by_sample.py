@@ -1,0 +1,279 @@
+"""Keys counted in a sample of the rows: one stage draws it, and the driver counts.
+
+How many rows there are is not known before they are read. So the chance of a row to be drawn falls as its
+place grows, which is its number in its partition times the number of the partition: at most about the number
+of all rows. Of a small frame every row is drawn, of a large one about as many as are needed. A row that was
+drawn stands for one over its chance, so estimates are unbiased. docs/plans.md states the formulas.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from keysplit.planning import Sample, bucket_of
+from keysplit.spark import values
+from keysplit.spark.counting.counted import BAD_WEIGHT, Counted, sum_of
+from keysplit.spark.names import in_sql
+from keysplit.spark.session import session_of
+
+# Frames of up to so many rows are counted whole.
+_WHOLE = 1 << 16
+# Of a larger frame at most this part is drawn.
+_MOST_OF_ROWS = 0.1
+# Rows that are needed, at most: while the number of all rows is not known, and then.
+_MOST_AT_FIRST, _MOST = 1 << 19, 1 << 22
+# By how much the least share may be wrong, relative to it, in standard deviations of 95 per cent.
+_ERROR = 0.1 / 1.96
+# A key that stands for fewer rows of the sample is not frequent: its error is more than half of its share.
+_MET = 16
+# The values of a frequent key come along with about so many of its rows, and so many bytes of each value.
+_SHOWN, _BYTES = 20, 256
+# No seed that people choose: an upstream sample with the same one would draw the same numbers.
+_SEED = 0x3C6EF372FE94F82B
+# monotonically_increasing_id numbers the rows of a partition by so many bits, and the partition by the rest.
+_ROW_BITS = 33
+_LAST = 2**_ROW_BITS - 1
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What is counted.
+
+    Attributes:
+        hash: the hash of the key.
+        columns: the columns of the key.
+        types: their types.
+        weight: the weight of a row; None if it is 1.
+    """
+
+    hash: Column
+    columns: Sequence[str]
+    types: Sequence[DataType]
+    weight: Column | None
+
+
+def count(
+    df: DataFrame,
+    keys: Keys,
+    names: Sequence[str],
+    share: float,
+    least: float,
+    bits: int,
+    sample: float | str,
+) -> Counted:
+    """Estimate the weight of each key from a sample, without a shuffle and without Python on the executors.
+
+    Args:
+        df: the rows.
+        keys: what is counted.
+        names: two names that no column of `df` has.
+        share: the part of the weight from which a key is frequent.
+        least: the smallest part that is to be known well.
+        bits: how many bits of the hash name the bucket.
+        sample: "auto", or the chance of each row to be drawn.
+
+    Returns:
+        The frequent keys of the sample, and what it says about all rows if it has not all.
+
+    Raises:
+        ValueError: if a weight in the sample is null, negative or not finite, or if their sum is not finite.
+    """
+    lottery = _Lottery(df, keys, names)
+    drawn = _drawn(lottery, share, least, sample)
+    hashes, at = np.unique(drawn.hashes, return_inverse=True)
+    counts = np.bincount(at, drawn.weights * drawn.repeats, minlength=len(hashes))
+    buckets = np.bincount(bucket_of(hashes, bits), counts, minlength=2**bits)
+    total = sum_of(buckets)
+    frequent = np.flatnonzero(counts >= share * total) if total else np.empty(0, np.int64)
+    known = None
+    if not drawn.whole:
+        variances = np.bincount(at, drawn.weights**2 * drawn.doubts, minlength=len(hashes))
+        effective = _effective(total, float(variances.sum()), counts[frequent], variances[frequent])
+        frequent = frequent[counts[frequent] * effective >= _MET * total]
+        known = Sample(len(at), len(at) / max(drawn.rows, 1.0), effective)
+    texts = drawn.texts_of(hashes[frequent])
+    missing = set(hashes[frequent].tolist()).difference(texts)
+    if missing:
+        texts |= lottery.texts_of(drawn.chance, sorted(missing))
+        # one that is not there any more stays in its bucket: df has other rows each time that it is read
+        frequent = frequent[[hash_ in texts for hash_ in hashes[frequent].tolist()]]
+    return Counted(
+        hashes=hashes[frequent],
+        counts=counts[frequent],
+        errors=np.zeros(len(frequent)),
+        buckets=buckets,
+        texts=texts,
+        sample=known,
+        groups=np.bincount(bucket_of(hashes, bits), minlength=2**bits).astype(np.float64),
+    )
+
+
+@dataclass(frozen=True)
+class _Chance:
+    """The chance of a row to be drawn: 1 for small places, then at most `most`, and `rows` over the place."""
+
+    whole: float
+    most: float
+    rows: float
+
+    @classmethod
+    def same(cls, chance: float) -> "_Chance":
+        """Return one that is the same for every row."""
+        return cls(0.0, min(chance, 1.0), 1e300)
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        chances: np.ndarray = np.where(places <= self.whole, 1.0, np.minimum(self.most, self.rows / places))
+        return chances
+
+    def in_sql(self, place: str, number: str) -> str:
+        """Return in SQL whether a row is drawn, by its place and its random number from 0 to 1."""
+        some = f"{number} < {self.most!r}D AND {number} * {place} < {self.rows!r}D"
+        return f"({place} <= {self.whole!r}D OR ({some}))"
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A sample.
+
+    Attributes:
+        chance: how it was drawn.
+        whole: whether it is known to have all rows.
+        hashes: the hash of the key of each row, int64.
+        weights: the weight of each row, float64.
+        repeats: how many rows each stands for, float64.
+        texts: of some rows what `write_texts` wrote of the key.
+    """
+
+    chance: _Chance
+    whole: bool
+    hashes: np.ndarray
+    weights: np.ndarray
+    repeats: np.ndarray
+    texts: pa.ChunkedArray
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of all rows."""
+        return float(self.repeats.sum())
+
+    @property
+    def doubts(self) -> np.ndarray:
+        """Of each row what it adds to the variance of a number of rows."""
+        doubts: np.ndarray = self.repeats * (self.repeats - 1)
+        return doubts
+
+    def texts_of(self, hashes: np.ndarray) -> dict[int, list[bytes | None]]:
+        """Return the values of keys by their hash, of those of which some came along."""
+        rows = np.flatnonzero(pc.is_valid(self.texts).to_numpy() & np.isin(self.hashes, hashes))
+        found, first = np.unique(self.hashes[rows], return_index=True)
+        return dict(zip(found.tolist(), self.texts.take(rows[first]).to_pylist(), strict=True))
+
+
+def _drawn(lottery: "_Lottery", share: float, least: float, sample: float | str) -> _Drawn:
+    shown = _SHOWN / share
+    few = _Chance(0.0, 1.0, shown)
+    if sample != "auto":
+        return lottery.draw(_Chance.same(float(sample)), few)
+    needed = 1 / (_ERROR**2 * least)
+    # Places are below the number of all rows, by so much that twice as many are drawn as their last is worth.
+    drawn = lottery.draw(_Chance(_WHOLE, _MOST_OF_ROWS, min(needed, _MOST_AT_FIRST) / 2), few)
+    # Where partitions are very unequal, places say little about how many rows there are. Now it is known.
+    rows = drawn.rows
+    enough = min(needed, _MOST, max(_MOST_OF_ROWS * rows, _WHOLE))
+    if drawn.whole or (rows > _WHOLE and rows**2 >= enough / 2 * drawn.doubts.sum()):
+        return drawn
+    if rows <= _WHOLE:
+        return lottery.draw(_Chance.same(1.0), _Chance.same(1.0))
+    return lottery.draw(_Chance.same(enough / rows), _Chance.same(shown / rows))
+
+
+def _effective(total: float, variance: float, counts: np.ndarray, variances: np.ndarray) -> float:
+    """Return how many rows of one weight, drawn with one chance, would say as much.
+
+    Args:
+        total: the weight of all rows.
+        variance: the variance of its estimate.
+        counts: the weight of each frequent key.
+        variances: the variances of their estimates.
+    """
+    if not total:
+        return 0.0
+    worst = max(variance / total**2, *(variances / (counts * total)).tolist(), 1e-18)
+    return 1 / float(worst)
+
+
+class _Lottery:
+    """Draws rows: with one chance the same ones each time, if the partitions hold the same rows."""
+
+    def __init__(self, df: DataFrame, keys: Keys, names: Sequence[str]) -> None:
+        self._keys = keys
+        row, number = names
+        ids, numbers = F.expr("monotonically_increasing_id()"), F.expr(f"rand({_SEED}L)")
+        self._rows = df.select("*", ids.alias(row), numbers.alias(number))
+        self._row, self._number = in_sql(row), in_sql(number)
+        self._place = f"(shiftright({in_sql(row)}, {_ROW_BITS}) + 1D) * (({in_sql(row)} & {_LAST}L) + 1D)"
+
+    def draw(self, chance: _Chance, shown: _Chance) -> _Drawn:
+        """Draw rows; the values of the key come along with those that the second chance would draw, too."""
+        columns = [
+            self._keys.hash.alias("hash"),
+            F.expr(self._row).alias("row"),
+            F.when(F.expr(shown.in_sql(self._place, self._number)), self._texts()).alias("texts"),
+            *([] if self._keys.weight is None else [self._keys.weight.alias("weight")]),
+        ]
+        rows = self._drawn(chance)
+        table = session_of(rows).arrow(rows.select(*columns))
+        ids = _numbers(table["row"])
+        partitions, places = (ids >> _ROW_BITS) + 1.0, (ids & _LAST) + 1.0
+        return _Drawn(
+            chance=chance,
+            # Or each partition has ended before its first row that might not have been drawn.
+            whole=chance.most == 1
+            or (chance.whole > 0 and bool((partitions * (places + 1) <= chance.whole).all())),
+            hashes=_numbers(table["hash"]),
+            weights=np.ones(len(ids)) if self._keys.weight is None else _weights(table["weight"]),
+            repeats=1 / chance.at(partitions * places),
+            texts=table["texts"],
+        )
+
+    def texts_of(self, chance: _Chance, hashes: Sequence[int]) -> dict[int, list[bytes | None]]:
+        """Return the values of some keys by their hash, in a job of its own."""
+        rows = self._drawn(chance).select(self._keys.hash.alias("hash"), self._texts().alias("texts"))
+        some = rows.filter(f"hash IN ({', '.join(f'{hash_}L' for hash_ in hashes)})")
+        found = some.groupBy("hash").agg(F.first("texts").alias("texts")).collect()
+        return {row.hash: row.texts for row in found}
+
+    def _drawn(self, chance: _Chance) -> DataFrame:
+        return self._rows.filter(chance.in_sql(self._place, self._number))
+
+    def _texts(self) -> Column:
+        texts = [
+            values.write(values.send(F.col(name), type_), type_)
+            for name, type_ in zip(self._keys.columns, self._keys.types, strict=True)
+        ]
+        # a value may have megabytes
+        cut = [F.concat(F.substring(text, 1, _BYTES), F.lit("…").cast("binary")) for text in texts]
+        return F.array(
+            *(
+                F.when(F.octet_length(text) > _BYTES, end).otherwise(text)
+                for text, end in zip(texts, cut, strict=True)
+            )
+        )
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    numbers: np.ndarray = column.to_numpy().astype(np.int64, copy=False)
+    return numbers
+
+
+def _weights(column: pa.ChunkedArray) -> np.ndarray:
+    weights: np.ndarray = column.to_numpy().astype(np.float64, copy=False)
+    if column.null_count or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError(BAD_WEIGHT)
+    return weights

@@ -1,0 +1,35 @@
+"""What splitting the hot keys would bring, as far as a plan says."""
+
+from keysplit.spark.plans import Plan
+
+# A worker with up to this multiple of the mean counts as balanced.
+_BALANCED = 1.1
+# Where tasks wait for each other, splitting has to finish the job so many times sooner: it works more in all.
+_WORTH = 2.0
+
+
+def reason_for_plain(plan: Plan, slots: int | None) -> str | None:
+    """Return why plain hashing is as good as the plan, None if splitting the hot keys pays.
+
+    Args:
+        plan: the plan.
+        slots: how many tasks run at once; None if nobody knows, which counts as one for each worker.
+    """
+    if not plan.total:
+        return "there are no rows"
+    plain = plan.hash_busiest
+    if plain <= _BALANCED:
+        return (
+            f"hashing is balanced: the busiest of {plan.workers} workers gets {plain:.2f} times the mean "
+            f"(up to {_BALANCED} counts as balanced)"
+        )
+    if slots is None or slots >= plan.workers:
+        return None
+    waves = plan.workers / slots
+    if max(plain, waves) <= _WORTH * max(plan.busiest, waves):
+        share = plain / plan.workers
+        return (
+            f"splitting would gain too little: {slots} tasks run at once, and the busiest of "
+            f"{plan.workers} workers gets {share:.0%} of the load by hashing"
+        )
+    return None

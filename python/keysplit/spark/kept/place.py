@@ -1,0 +1,144 @@
+"""A plan at a path: read, made once, made anew when its runs show that it no longer fits."""
+
+import hashlib
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark.kept import counts, pending, runs
+from keysplit.spark.plans import Plan, files
+from keysplit.spark.session import session_of
+from keysplit.spark.warn import warn
+
+_log = logging.getLogger("keysplit")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A plan that stays at a path.
+
+    Attributes:
+        path: a file, or a URL as `Plan.save` takes it.
+        plan: the plan to go by; None if it is to be made.
+        former: the plan that no longer fits; the new one is made for the same.
+        replaces: whether a plan that is made replaces what is at the path.
+        fresh: whether the plan was made in this call.
+        digest: names the plan in the records of its runs.
+    """
+
+    path: str | os.PathLike[str]
+    plan: Plan | None = None
+    former: Plan | None = None
+    replaces: bool = False
+    fresh: bool = False
+    digest: str = ""
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str], refresh: str) -> "Kept":
+        """Read the plan at a path, and what its runs have shown; warn if it no longer fits.
+
+        Args:
+            path: the path.
+            refresh: "auto", "never" or "always".
+
+        Raises:
+            OSError: if there can be no plan.
+            ValueError: if there is something else, or pyarrow knows no file system for the URL.
+        """
+        pending.settle()
+        try:
+            text = files.read(path)
+        except FileNotFoundError:
+            if not files.has_place(path):
+                raise FileNotFoundError(
+                    f"plan must be a path in a folder that is there, got {os.fspath(path)!r}"
+                ) from None
+            return cls(path)
+        plan = _plan_of(text, path)
+        if refresh == "always":
+            return cls(path, replaces=True)
+        kept = cls(path, plan, digest=_digest_of(text))
+        reason = kept._misfit(plan)
+        if reason is None:
+            return kept
+        remedy = {"auto": "it is made anew now", "never": "refresh='auto' makes it anew"}[refresh]
+        warn(f"the plan at {os.fspath(path)!r} no longer fits: {reason}; {remedy}")
+        return cls(path, former=plan, replaces=True) if refresh == "auto" else kept
+
+    def saved(self, plan: Plan) -> "Kept":
+        """Save a plan that was made, and return the one that is at the path then.
+
+        Of several jobs that make the first plan at the same time all go by that of the first one.
+
+        Raises:
+            OSError: if it cannot be written.
+            ValueError: if another job has made a plan for something else.
+        """
+        text = plan.to_json()
+        if self.replaces:
+            files.write(self.path, text)
+        elif not files.create(self.path, text):
+            text = files.read(self.path)
+            other = _plan_of(text, self.path)
+            if _kind(other) != _kind(plan):
+                raise ValueError(
+                    f"plan at {os.fspath(self.path)!r} has just been made for {other.grouping!r} and keys of "
+                    f"{other.key_types} by another job: give each a path of its own"
+                )
+            return Kept(self.path, other, digest=_digest_of(text))
+        return Kept(self.path, plan, fresh=True, digest=_digest_of(text))
+
+    def observed(self, rows: DataFrame, worker_column: str, weighted: bool) -> DataFrame:
+        """Count the rows of each worker while the rows pass in the first action, and write that down.
+
+        Args:
+            rows: routed rows.
+            worker_column: the column with their workers.
+            weighted: whether the plan balances something else than rows.
+        """
+        if rows.isStreaming or self.plan is None:
+            return rows
+        path, digest, fresh, workers = self.path, self.digest, self.fresh, self.plan.workers
+        aggregate = F.expr(counts.counting(worker_column, workers)).alias("rows")
+        df, observed = session_of(rows).observed(rows, aggregate)
+
+        def done(sketch: bytes) -> None:
+            found = counts.counted(bytes(sketch), workers)
+            runs.append(path, runs.Run(digest, runs.now(), fresh, weighted, found))
+
+        pending.wait_for(observed, done)
+        return df
+
+    def passed_over(self) -> None:
+        """Write down that a query sends no rows to workers: after so many the plan is made anew."""
+        try:
+            runs.append(self.path, runs.Run(self.digest, runs.now(), False, False, None))
+        except (OSError, ValueError) as error:
+            _log.warning("a run by a kept plan was not recorded: %s", error)
+
+    def _misfit(self, plan: Plan) -> str | None:
+        try:
+            found = runs.read(self.path)
+        except (OSError, ValueError) as error:
+            warn(f"{error}; it is not known whether the plan still fits, and no run is recorded")
+            return None
+        return runs.misfit(plan, [run for run in found if run.plan == self.digest])
+
+
+def _plan_of(text: str, path: str | os.PathLike[str]) -> Plan:
+    try:
+        return Plan.from_json(text)
+    except ValueError as error:
+        raise ValueError(f"plan at {os.fspath(path)!r} cannot be used: {error}") from error
+
+
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kind(plan: Plan) -> tuple[Any, ...]:
+    return plan.grouping, plan.key_types, plan.capacities

@@ -1,0 +1,79 @@
+"""The query of an operation: by a plan that is there or is made, or Spark's own where that is as good."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from keysplit.spark import gain
+from keysplit.spark.options import Request, analysed
+from keysplit.spark.planner import make, stand_in, warn_of_like_rows
+from keysplit.spark.session import session_of
+from keysplit.spark.ways import Way, took
+
+# Ways that send no rows to workers, which are what a kept plan counts.
+_UNCOUNTED = ("plain", "broadcast", "grid")
+# The ways in which the identity of a row says where it goes.
+_BY_IDENTITY = ("place", "grid", "slices")
+Build = Callable[[Request], DataFrame | tuple[DataFrame, Way]]
+
+
+def built(
+    request: Request, build: Build, plain: DataFrame | None = None, *, tried: bool = False
+) -> DataFrame:
+    """Build the query of an operation, and remember the way it takes.
+
+    What Spark refuses in the query it refuses before a plan takes its jobs.
+
+    Args:
+        request: a checked request; without a plan, one is made of its rows, or of a sample of them.
+        build: makes the query of a request that has a plan, or needs none; with the way, if it has several.
+        plain: Spark's own query for the same result. It is returned where splitting keys would bring nothing,
+            unless the request says `force`.
+        tried: whether Spark has analysed a query of the same rows and arguments already.
+
+    Returns:
+        The result; `keysplit.spark.ways.explain` says how it came about.
+    """
+    made = request.mode == "planned" and request.plan is None
+    if request.mode == "planned":
+        if made:
+            if not tried:
+                analysed(_query(replace(request, plan=stand_in(request), kept=None), build)[0])
+            request = _with_plan(request)
+        assert request.plan is not None
+        if plain is not None and not request.force:
+            reason = gain.reason_for_plain(request.plan, session_of(request.df).slots)
+            if reason is not None:
+                return _taken(request, plain, Way("plain", reason))
+    result, way = _query(request, build)
+    if made and way.name in _BY_IDENTITY:
+        assert request.plan is not None
+        warn_of_like_rows(request, request.plan)
+    return _taken(request, result, way)
+
+
+def _taken(request: Request, result: DataFrame, way: Way) -> DataFrame:
+    if request.kept is not None and way.name in _UNCOUNTED:
+        request.kept.passed_over()
+    return took(result, way)
+
+
+def _with_plan(request: Request) -> Request:
+    plan = make(request)
+    if request.kept is None:
+        return replace(request, plan=plan)
+    kept = request.kept.saved(plan)
+    return replace(request, plan=kept.plan, kept=kept)
+
+
+def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
+    result = build(request)
+    if isinstance(result, tuple):
+        return result
+    plan = request.plan
+    if plan is None:
+        return result, Way("online", "each task routes its rows in their order, as mode='online' asks for")
+    split = sum(len(each.workers) > 1 for each in plan.head)
+    keys = "1 key is" if split == 1 else f"{split} keys are"
+    return result, Way("place", f"{keys} split over {plan.workers} workers by {plan.grouping.name}")

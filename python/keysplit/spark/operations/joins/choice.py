@@ -1,0 +1,231 @@
+"""Which way a join takes."""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import ceil, sqrt
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark import gain
+from keysplit.spark.operations.joins.broadcast import by_broadcast
+from keysplit.spark.operations.joins.grid import Grid, by_grid
+from keysplit.spark.operations.joins.place import by_worker
+from keysplit.spark.operations.joins.sides import Sides
+from keysplit.spark.plans.frequent import FrequentKey
+from keysplit.spark.session import Session, session_of
+from keysplit.spark.ways import Way
+from keysplit.spark.weights import fixed_width, row_bytes
+
+# As many hot keys are broadcast at most: each row's key is looked up among them, in both parts of the union.
+_MOST_KEYS = 1_000
+# From this part of the rows on, not shuffling them is worth reading both sides twice.
+_WORTH = 0.25
+# From this part of the copies on that the workers take, the grid counts as no better.
+_FEWER = 0.8
+# Bytes of a value of any width, in a bound: nobody broadcasts by mistake what has so many on average.
+_WIDE = 2_000
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_DEFAULT_LIMIT = 10 << 20
+_UNITS = "bkmgtp"
+
+
+def joined(sides: Sides, plain: DataFrame, way: str | None, broadcast: str | None) -> tuple[DataFrame, Way]:
+    """Compute a join in the way that is asked for, or in the one that the plan and the other side call for.
+
+    Args:
+        sides: the join; its plan may be that of no rows.
+        plain: Spark's own join.
+        way: "broadcast", "place" or "grid"; None to choose.
+        broadcast: why Spark's own join shuffles nothing, None if it does.
+    """
+    if broadcast is not None:
+        return plain, Way("plain", broadcast)
+    plan = sides.plan
+    if way == "place" or not plan.head:
+        # Also where there is nothing to split: what is wrong with the request shows in building it.
+        result = by_worker(sides)
+        nothing = None if way or sides.request.force else _reason_for_plain(sides)
+        return (plain, Way("plain", nothing)) if nothing else (result, _placed(sides, "as way='place' says"))
+    keys = plan.head[:_MOST_KEYS]
+    if way == "broadcast":
+        refuse_broadcast(sides)
+        return by_broadcast(sides, keys), Way("broadcast", f"{_held(sides, keys)}; way='broadcast' says so")
+    if way == "grid":
+        counted = _count_others(sides, keys)
+        grids = _grids(sides, keys, counted)
+        return by_grid(sides, grids), Way("grid", _of_grids(sides, grids, counted))
+    return _chosen(sides, plain, keys)
+
+
+def refuse_broadcast(sides: Sides) -> None:
+    """Raise ValueError if the rows of a side, or their keys, may differ when they are read twice."""
+    for query in (sides.request.query, sides.query):
+        query.refuse_unrepeatable(sides.request.keys, "as way='broadcast' reads both sides twice")
+
+
+def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tuple[DataFrame, Way]:
+    session = session_of(sides.request.df)
+    limit = broadcast_limit(session)
+    against = _against_broadcast(sides, session, limit)
+    hopeless = against is None and _share(sides, keys) < _WORTH
+    if hopeless:
+        against = f"its frequent keys hold only {_share(sides, keys):.0%} of the rows"
+    counted: Mapping[int, tuple[int, float]] = {}
+    if against is None:
+        rows, at_most = _few_others(sides, keys)
+        if at_most <= limit:
+            why = f"{_held(sides, keys)}; the other side has {rows:,} rows of them (under {_bytes(at_most)})"
+            return by_broadcast(sides, keys), Way("broadcast", why)
+        counted = _count_others(sides, keys)
+        few, rows, size = _few(keys, counted, limit)
+        left_over = [each for each in keys if each not in few and _is_split(each)]
+        if not left_over and _share(sides, few) >= _WORTH:
+            why = f"{_held(sides, few)}; the other side has {rows:,} rows of them ({_bytes(size)})"
+            return by_broadcast(sides, few), Way("broadcast", why)
+        against = "the other side's rows of the hot keys are more than a broadcast takes"
+        if sides.kind == "inner":
+            grids = _grids(sides, left_over, counted)
+            if _copies(left_over, counted, grids) < _FEWER * _copies(left_over, counted):
+                try:
+                    return by_grid(sides, grids), Way("grid", _of_grids(sides, grids, counted))
+                except ValueError:
+                    pass  # a side without a steady identity
+    reason = None if sides.request.force else _reason_for_plain(sides)
+    if reason is not None:
+        return plain, Way("plain", reason)
+    return by_worker(sides), _placed(sides, f"no broadcast, as {against}")
+
+
+def _against_broadcast(sides: Sides, session: Session, limit: int) -> str | None:
+    """Return why hot keys are not joined by a broadcast, before anything is counted."""
+    if not sides.joining.keeps_columns:
+        return "columns of a side could not be selected from a union on Spark Connect"
+    if limit < 0:
+        return f"{_THRESHOLD} says so"
+    for query in (sides.request.query, sides.query):
+        reason = query.why_unrepeatable(sides.request.keys)
+        if reason is not None:
+            return f"both sides are read twice then, and there may be others the second time: {reason}"
+    for df in (sides.request.df, sides.others):
+        reason = session.beyond_a_scan(df)
+        if reason is not None:
+            return f"both sides are read twice then, and there is {reason} upstream"
+    return None
+
+
+def _reason_for_plain(sides: Sides) -> str | None:
+    return gain.reason_for_plain(sides.plan, session_of(sides.request.df).slots)
+
+
+def _placed(sides: Sides, why: str) -> Way:
+    split = sum(len(each.workers) > 1 for each in sides.plan.head)
+    keys = "1 key is" if split == 1 else f"{split} keys are"
+    return Way(
+        "place", f"{keys} split over {sides.plan.workers} workers by {sides.plan.grouping.name}; {why}"
+    )
+
+
+def _few_others(sides: Sides, keys: Sequence[FrequentKey]) -> tuple[int, float]:
+    """Count the rows of the other side that have one of some keys; bound their bytes without reading them."""
+    types = [field.dataType for field in sides.others.schema.fields]
+    rows = int(_of_keys(sides, keys, sides.others_hash.alias("key")).count())
+    return rows, rows * sum(fixed_width(each) or _WIDE for each in types)
+
+
+def _of_keys(sides: Sides, keys: Sequence[FrequentKey], *columns: Column) -> DataFrame:
+    hashes = [f"{each.hash}L" for each in keys if None not in each.key]
+    return sides.others.select(*columns).filter(f"key IN ({', '.join(hashes)})" if hashes else "false")
+
+
+def _count_others(sides: Sides, keys: Sequence[FrequentKey]) -> dict[int, tuple[int, float]]:
+    """Count the rows of the other side, and their bytes, by the hashes of some keys."""
+    found = _of_keys(sides, keys, sides.others_hash.alias("key"), row_bytes(sides.others).alias("bytes"))
+    counted = found.groupBy("key").agg(F.count("*").alias("rows"), F.sum("bytes").alias("bytes")).collect()
+    return {row.key: (row.rows, row.bytes) for row in counted}
+
+
+def _few(
+    keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]], limit: int
+) -> tuple[list[FrequentKey], int, float]:
+    """Take keys as long as the other side's rows of them fit the limit, those first that pay most a byte."""
+    few, rows, size = [], 0, 0.0
+    for each in sorted(keys, key=lambda each: -each.count / (1 + counted.get(each.hash, (0, 0))[1])):
+        more, bytes_ = (0, 0.0) if None in each.key else counted.get(each.hash, (0, 0.0))
+        if size + bytes_ <= limit:
+            few.append(each)
+            rows, size = rows + more, size + bytes_
+    return few, rows, size
+
+
+def _is_split(key: FrequentKey) -> bool:
+    return len(key.workers) > 1 and None not in key.key
+
+
+def _share(sides: Sides, keys: Sequence[FrequentKey]) -> float:
+    return min(1.0, sum(each.count for each in keys) / sides.plan.total) if sides.plan.total else 0.0
+
+
+def _grids(
+    sides: Sides, keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]]
+) -> dict[int, Grid]:
+    """Give each key as many cells as its part of the pairs asks for, in a grid as its two sides are long."""
+    pairs = {
+        each.hash: each.count * counted.get(each.hash, (0, 0))[0] for each in keys if None not in each.key
+    }
+    total, found = sum(pairs.values()), {}
+    for each in keys:
+        if not pairs.get(each.hash):
+            continue
+        most = sides.plan.workers
+        cells = min(most, max(len(each.workers), ceil(most * pairs[each.hash] / total)))
+        rows = min(cells, max(1, round(sqrt(cells * each.count / counted[each.hash][0]))))
+        if cells > 1:
+            found[each.hash] = Grid(rows, ceil(cells / rows))
+    return found
+
+
+def _copies(
+    keys: Sequence[FrequentKey],
+    counted: Mapping[int, tuple[int, float]],
+    grids: Mapping[int, Grid] | None = None,
+) -> float:
+    """Return how many rows of some keys are shuffled, by workers, or by grids."""
+    rows = 0.0
+    for each in keys:
+        grid = Grid(len(each.workers), 1) if grids is None else grids.get(each.hash, Grid(1, 1))
+        rows += each.count * grid.columns + counted.get(each.hash, (0, 0))[0] * grid.rows
+    return rows
+
+
+def _of_grids(sides: Sides, grids: Mapping[int, Grid], counted: Mapping[int, tuple[int, float]]) -> str:
+    if not grids:
+        return "no key is hot on both sides"
+    hash_ = max(grids, key=lambda each: counted[each][0])
+    text = next(each.text for each in sides.plan.head if each.hash == hash_)
+    keys = "1 key is" if len(grids) == 1 else f"{len(grids)} keys are"
+    return (
+        f"{keys} hot on both sides; the other side has {counted[hash_][0]:,} rows of {text}, in a grid of "
+        f"{grids[hash_].rows} x {grids[hash_].columns}"
+    )
+
+
+def _held(sides: Sides, keys: Sequence[FrequentKey]) -> str:
+    held = "1 hot key holds" if len(keys) == 1 else f"{len(keys)} hot keys hold"
+    return f"{held} {_share(sides, keys):.0%} of the rows"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"
+
+
+def broadcast_limit(session: Session) -> int:
+    """Return how many bytes Spark broadcasts of its own accord; below 0 where that is off."""
+    found = re.fullmatch(r"(-?\d+)\s*([bkmgtp]?)i?b?", (session.setting(_THRESHOLD) or "").strip().lower())
+    if found is None:
+        return _DEFAULT_LIMIT
+    return int(found[1]) << 10 * _UNITS.index(found[2] or "b")

@@ -1,0 +1,68 @@
+"""A join whose rows go to workers by a plan, the rows of the other side to all workers of their key."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark.engine.columns import of_split_keys, with_workers
+from keysplit.spark.engine.placement import placed
+from keysplit.spark.names import in_sql
+from keysplit.spark.operations.joins.sides import Sides
+from keysplit.spark.operations.route import routed
+from keysplit.spark.options import Request, quoted
+from keysplit.spark.session import versions
+
+
+def by_worker(sides: Sides) -> DataFrame:
+    """Join two sides on the key and the worker."""
+    request, plan, kind = sides.request, sides.plan, sides.kind
+    worker, names = request.worker_column, request.keys
+    there, found = sides.own[:2]
+    copies = sides.others
+    its_workers = in_sql(worker)
+    once = sides.keeps_others and plan.splits
+    if once:
+        request.query.refuse_unrepeatable(names, f"as a {kind} join needs its keys first")
+        # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
+        # copied; with one, its copies on workers where it has none are dropped after the join. The keys get
+        # names of their own: under their own ones they would hide those of the other side in the result.
+        met, same = sides.renamed_keys
+        keys = _split_keys(sides, met).withColumn(found, F.lit(True))
+        copies = copies.join(F.broadcast(keys), same, "left")
+        its_workers = f"IF({in_sql(found)}, {its_workers}, slice({its_workers}, 1, 1))"
+    elif kind in ("semi", "anti"):
+        copies = copies.select(*names).distinct().withColumn(found, F.lit(True))
+    if not sides.keeps_others:
+        # Null keys meet nothing.
+        copies = copies.filter(f"NOT ({sides.null_key})")
+    copies = copies.select("*", sides.others_hash.alias(worker))
+    copies = with_workers(copies, plan, worker)
+    # No list is empty. Of `explode` Spark would check that, and look each key up once more.
+    copies = copies.withColumn(worker, F.expr(f"explode_outer({its_workers})"))
+    rows = routed(request)
+    if once:
+        rows = rows.select("*", F.lit(True).alias(there))
+
+    # Spark pushes a semi or anti join below the placing. Keys being distinct, these are the same.
+    as_ = {"semi": "inner", "anti": "left"}.get(kind, kind)
+    joined = sides.join(_placed(rows, request), _placed(copies, request), as_, also=worker)
+    if once:
+        joined = joined.filter(F.col(quoted(there)).isNotNull() | F.col(quoted(found)).isNull())
+    if kind == "anti":
+        joined = joined.filter(F.col(quoted(found)).isNull())
+    return sides.result(joined)
+
+
+def _split_keys(sides: Sides, keys: Sequence[Column]) -> DataFrame:
+    # At most a few for each worker: only a key that the plan places by itself may have several workers.
+    own = sides.request.worker_column
+    rows = sides.joining.again(sides.request.df).select(*keys, sides.hash.alias(own))
+    return of_split_keys(rows, sides.plan, own).drop(own).distinct()
+
+
+def _placed(df: DataFrame, request: Request) -> DataFrame:
+    # Before 4.1 Spark cannot see how rows lie: placed or not, the join would shuffle them by key and worker.
+    if not versions.has_repartition_by_id(df):
+        return df
+    return placed(df, request.worker_column, request.workers)

@@ -1,0 +1,94 @@
+"""Both sides of a join: the one that a plan splits, and the other one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from keysplit.spark.keys import key_hash
+from keysplit.spark.names import path_in_sql
+from keysplit.spark.options import Request, quoted
+from keysplit.spark.plans import Plan
+from keysplit.spark.query import Query
+from keysplit.spark.session import Joining
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A join of which one side is split.
+
+    Attributes:
+        request: of the side that is split; its DataFrame is that of `joining`, and there is a plan.
+        query: what the query of the other side says.
+        joining: the join that is computed in another way.
+        hot: the side that is split, "left" or "right".
+        kind: inner, left, right, full, semi or anti.
+        types: of the keys on the other side.
+        own: names that no column has.
+    """
+
+    request: Request
+    query: Query
+    joining: Joining
+    hot: str
+    kind: str
+    types: Sequence[DataType]
+    own: Sequence[str]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the side that is split."""
+        plan = self.request.plan
+        assert plan is not None
+        return plan
+
+    @property
+    def other(self) -> str:
+        """The side that is not split, "left" or "right"."""
+        return "left" if self.hot == "right" else "right"
+
+    @property
+    def others(self) -> DataFrame:
+        """The rows of the side that is not split."""
+        return self.joining.left if self.hot == "right" else self.joining.right
+
+    @property
+    def keeps_others(self) -> bool:
+        """Whether rows of the side that is not split come out even if they match nothing."""
+        return self.kind in (self.other, "full")
+
+    @property
+    def null_key(self) -> str:
+        """Whether a row's key holds a null, in SQL: such a row matches nothing."""
+        return " OR ".join(f"{path_in_sql(name)} IS NULL" for name in self.request.keys)
+
+    @property
+    def renamed_keys(self) -> tuple[list[Column], Column]:
+        """The keys of the split side under names of their own, and the condition that others have them."""
+        names = self.own[-len(self.request.keys) :]
+        keys = [F.col(key).alias(name) for key, name in zip(self.request.keys, names, strict=True)]
+        pairs = zip(self.request.keys, names, strict=True)
+        return keys, reduce(and_, (F.col(key) == F.col(quoted(name)) for key, name in pairs))
+
+    @property
+    def hash(self) -> Column:
+        """The hash of a key on the side that is split."""
+        return key_hash(self.request.keys, self.request.key_types, self.request.params.seed)
+
+    @property
+    def others_hash(self) -> Column:
+        """The hash of a key on the other side; those of equal keys are equal."""
+        return key_hash(self.request.keys, self.types, self.request.params.seed)
+
+    def join(self, rows: DataFrame, others: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows of both sides on the keys, and on a column that both have got."""
+        left, right = (others, rows) if self.hot == "right" else (rows, others)
+        return self.joining.join(left, right, kind, also)
+
+    def result(self, rows: DataFrame) -> DataFrame:
+        """Return the columns of Spark's own join."""
+        return self.joining.result(rows, [self.request.worker_column, *self.own])

@@ -1,0 +1,193 @@
+"""What a function over groups takes and returns, converted and checked by PySpark's own code.
+
+PySpark has these classes in every version, under other names. This file is used on the executors and travels
+there by value: they need no keysplit.
+"""
+
+import sys
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+_SETTINGS = {
+    "timezone": ("spark.sql.session.timeZone", "UTC"),
+    "safe": ("spark.sql.execution.pandas.convertToArrowArraySafely", "false"),
+    "by_name": ("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName", "true"),
+    "large_types": ("spark.sql.execution.arrow.useLargeVarTypes", "false"),
+    "whole_to_decimal": ("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled", "false"),
+    "nullable_whole": ("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype", "false"),
+}
+
+
+def settings_of(df: DataFrame) -> dict[str, Any]:
+    """Return the settings of the session that decide how functions over groups see and return rows."""
+    conf = df.sparkSession.conf
+    found: dict[str, Any] = {name: conf.get(*setting) for name, setting in _SETTINGS.items()}
+    return {
+        name: value if name == "timezone" else str(value).lower() == "true" for name, value in found.items()
+    }
+
+
+def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:
+    """Return how `applyInPandas` converts: `to_pandas`, `checked` and `to_arrow`.
+
+    Args:
+        schema: the columns of what the function returns.
+        settings: those of the session.
+    """
+    try:
+        from pyspark.sql.conversion import ArrowBatchTransformer
+    except ImportError:  # before Spark 4.2
+        return _BySerializer(schema, settings)
+    return _ByConversion(schema, settings, ArrowBatchTransformer)
+
+
+class _InPandas:
+    """What the versions have in common."""
+
+    def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
+        self._schema = schema
+        self._settings = settings
+        self._labels: Any = None
+
+    def checked(self, result: Any) -> Any:
+        """Return what the function returned, or raise what Spark raises if it does not fit the schema."""
+        from pyspark.worker import verify_pandas_result
+
+        known = type(result) is pd.DataFrame and self._labels is not None
+        if not (known and self._labels.equals(result.columns)):
+            by_name = self._settings["by_name"]
+            verify_pandas_result(result, self._schema, by_name, truncate_return_schema=False)
+            self._labels = result.columns if len(result.columns) else None
+        return result
+
+    def types(self) -> list[pa.DataType]:
+        """Return the types of the columns that `to_arrow` gives."""
+        return [field.type for field in self.to_arrow(pd.DataFrame()).schema]
+
+    def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
+        raise NotImplementedError
+
+
+class _ByConversion(_InPandas):
+    """From Spark 4.2 on."""
+
+    def __init__(self, schema: StructType, settings: dict[str, Any], transformer: Any) -> None:
+        super().__init__(schema, settings)
+        self._transformer = transformer
+        self._struct = StructType([StructField("_0", schema)])
+
+    def to_pandas(self, table: pa.Table) -> list[pd.Series]:
+        """Return the columns as a function sees them."""
+        return self._transformer.to_pandas(  # type: ignore[no-any-return]
+            table,
+            timezone=self._settings["timezone"],
+            prefer_int_ext_dtype=self._settings["nullable_whole"],
+        )
+
+    def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
+        """Return a checked result as Arrow; without `cast` only where each value converts by itself."""
+        from pyspark.sql.conversion import PandasToArrowConversion
+
+        batch = PandasToArrowConversion.convert(
+            [frame],
+            self._struct,
+            timezone=self._settings["timezone"],
+            safecheck=self._settings["safe"],
+            arrow_cast=cast,
+            prefers_large_types=self._settings["large_types"],
+            assign_cols_by_name=self._settings["by_name"],
+            int_to_decimal_coercion_enabled=self._settings["whole_to_decimal"],
+        )
+        return pa.RecordBatch.from_struct_array(batch.column(0))
+
+
+class _BySerializer(_InPandas):
+    """Before Spark 4.2."""
+
+    def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
+        super().__init__(schema, settings)
+        self._casting, self._strict = self._serializer(), self._serializer()
+        self._strict._arrow_cast = False
+        # Spark itself passes the setting by this place.
+        large = [settings["large_types"]] if "prefers_large_types" in _type_options() else []
+        self._type = to_arrow_type(schema, *large)
+
+    def _serializer(self) -> Any:
+        from pyspark.sql.pandas import serializers
+
+        options = [self._settings[name] for name in ("timezone", "safe", "by_name")]
+        if hasattr(serializers, "GroupPandasUDFSerializer"):  # Spark 4.1
+            return serializers.GroupPandasUDFSerializer(*options, self._settings["whole_to_decimal"])
+        return serializers.ArrowStreamPandasUDFSerializer(*options)
+
+    def to_pandas(self, table: pa.Table) -> list[pd.Series]:
+        """Return the columns as a function sees them."""
+        convert = self._casting.arrow_to_pandas
+        columns = table.itercolumns()
+        if hasattr(self._casting, "_input_types"):  # Spark 4.1
+            return [convert(column, at) for at, column in enumerate(columns)]
+        return [convert(column) for column in columns]
+
+    def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
+        """Return a checked result as Arrow; without `cast` only where each value converts by itself."""
+        serializer = self._casting if cast else self._strict
+        batch = serializer._create_batch([(frame, self._type)])
+        return pa.RecordBatch.from_struct_array(batch.column(0))
+
+
+def _type_options() -> Any:
+    from inspect import signature
+
+    return signature(to_arrow_type).parameters
+
+
+class OfArrow:
+    """How `applyInArrow` checks what a function returns.
+
+    Args:
+        schema: the columns of what the function returns.
+        settings: those of the session.
+    """
+
+    def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
+        self._schema = schema
+        self._by_name = settings["by_name"]
+        options: dict[str, Any] = {"prefers_large_types": settings["large_types"], "timezone": "UTC"}
+        known = _type_options()
+        self._fields = list(
+            to_arrow_type(schema, **{name: value for name, value in options.items() if name in known})
+        )
+
+    def types(self) -> list[pa.DataType]:
+        """Return the types of the columns that `checked` gives."""
+        return [field.type for field in self._fields]
+
+    def checked(self, result: Any) -> pa.Table:
+        """Return what the function returned in the schema's order, or raise what Spark raises."""
+        from pyspark import worker
+
+        names = [field.name for field in self._fields]
+        if hasattr(worker, "verify_arrow_table") or not hasattr(worker, "verify_return_type"):
+            verify = getattr(worker, "verify_arrow_table", None) or worker.verify_arrow_result
+            types = [(field.name, field.type) for field in self._fields]
+            verify(result, self._by_name, dict(types) if self._by_name else types)
+            if self._by_name and result.num_columns:
+                result = result.select(names)
+        else:  # from Spark 4.3 on
+            from pyspark.sql.conversion import ArrowBatchTransformer
+
+            worker.verify_return_type(result, pa.Table)
+            result = ArrowBatchTransformer.enforce_schema(
+                result, pa.schema(self._fields), arrow_cast=False, reorder_by_name=self._by_name
+            )
+        if not result.num_columns:
+            return pa.schema(self._fields).empty_table()
+        return pa.Table.from_arrays(result.columns, names)

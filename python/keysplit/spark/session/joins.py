@@ -1,0 +1,88 @@
+"""A join whose rows are computed in another way, and whose columns are still those of Spark's own join.
+
+Users select `left["k"]` and `right["k"]` from a join. On a classic session such a column is an attribute with
+a number, and some attributes of a join on names are hidden in the projection on top of it: so that projection
+stays, and only the join below it is replaced. A client of Spark Connect has no plan to put it into: there the
+rows are joined on names again, which keeps these columns as long as nothing is united.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame
+
+from keysplit.spark.names import in_sql
+
+
+class ClassicJoin:
+    """Spark's projection over a join, with the join taken out."""
+
+    keeps_columns = True
+
+    def __init__(self, plain: DataFrame, condition: Column) -> None:
+        self._plain = plain
+        self._plan = plain._jdf.queryExecution().analyzed()
+        self._condition = condition
+        join = self._plan.child()
+        self.left, self.right = self._frame(join.left()), self._frame(join.right())
+
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows made of both sides on the keys, and on a column that both have got."""
+        condition = self._condition
+        if also is not None:
+            condition = condition & (left[in_sql(also)] == right[in_sql(also)])
+        return left.join(right, condition, kind)
+
+    def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
+        """Return the columns of Spark's own join, of rows that `join` made."""
+        children = _jvm().PythonUtils.toSeq([rows._jdf.queryExecution().analyzed()])
+        return self._frame(self._plan.withNewChildren(children))
+
+    def again(self, side: DataFrame) -> DataFrame:
+        """Return a side to read it once more: columns that users select are those of the other reading."""
+        # In a join with itself Spark gives the right side new attributes; else it would do so later, to any
+        # of them. It marks the plans of DataFrames, and finds a column ambiguous whose plan it meets twice.
+        plan = side.crossJoin(side)._jdf.queryExecution().analyzed().right().clone()
+        mark = self._dataset.DATASET_ID_TAG()
+        nodes = [plan]
+        while nodes:
+            node = nodes.pop()
+            node.unsetTagValue(mark)
+            children = node.children()
+            nodes += [children.apply(at) for at in range(children.size())]
+        return self._frame(plan)
+
+    @property
+    def _dataset(self) -> Any:
+        sql = _jvm().org.apache.spark.sql
+        return sql.classic.Dataset if "classic" in type(self._plain).__module__ else sql.Dataset
+
+    def _frame(self, plan: Any) -> DataFrame:
+        spark = self._plain.sparkSession
+        return type(self._plain)(self._dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+class JoinOfNames:
+    """A join on names, for Spark Connect."""
+
+    keeps_columns = False
+
+    def __init__(self, left: DataFrame, right: DataFrame, on: Sequence[str]) -> None:
+        self.left, self.right, self._on = left, right, list(on)
+
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows made of both sides on the keys, and on a column that both have got."""
+        return left.join(right, self._on if also is None else [*self._on, also], kind)
+
+    def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
+        """Return the columns of Spark's own join, of rows that `join` made."""
+        return rows.drop(*drop)
+
+    def again(self, side: DataFrame) -> DataFrame:
+        """Return a side to read it once more."""
+        return side
+
+
+def _jvm() -> Any:
+    return SparkContext._active_spark_context._jvm

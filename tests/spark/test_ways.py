@@ -1,0 +1,106 @@
+"""Which way an operation takes: plain Spark's where splitting keys would bring nothing."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit.spark import gain
+
+
+@pytest.fixture
+def even(spark):
+    return spark.range(4000).selectExpr("id % 1000 AS key", "id AS value")
+
+
+@pytest.fixture
+def skewed(spark):
+    return spark.range(4000).selectExpr("IF(id % 10 < 8, 0, id % 100) AS key", "id AS value")
+
+
+def test_a_balanced_frame_takes_the_plain_way(even, conf):
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    result = kss.join(even, even.limit(9), "key", workers=4)
+    assert kss.explain(result).startswith("plain: hashing is balanced: the busiest of 4 workers gets 1.")
+
+
+def test_force_goes_by_the_plan_all_the_same(even):
+    columns = F.collect_set("value").alias("values")
+    result = kss.aggregate(even, "key", columns, workers=4, force=True)
+    assert kss.explain(result) == "place: 0 keys are split over 4 workers by d_choices"
+    rows = F.sort_array("values")
+    plain = even.groupBy("key").agg(columns).select("key", rows)
+    assert sorted(result.select("key", rows).collect()) == sorted(plain.collect())
+
+
+def test_a_skewed_frame_is_placed(skewed):
+    result = kss.aggregate(skewed, "key", F.collect_set("value"), workers=4, force=True)
+    assert kss.explain(result) == "place: 1 key is split over 4 workers by d_choices"
+
+
+def test_more_workers_than_slots_are_no_reason_to_split(spark):
+    # The hot key has a quarter of the rows, and two tasks run at once: half of the rows each, at best.
+    rows = spark.range(4000).selectExpr("IF(id % 4 = 0, -1, id) AS key", "id AS value")
+    plan = kss.plan(rows, "key", 32)
+    assert plan.hash_busiest > 4
+    assert gain.reason_for_plain(plan, 2).startswith("splitting would gain too little: 2 tasks run at once")
+
+
+def test_slots_count_by_what_splitting_can_gain(skewed):
+    plan = kss.plan(skewed, "key", 32)
+    assert gain.reason_for_plain(plan, 2) is not None  # half of the time, at best
+    assert gain.reason_for_plain(plan, 8) is None
+    assert gain.reason_for_plain(plan, 32) is None
+    assert gain.reason_for_plain(plan, None) is None
+
+
+def test_online_mode_is_what_was_asked_for(skewed):
+    result = kss.route(skewed, "key", workers=4, mode="online")
+    assert kss.explain(result).startswith("online: ")
+
+
+def test_routes_and_writes_follow_the_plan(even):
+    for result in (
+        kss.route(even, "key", workers=4),
+        kss.repartition(even, "key", workers=4),
+        kss.write(even, "key", workers=4),
+    ):
+        assert kss.explain(result).startswith("place: ")
+
+
+def test_only_results_are_explained(even):
+    for wrong in (even, kss.route(even, "key", workers=4).limit(1), None, "text", []):
+        with pytest.raises(TypeError, match=r"^result must be what an operation"):
+            kss.explain(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"sample": 0}, ValueError, "sample must be 'auto' or a number above 0, up to 1, got 0"),
+        ({"sample": 1.5}, ValueError, "sample must be 'auto' or a number above 0, up to 1, got 1.5"),
+        ({"sample": float("nan")}, ValueError, "sample must be"),
+        ({"sample": "all"}, TypeError, "sample must be 'auto' or a number above 0, up to 1, got 'all'"),
+        ({"sample": True}, TypeError, "sample must be"),
+        ({"refresh": "daily"}, ValueError, "refresh must be 'auto', 'never' or 'always', got 'daily'"),
+        ({"plan": 7}, TypeError, "plan must be a Plan that kss.plan made, or a path or URL, got int"),
+    ],
+)
+def test_wrong_choices_are_refused(even, options, error, message):
+    with pytest.raises(error, match=f"^{message}"):
+        kss.aggregate(even, "key", F.count("*"), **{"workers": 4, **options})
+
+
+def test_a_plan_is_made_at_a_path_and_read_from_it(even, tmp_path):
+    path = tmp_path / "key.plan.json"
+    first = kss.route(even, "key", workers=4, plan=path)
+    assert kss.Plan.load(path) == kss.plan(even, "key", 4)
+    assert sorted(kss.route(even, "key", plan=str(path)).collect()) == sorted(first.collect())
+
+
+def test_a_sample_of_balanced_keys_is_balanced(spark):
+    rows = spark.range(200_000).selectExpr("id % 50000 AS key", "id AS value")
+    plan = kss.plan(rows, "key", 100, sample=0.05)
+    assert plan.sample is not None
+    assert plan.hash_busiest < 1.1
+    hot = rows.selectExpr("IF(key < 5000, 0, key) AS key", "value")
+    assert kss.plan(hot, "key", 100, sample=0.05).hash_busiest > 5
