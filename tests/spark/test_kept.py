@@ -121,15 +121,15 @@ def test_what_fails_or_never_runs_leaves_no_record(spark, day, path):
     late = day.withColumn("v", F.expr("IF(v = 5999, raise_error('late'), v)"))
     with pytest.raises(Exception, match="late"):
         kss.repartition(late, "key", plan=path, row_id="key").write.format("noop").mode("overwrite").save()
-    # Spark 3.5 never says that the action failed.
-    awaited = 2 if pyspark.__version__.startswith("3.") else 1
+    # Spark 3.5 does not always say that the action failed.
+    awaited = {1, 2} if pyspark.__version__.startswith("3.") else {1}
     for _ in range(100):  # until Spark has told its listeners that the action failed
         pending.settle()
-        if len(pending._pending) == awaited:
+        if len(pending._pending) in awaited:
             break
         time.sleep(0.1)
     assert runs.read(path) == []
-    assert len(pending._pending) == awaited
+    assert len(pending._pending) in awaited
 
 
 def test_the_thread_ends_when_nothing_is_awaited(day, path, monkeypatch):
