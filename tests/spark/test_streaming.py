@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
+from keysplit.spark.streaming.aggregate import _slot
 
 WORKERS = 4
 SCHEMA = "at timestamp, key string, v bigint, d decimal(30,4), s string"

@@ -1,8 +1,4 @@
-"""Planned mode on Structured Streaming: what differs from batch.
-
-A plan is a pure function of a row, so `route` and `repartition` take a streaming DataFrame as it is.
-Aggregation needs two stateful steps, and this file has them.
-"""
+"""`streaming.aggregate`: aggregates of a stream, the rows of a key spread over its workers."""
 
 from collections.abc import Sequence
 
@@ -12,8 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
 
 from keysplit.spark.aggregates import AGGREGATES, BY_NAME
-from keysplit.spark.operations.repartition import repartition
-from keysplit.spark.operations.route import route, routed
+from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
     Engine,
     Options,
@@ -25,13 +20,6 @@ from keysplit.spark.options import (
 )
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import Call, session_of, versions
-
-__all__ = ["aggregate", "repartition", "route"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
 
 _STREAMED = tuple(sorted({each.stream for each in AGGREGATES.values() if each.stream}))
 
