@@ -216,7 +216,7 @@ def test_the_hash_of_a_slot_is_the_worker(spark, workers):
         F.col("id").cast("string").alias("b"),
         (F.col("id") % workers).cast("int").alias("worker"),
     )
-    slots = df.withColumn("slot", streaming._slot(F.hash("a", "b"), F.col("worker"), workers))
+    slots = df.withColumn("slot", _slot(F.hash("a", "b"), F.col("worker"), workers))
     assert slots.filter(F.hash("a", "b", "slot") == F.col("worker")).count() == 2000
 
 
