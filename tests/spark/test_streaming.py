@@ -209,8 +209,6 @@ def test_a_hot_key_fills_as_many_state_partitions_as_it_has_workers(spark, folde
 
 @pytest.mark.parametrize("workers", [1, 7, 300])
 def test_the_hash_of_a_slot_is_the_worker(spark, workers):
-    from keysplit.spark import streaming
-
     df = spark.range(2000, numPartitions=2).select(
         F.when(F.col("id") % 3 > 0, F.col("id")).alias("a"),
         F.col("id").cast("string").alias("b"),
