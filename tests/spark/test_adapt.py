@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
+import keysplit as ks
 from keysplit import spark as kss
-from keysplit.planning import bucket_of
+from keysplit.planning import PLANS, bucket_of, expected_loads, head_threshold, place
 from keysplit.spark.adapt import rule
+from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
 from keysplit.spark.adapt.running import adapting_in
@@ -365,3 +367,68 @@ def test_a_change_is_worth_what_it_saves(spark):
     assert not change.pays(kss.streaming.Adapt(gain=4.0))
     assert not change.pays(kss.streaming.Adapt(copy_cost=1e6))
     assert not rule.change(new, new, new.summary, 10_000.0).pays(kss.streaming.Adapt())
+
+
+ONLINE = sorted(set(ks.GROUPINGS) - set(PLANS))
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_online_groupings_say_which_workers_a_key_has(name):
+    params = ks.GROUPINGS[name](workers=8)
+    following, memory = Following(params), Memory(12, head_threshold(params), 0.5)
+    rng = np.random.default_rng(5)
+    for number in range(6):
+        drawn = batch(number, rng.zipf(1.4, 4000) % 1000)
+        memory.add(drawn)
+        following.add(drawn, np.array([900.0, *[500.0] * 6, 100.0]), np.ones(8))
+    summary = memory.summary()
+    candidates = following.candidates(summary)
+    assert len(candidates) == len(summary.hashes) > 0
+    assert all((np.diff(each) > 0).all() and 0 <= each[0] <= each[-1] < 8 for each in candidates)
+    splits = name not in ("ring", "pstream", "dalton", "dynamic_key")  # or not yet
+    assert (len(candidates[0]) > 1) >= splits
+    placement = place(summary, params, None, candidates)
+    assert [
+        set(each) <= set(candidates[at]) for at, each in zip(placement.head, placement.workers, strict=True)
+    ]
+    hashes = summary.hashes[placement.head]
+    loads = expected_loads(summary, hashes, placement.workers, placement.shares, placement.tail, 8)
+    assert loads.sum() == pytest.approx(summary.total)
+    if splits:
+        assert loads.max() < 1.1 * loads.mean()
+
+
+def test_fish_gives_slow_workers_less():
+    following = Following(ks.Fish(workers=4))
+    speeds = np.array([1.0, 1.0, 1.0, 0.1])
+    drawn = batch(0, np.random.default_rng(5).zipf(1.4, 4000) % 1000)
+    following.add(drawn, np.full(4, 1000.0), speeds)
+    summary = Memory(12, 0.05, 0.5)
+    summary.add(drawn)
+    placement = place(summary.summary(), ks.Fish(workers=4), speeds, following.candidates(summary.summary()))
+    slow = [
+        share
+        for each, shares in zip(placement.workers, placement.shares, strict=True)
+        for worker, share in zip(each, shares, strict=True)
+        if worker == 3
+    ]
+    assert max(slow, default=0.0) < 0.15
+
+
+@pytest.mark.parametrize("name", ["fish", "consistent"])
+def test_a_stream_follows_an_online_grouping(spark, stream, tmp_path, name):
+    found = Busiest()
+    df = stream.read()
+    query = start(
+        kss.streaming.route(df, "key", workers=WORKERS, grouping=name, adapt="auto"), found, tmp_path / "c"
+    )
+    try:
+        for number in range(3):
+            stream.add(hot=0)
+            learned(query, number)
+    finally:
+        query.stop()
+    assert found.shares[0] > 1.4
+    assert found.shares[2] < 1.25
+    plans, batches = versions_of(next((tmp_path / "c" / "keysplit").iterdir()))
+    assert plans[batches[2]].grouping == ks.GROUPINGS[name](workers=WORKERS)

@@ -5,7 +5,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.types import DataType
 
-from keysplit.planning import head_threshold, place, speeds_of
+from keysplit.planning import PLANS, head_threshold, place, speeds_of
 from keysplit.spark import values
 from keysplit.spark.adapt import current, rule
+from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.parameters import Adapt
@@ -152,6 +153,8 @@ class _Query:
         self._used: deque[_Used] = deque(maxlen=4)
         self._changed = -adapt.every
         self.figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
+        grouping = owner.first.grouping
+        self._following = None if type(grouping) in PLANS.values() else Following(grouping)
         self._listener = _Listener(owner, batch.run)
         owner.spark.streams.addListener(self._listener)
 
@@ -192,6 +195,8 @@ class _Query:
                 ),
             )
         )
+        if self._following is not None:
+            self._following.add(batch, rows, self._speeds())
         if number - self._changed >= self._owner.adapt.every:
             self._improve(used, batch)
 
@@ -252,6 +257,11 @@ class _Query:
             texts={row["hash"]: _texts_of(row["texts"], types) for row in metrics["values"]},
         )
 
+    def _speeds(self) -> np.ndarray:
+        """Return the current relative speed of each worker."""
+        capacities = self._owner.adapt.capacities
+        return self._plan.speeds if capacities is None else speeds_of(capacities(), self._plan.workers)
+
     def _together(self, values: np.ndarray) -> np.ndarray:
         """Add up the values of workers that share a counter."""
         each = counts.workers_per_count(self._owner.first.workers)
@@ -261,10 +271,8 @@ class _Query:
         adapt, plan, summary = self._owner.adapt, self._plan, self._memory.summary()
         if not summary.total or plan is not used.plan:  # the newest plan has shown nothing yet
             return
-        capacities = plan.capacities
-        if adapt.capacities is not None:
-            capacities = tuple(speeds_of(adapt.capacities(), plan.workers).tolist())
-        speeds = replace(plan, capacities=capacities).speeds
+        speeds = self._speeds()
+        capacities = plan.capacities if adapt.capacities is None else tuple(speeds.tolist())
         if self._owner.weighted:
             loads = plan.loads_for(summary)
         else:
@@ -272,9 +280,10 @@ class _Query:
             loads = batch.rows[: len(speeds)].astype(np.float64)
         if rule.excess(loads, speeds) < adapt.gain:
             return
+        candidates = None if self._following is None else self._following.candidates(summary)
         new = Plan.of(
             summary,
-            place(summary, plan.grouping, capacities),
+            place(summary, plan.grouping, capacities, candidates),
             grouping=plan.grouping,
             key=plan.key,
             key_types=plan.key_types,
