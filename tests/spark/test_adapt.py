@@ -235,8 +235,60 @@ def test_a_plan_of_other_keys_is_refused(spark, stream, tmp_path):
     adapt = kss.streaming.Adapt(log=tmp_path / "log")
     routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt=adapt)
     query = start(routed, Busiest(), tmp_path / "checkpoint")
-    with pytest.raises(Exception, match="is for keys of"):
+    with pytest.raises(Exception, match="plan must be for keys of"):
         query.awaitTermination(120)
+
+
+def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
+    stream.add(hot=0)
+    plan, found = kss.plan(stream.rows(), "key", WORKERS), Busiest()
+    adapt = kss.streaming.Adapt(gain=100.0)
+    df = kss.streaming.repartition(stream.read(), "key", plan=plan, adapt=adapt)
+    query = start(df, found, tmp_path / "c")
+    try:
+        query.processAllAvailable()
+        for number, each in enumerate([plan.with_workers(2), plan.with_workers(3, [1, 2, 1]), plan]):
+            assert kss.streaming.publish(each, query) == number + 1
+            stream.add(hot=0)
+            query.processAllAvailable()
+        with pytest.raises(
+            ValueError, match="plan must be for at most the 4 workers of the query, got one for 5"
+        ):
+            kss.streaming.publish(plan.with_workers(5), query)
+    finally:
+        query.stop()
+    assert [sorted(set(found.batches[at].worker)) for at in range(4)] == [
+        [0, 1, 2, 3],
+        [0, 1],
+        [0, 1, 2],
+        [0, 1, 2, 3],
+    ]
+    shares = found.batches[2].worker.value_counts(normalize=True)
+    assert shares[1] == pytest.approx(0.5, abs=0.1)
+    with pytest.raises(
+        ValueError, match="to must be a running query with one plan that changes, got one with 0"
+    ):
+        kss.streaming.publish(plan, query)
+    log = next((tmp_path / "c" / "keysplit").iterdir())
+    assert kss.streaming.publish(plan.with_workers(2), log) == 4
+    with pytest.raises(TypeError, match="to must be a streaming query, or the folder of a plan log, got int"):
+        kss.streaming.publish(plan, 3)
+
+
+@pytest.mark.parametrize("workers", [1, 3, 100, 1000])
+def test_a_plan_for_other_workers_is_of_the_same_rows(spark, workers):
+    rows = spark.range(20_000).selectExpr(
+        "IF(id % 3 = 0, 'hot', 'key ' || pmod(hash(id), 4000)) AS key", "id"
+    )
+    plan = kss.plan(rows, "key", 8, row_id="id", sample=1)
+    other = plan.with_workers(workers)
+    assert (other.workers, other.total, other.row_id) == (workers, plan.total, plan.row_id)
+    assert other.loads.sum() == pytest.approx(plan.total)
+    counts = kss.route(rows, "key", plan=other).groupBy("worker").count().toPandas()["count"]
+    assert counts.max() < 1.3 * 20_000 / workers + 60
+    if workers > 8:  # buckets are of the same keys
+        summary = other.summary.with_buckets(12)
+        assert summary.buckets == pytest.approx(plan.buckets)
 
 
 @pytest.fixture

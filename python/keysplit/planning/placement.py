@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +46,25 @@ class Summary:
     errors: Floats
     buckets: Floats
     sample: Sample | None = None
+
+    def with_buckets(self, bits: int) -> Summary:
+        """The same with 2**bits buckets: several in one, or the rare keys of one spread over several.
+
+        Example:
+            >>> import numpy as np
+            >>> from keysplit.planning import Summary
+            >>> hashes, counts = np.array([2**62]), np.array([6.0])
+            >>> summary = Summary(10.0, hashes, counts, np.zeros(1), np.array([8.0, 2.0]))
+            >>> summary.with_buckets(2).buckets.tolist()
+            [1.0, 7.0, 1.0, 1.0]
+        """
+        size, old = 2**bits, len(self.buckets)
+        if size <= old:
+            return replace(self, buckets=self.buckets.reshape(size, -1).sum(axis=1))
+        _, rare = _weights(self, np.arange(len(self.hashes)))
+        weights = self.counts - self.errors
+        own = np.bincount(bucket_of(self.hashes, bits), weights, minlength=size)
+        return replace(self, buckets=np.repeat(rare * (old / size), size // old) + own)
 
 
 @dataclass(frozen=True)

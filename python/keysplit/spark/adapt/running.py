@@ -103,6 +103,12 @@ class Adapting:
             query = self._queries.get(run)
             return [] if query is None else list(query.figures)
 
+    def publish(self, run: str, plan: Plan) -> int:
+        """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
+        self.first.refuse_other(plan, "the query")
+        with _lock:
+            return self._queries[run].publish(plan)
+
     def ended(self, run: str) -> None:
         """Forget a run of a query."""
         with _lock:
@@ -170,6 +176,12 @@ class _Query:
             used = self._begin(number)
         return used.answers[question]
 
+    def publish(self, plan: Plan) -> int:
+        """Publish a plan for the batches to come."""
+        version = self._log.publish(plan)
+        self._take_newest()
+        return version
+
     def learn(self, number: int, metrics: Mapping[str, Any]) -> None:
         """Learn from a micro-batch that has ended, and publish a new plan if one pays."""
         used = next((each for each in self._used if each.number == number), None)
@@ -221,7 +233,7 @@ class _Query:
         last = self._log.last
         if last is not None and last != self._version:
             plan = self._log.plan(last)
-            self._check(plan)
+            self._owner.first.refuse_other(plan, f"the plan log {self._place[1]!r}")
             if len(plan.tail) != len(self._plan.tail) or self._version < 0:
                 self._memory = self._memory_of(plan)
             self._version, self._plan, self._answers = last, plan, _answers_of(plan)
@@ -229,21 +241,6 @@ class _Query:
     def _memory_of(self, plan: Plan) -> Memory:
         texts = {each.hash: each.key for each in plan.head}
         return Memory.of(plan.summary, texts, head_threshold(plan.grouping), self._owner.adapt.decay)
-
-    def _check(self, plan: Plan) -> None:
-        """Raise ValueError if a plan in the log is of other keys than the query."""
-        first = self._owner.first
-        if plan.workers > first.workers:
-            raise ValueError(
-                f"the plan log {self._place[1]!r} must hold plans for at most the {first.workers} workers of "
-                f"the query, got one for {plan.workers}"
-            )
-        if plan.key_types != first.key_types or plan.grouping.seed != first.grouping.seed:
-            raise ValueError(
-                f"the plan log {self._place[1]!r} is for keys of {plan.key_types} and seed "
-                f"{plan.grouping.seed}, the query has {first.key_types} and {first.grouping.seed}: pass "
-                "another Adapt(log=...)"
-            )
 
     def _batch(self, used: _Used, metrics: Mapping[str, Any]) -> Batch:
         """Return what a micro-batch has counted."""
@@ -294,8 +291,7 @@ class _Query:
         )
         weight = float(batch.weights.sum()) / batch.chance
         if rule.change(plan, new, summary, weight).pays(adapt):
-            self._log.publish(new)
-            self._take_newest()
+            self.publish(new)
             self._changed = batch.number
 
 
