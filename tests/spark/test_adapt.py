@@ -195,6 +195,27 @@ def test_rows_are_placed(spark, stream, tmp_path):
     assert found == [0, 0, 0, 0]
 
 
+def test_a_hot_partition_is_written_by_several_tasks(spark, stream, tmp_path):
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "c")
+    df = stream.read().withColumn("key", F.expr("IF(key LIKE 'hot%', key, 'other')"))
+    writer = kss.streaming.write(df, "key", workers=WORKERS, adapt="auto")
+    assert "changes while the stream runs" in kss.explain(writer)
+    query = writer.option("checkpointLocation", checkpoint).format("json").start(out)
+    try:
+        for number in range(3):
+            stream.add(hot=0)
+            learned(query, number)
+    finally:
+        query.stop()
+    written = spark.read.json(out)
+    assert sorted(each.value for each in written.collect()) == list(range(3 * ROWS))
+    assert "worker" not in written.columns
+    hot = list((tmp_path / "out" / "key=hot 0").glob("*.json"))
+    assert len(hot) > 3, "one file a batch before it is split"
+    with pytest.raises(ValueError, match="df must be a streaming DataFrame, got a batch"):
+        kss.streaming.write(stream.rows(), "key", workers=WORKERS)
+
+
 def test_arguments_are_checked_before_a_query_starts(spark, stream, tmp_path):
     stream.add(hot=0)
     rows = stream.rows()

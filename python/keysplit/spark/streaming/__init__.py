@@ -9,8 +9,9 @@ from keysplit.spark.streaming.aggregate import aggregate
 from keysplit.spark.streaming.publish import publish
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
+from keysplit.spark.streaming.write import write
 
-__all__ = ["Adapt", "aggregate", "publish", "repartition", "route"]
+__all__ = ["Adapt", "aggregate", "publish", "repartition", "route", "write"]
 
 
 def __dir__() -> list[str]:
