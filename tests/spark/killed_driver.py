@@ -135,6 +135,7 @@ def query(folder, engine):
         *totals(),
         window=window(),
         plan=kss.Plan.load(folder / "plan.json"),
+        split_state=True,
         engine=engine,
     )
     writer = found.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)

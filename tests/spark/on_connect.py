@@ -190,7 +190,7 @@ def test_streaming_aggregate(spark, rows, plan, tmp_path):
     stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
     columns, window = [F.sum("v"), F.count("*"), F.avg("v")], F.window("at", "10 minutes")
     found = kss.streaming.aggregate(
-        stream.withWatermark("at", "1 minute"), "key", *columns, window=window, plan=plan
+        stream.withWatermark("at", "1 minute"), "key", *columns, window=window, plan=plan, split_state=True
     )
     query = (
         found.writeStream.format("memory")
