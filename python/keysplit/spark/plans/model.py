@@ -128,10 +128,11 @@ class Plan:
     @cached_property
     def loads(self) -> np.ndarray:
         """The weight that each worker is expected to get of the rows that the plan was made from, float64."""
-        return self.loads_for(self._summary)
+        return self.loads_for(self.summary)
 
     @property
-    def _summary(self) -> Summary:
+    def summary(self) -> Summary:
+        """What the plan was made from, as far as it says."""
         return Summary(
             total=self.total,
             hashes=np.array([each.hash for each in self.head], np.int64),
@@ -159,7 +160,7 @@ class Plan:
         """
         if self.sample is None or not self.total:
             return self.busiest, self.busiest
-        loads, squares = self.loads / self.total, self._loads_for(self._summary, power=2) / self.total
+        loads, squares = self.loads / self.total, self._loads_for(self.summary, power=2) / self.total
         variances = np.maximum(squares - loads**2, 0.0) / max(self.sample.effective, 1.0)
         errors = self.sample.deviations(self.workers) * np.sqrt(variances)
         low, high = (self._busiest((loads + sign * errors) * self.total) for sign in (-1, 1))

@@ -1,14 +1,15 @@
 """The operations on Structured Streaming.
 
-A plan is a pure function of a row, so a stream may go by one as a batch does. What differs from batch stands
-here, an operation a file.
+A plan is a pure function of a row, so a stream may go by one as a batch does, and by another one in each
+micro-batch. What differs from batch stands here, an operation a file.
 """
 
-from keysplit.spark.operations.repartition import repartition
-from keysplit.spark.operations.route import route
+from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.streaming.aggregate import aggregate
+from keysplit.spark.streaming.repartition import repartition
+from keysplit.spark.streaming.route import route
 
-__all__ = ["aggregate", "repartition", "route"]
+__all__ = ["Adapt", "aggregate", "repartition", "route"]
 
 
 def __dir__() -> list[str]:
