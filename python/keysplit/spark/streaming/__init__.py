@@ -6,10 +6,11 @@ micro-batch. What differs from batch stands here, an operation a file.
 
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.streaming.aggregate import aggregate
+from keysplit.spark.streaming.join import join
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
 
-__all__ = ["Adapt", "aggregate", "repartition", "route"]
+__all__ = ["Adapt", "aggregate", "join", "repartition", "route"]
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,9 @@ from keysplit.spark.operations.aggregate import names_of, refuse_unmergeable
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
+    AdaptOrAuto,
     Engine,
+    GroupingOrName,
     Options,
     PlanOrPath,
     Request,
@@ -32,11 +34,17 @@ def aggregate(
     *columns: Column,
     window: Column | None = None,
     plan: PlanOrPath | None = None,
+    adapt: AdaptOrAuto | None = None,
     force: bool = False,
     split_state: bool = False,
-    row_id: str | Sequence[str] | None = None,
-    engine: Engine | None = None,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
     worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
     trust: Trusted = (),
 ) -> DataFrame:
     """Compute `df.groupBy(window, key).agg(*columns)` of a stream in the way that is fastest: plain Spark's.
@@ -72,16 +80,23 @@ def aggregate(
             time itself, or None for no window. `split_state` needs one, with a watermark on its time, and
             takes no session window.
         plan: a plan that was made from a batch of such rows, or the path or URL of one; None where rows are
-            not placed. A query that starts again from its checkpoint may have another one: partial results
-            are merged by key in any case.
+            not placed, or where `adapt` makes it. A query that starts again from its checkpoint may have
+            another one: partial results are merged by key in any case.
+        adapt: "auto" or an `Adapt`: how the plan changes while the stream runs; None to keep it. Of effect
+            with `force` or `split_state`.
         force: True to place the rows by the plan all the same. It may help where a few source partitions hold
             all rows. A query may change it when it starts again from its checkpoint: the state is the same.
         split_state: True to spread the state of a hot key over its workers. A query must keep it: Spark
             refuses a checkpoint with another state.
+        workers: as `streaming.route`.
+        grouping: as `streaming.route`.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
             columns of `df` that are proved to come again the same when a task is retried.
+        weight: as `streaming.route`.
+        seed: as `streaming.route`.
+        capacities: as `streaming.route`.
         engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
-        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
 
@@ -91,9 +106,9 @@ def aggregate(
 
     Raises:
         TypeError: as `route`, or if `window` or one of `columns` is no Column.
-        ValueError: as `route`; if `force` or `split_state` is without a plan, or both are True; with one of
-            them, if an aggregate is not supported; with `split_state`, if there is no window or no watermark,
-            or if an aggregate stands inside an expression.
+        ValueError: as `route`; if `force` or `split_state` is without a plan and `adapt`, or both are True;
+            with one of them, if an aggregate is not supported; with `split_state`, if there is no window or
+            no watermark, or if an aggregate stands inside an expression.
 
     Source:
         "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results of each worker,
@@ -117,17 +132,24 @@ def aggregate(
         raise ValueError("split_state must be False with force=True, which aggregates in one step, got True")
     options = Options(
         plan=plan,
+        adapt=adapt,
         force=force,
-        row_id=row_id,
-        engine=engine,
+        workers=workers,
+        grouping=grouping,
         worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
         trust=trust,
     )
-    if plan is None:
+    if plan is None and adapt is None:
         if force or split_state:
             flag = "force" if force else "split_state"
             raise ValueError(
-                f"plan must be given with {flag}=True: kss.plan makes one from a batch of such rows"
+                f"plan must be given with {flag}=True: kss.plan makes one from a batch of such rows, and "
+                "with adapt='auto' the stream makes its own"
             )
         return _plain(df, checked_keys(df, key), window, columns)
     request = check(df, key, options)
