@@ -256,7 +256,7 @@ def test_columns_of_both_sides_may_be_selected(sides, table, plan, tmp_path):
         assert sum(map(len, found[f"{kind} ours"].values())) > 20
 
 
-def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, plan, conf):
+def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, plan, conf, tmp_path):
     rows, (left, right) = sides.left.stream(), sides.streams()
     even = kss.plan(spark.range(4000).select(F.col("id").cast("string").alias("key")), "key", WORKERS)
     for other, options in ((table, {}), (right, {"condition": F.expr(RANGE)})):
@@ -265,7 +265,11 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         assert kss.explain(
             kss.streaming.join(left, other, "key", plan=even, force=True, **options)
         ).startswith("place")
-    assert plain.sameSemantics(left.join(right, "key").where(RANGE)) or spark.version < "4"
+    assert kss.streaming.join(left, right, "key", plan=even).sameSemantics(left.join(right, "key"))
+    plain = kss.streaming.join(left, right, "key", "left", condition=F.expr(RANGE), plan=even)
+    expected = spark_s(left, right, "left")
+    found = Outputs(tmp_path).run({"plain": plain, "spark": expected})
+    assert found["plain"] == found["spark"]
     conf("spark.sql.autoBroadcastJoinThreshold", "10MB")
     found = kss.streaming.join(rows, table, "key", "left", plan=plan)
     assert kss.explain(found) == "plain: Spark broadcasts the table whole, and shuffles nothing"
@@ -326,7 +330,7 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
             ValueError,
             "adapt must be None in a join of two streams, whose state stays where",
         ),
-        ({"plan": None}, ValueError, "plan must be given for a streaming DataFrame"),
+        ({"plan": None, "workers": 4}, ValueError, "plan must be given for a streaming DataFrame"),
         ({"condition": RANGE}, TypeError, "condition must be a column such as F.expr('a <= b'), got 'at <="),
         ({"on": "n"}, ValueError, "on must name one column of the DataFrame, got 'n'"),
         ({"how": "cross"}, ValueError, "how must be inner, left, right, full, semi or anti, got 'cross'"),
