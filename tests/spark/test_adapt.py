@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
+import keysplit as ks
 from keysplit import spark as kss
-from keysplit.planning import bucket_of
+from keysplit.planning import PLANS, bucket_of, expected_loads, head_threshold, place
 from keysplit.spark.adapt import rule
+from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
 from keysplit.spark.adapt.running import adapting_in
@@ -193,6 +195,27 @@ def test_rows_are_placed(spark, stream, tmp_path):
     assert found == [0, 0, 0, 0]
 
 
+def test_a_hot_partition_is_written_by_several_tasks(spark, stream, tmp_path):
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "c")
+    df = stream.read().withColumn("key", F.expr("IF(key LIKE 'hot%', key, 'other')"))
+    writer = kss.streaming.write(df, "key", workers=WORKERS, adapt="auto")
+    assert "changes while the stream runs" in kss.explain(writer)
+    query = writer.option("checkpointLocation", checkpoint).format("json").start(out)
+    try:
+        for number in range(3):
+            stream.add(hot=0)
+            learned(query, number)
+    finally:
+        query.stop()
+    written = spark.read.json(out)
+    assert sorted(each.value for each in written.collect()) == list(range(3 * ROWS))
+    assert "worker" not in written.columns
+    hot = list((tmp_path / "out" / "key=hot 0").glob("*.json"))
+    assert len(hot) > 3, "one file a batch before it is split"
+    with pytest.raises(ValueError, match="df must be a streaming DataFrame, got a batch"):
+        kss.streaming.write(stream.rows(), "key", workers=WORKERS)
+
+
 def test_arguments_are_checked_before_a_query_starts(spark, stream, tmp_path):
     stream.add(hot=0)
     rows = stream.rows()
@@ -233,8 +256,60 @@ def test_a_plan_of_other_keys_is_refused(spark, stream, tmp_path):
     adapt = kss.streaming.Adapt(log=tmp_path / "log")
     routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt=adapt)
     query = start(routed, Busiest(), tmp_path / "checkpoint")
-    with pytest.raises(Exception, match="is for keys of"):
+    with pytest.raises(Exception, match="plan must be for keys of"):
         query.awaitTermination(120)
+
+
+def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
+    stream.add(hot=0)
+    plan, found = kss.plan(stream.rows(), "key", WORKERS), Busiest()
+    adapt = kss.streaming.Adapt(gain=100.0)
+    df = kss.streaming.repartition(stream.read(), "key", plan=plan, adapt=adapt)
+    query = start(df, found, tmp_path / "c")
+    try:
+        query.processAllAvailable()
+        for number, each in enumerate([plan.with_workers(2), plan.with_workers(3, [1, 2, 1]), plan]):
+            assert kss.streaming.publish(each, query) == number + 1
+            stream.add(hot=0)
+            query.processAllAvailable()
+        with pytest.raises(
+            ValueError, match="plan must be for at most the 4 workers of the query, got one for 5"
+        ):
+            kss.streaming.publish(plan.with_workers(5), query)
+    finally:
+        query.stop()
+    assert [sorted(set(found.batches[at].worker)) for at in range(4)] == [
+        [0, 1, 2, 3],
+        [0, 1],
+        [0, 1, 2],
+        [0, 1, 2, 3],
+    ]
+    shares = found.batches[2].worker.value_counts(normalize=True)
+    assert shares[1] == pytest.approx(0.5, abs=0.1)
+    with pytest.raises(
+        ValueError, match="to must be a running query with one plan that changes, got one with 0"
+    ):
+        kss.streaming.publish(plan, query)
+    log = next((tmp_path / "c" / "keysplit").iterdir())
+    assert kss.streaming.publish(plan.with_workers(2), log) == 4
+    with pytest.raises(TypeError, match="to must be a streaming query, or the folder of a plan log, got int"):
+        kss.streaming.publish(plan, 3)
+
+
+@pytest.mark.parametrize("workers", [1, 3, 100, 1000])
+def test_a_plan_for_other_workers_is_of_the_same_rows(spark, workers):
+    rows = spark.range(20_000).selectExpr(
+        "IF(id % 3 = 0, 'hot', 'key ' || pmod(hash(id), 4000)) AS key", "id"
+    )
+    plan = kss.plan(rows, "key", 8, row_id="id", sample=1)
+    other = plan.with_workers(workers)
+    assert (other.workers, other.total, other.row_id) == (workers, plan.total, plan.row_id)
+    assert other.loads.sum() == pytest.approx(plan.total)
+    counts = kss.route(rows, "key", plan=other).groupBy("worker").count().toPandas()["count"]
+    assert counts.max() < 1.3 * 20_000 / workers + 60
+    if workers > 8:  # buckets are of the same keys
+        summary = other.summary.with_buckets(12)
+        assert summary.buckets == pytest.approx(plan.buckets)
 
 
 @pytest.fixture
@@ -365,3 +440,68 @@ def test_a_change_is_worth_what_it_saves(spark):
     assert not change.pays(kss.streaming.Adapt(gain=4.0))
     assert not change.pays(kss.streaming.Adapt(copy_cost=1e6))
     assert not rule.change(new, new, new.summary, 10_000.0).pays(kss.streaming.Adapt())
+
+
+ONLINE = sorted(set(ks.GROUPINGS) - set(PLANS))
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_online_groupings_say_which_workers_a_key_has(name):
+    params = ks.GROUPINGS[name](workers=8)
+    following, memory = Following(params), Memory(12, head_threshold(params), 0.5)
+    rng = np.random.default_rng(5)
+    for number in range(6):
+        drawn = batch(number, rng.zipf(1.4, 4000) % 1000)
+        memory.add(drawn)
+        following.add(drawn, np.array([900.0, *[500.0] * 6, 100.0]), np.ones(8))
+    summary = memory.summary()
+    candidates = following.candidates(summary)
+    assert len(candidates) == len(summary.hashes) > 0
+    assert all((np.diff(each) > 0).all() and 0 <= each[0] <= each[-1] < 8 for each in candidates)
+    splits = name not in ("ring", "pstream", "dalton", "dynamic_key")  # or not yet
+    assert (len(candidates[0]) > 1) >= splits
+    placement = place(summary, params, None, candidates)
+    assert [
+        set(each) <= set(candidates[at]) for at, each in zip(placement.head, placement.workers, strict=True)
+    ]
+    hashes = summary.hashes[placement.head]
+    loads = expected_loads(summary, hashes, placement.workers, placement.shares, placement.tail, 8)
+    assert loads.sum() == pytest.approx(summary.total)
+    if splits:
+        assert loads.max() < 1.1 * loads.mean()
+
+
+def test_fish_gives_slow_workers_less():
+    following = Following(ks.Fish(workers=4))
+    speeds = np.array([1.0, 1.0, 1.0, 0.1])
+    drawn = batch(0, np.random.default_rng(5).zipf(1.4, 4000) % 1000)
+    following.add(drawn, np.full(4, 1000.0), speeds)
+    summary = Memory(12, 0.05, 0.5)
+    summary.add(drawn)
+    placement = place(summary.summary(), ks.Fish(workers=4), speeds, following.candidates(summary.summary()))
+    slow = [
+        share
+        for each, shares in zip(placement.workers, placement.shares, strict=True)
+        for worker, share in zip(each, shares, strict=True)
+        if worker == 3
+    ]
+    assert max(slow, default=0.0) < 0.15
+
+
+@pytest.mark.parametrize("name", ["fish", "consistent"])
+def test_a_stream_follows_an_online_grouping(spark, stream, tmp_path, name):
+    found = Busiest()
+    df = stream.read()
+    query = start(
+        kss.streaming.route(df, "key", workers=WORKERS, grouping=name, adapt="auto"), found, tmp_path / "c"
+    )
+    try:
+        for number in range(3):
+            stream.add(hot=0)
+            learned(query, number)
+    finally:
+        query.stop()
+    assert found.shares[0] > 1.4
+    assert found.shares[2] < 1.25
+    plans, batches = versions_of(next((tmp_path / "c" / "keysplit").iterdir()))
+    assert plans[batches[2]].grouping == ks.GROUPINGS[name](workers=WORKERS)

@@ -383,6 +383,8 @@ def _planned_params(plan: Plan, options: Options, kept: Kept | None) -> Any:
 def _params(options: Options) -> Any:
     grouping, workers, seed = options.grouping, options.workers, options.seed
     known: Mapping[str, Any] = PLANS if options.mode == "planned" else ks.GROUPINGS
+    if options.adapt is not None:
+        known = {**ks.GROUPINGS, **PLANS}
     if isinstance(grouping, str):
         if grouping not in known:
             raise ValueError(_unknown_grouping(options.mode, grouping))

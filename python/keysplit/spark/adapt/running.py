@@ -5,7 +5,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.types import DataType
 
-from keysplit.planning import head_threshold, place, speeds_of
+from keysplit.planning import PLANS, head_threshold, place, speeds_of
 from keysplit.spark import values
 from keysplit.spark.adapt import current, rule
+from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.parameters import Adapt
@@ -102,6 +103,12 @@ class Adapting:
             query = self._queries.get(run)
             return [] if query is None else list(query.figures)
 
+    def publish(self, run: str, plan: Plan) -> int:
+        """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
+        self.first.refuse_other(plan, "the query")
+        with _lock:
+            return self._queries[run].publish(plan)
+
     def ended(self, run: str) -> None:
         """Forget a run of a query."""
         with _lock:
@@ -152,6 +159,8 @@ class _Query:
         self._used: deque[_Used] = deque(maxlen=4)
         self._changed = -adapt.every
         self.figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
+        grouping = owner.first.grouping
+        self._following = None if type(grouping) in PLANS.values() else Following(grouping)
         self._listener = _Listener(owner, batch.run)
         owner.spark.streams.addListener(self._listener)
 
@@ -166,6 +175,12 @@ class _Query:
         if used is None:
             used = self._begin(number)
         return used.answers[question]
+
+    def publish(self, plan: Plan) -> int:
+        """Publish a plan for the batches to come."""
+        version = self._log.publish(plan)
+        self._take_newest()
+        return version
 
     def learn(self, number: int, metrics: Mapping[str, Any]) -> None:
         """Learn from a micro-batch that has ended, and publish a new plan if one pays."""
@@ -192,6 +207,8 @@ class _Query:
                 ),
             )
         )
+        if self._following is not None:
+            self._following.add(batch, rows, self._speeds())
         if number - self._changed >= self._owner.adapt.every:
             self._improve(used, batch)
 
@@ -216,7 +233,7 @@ class _Query:
         last = self._log.last
         if last is not None and last != self._version:
             plan = self._log.plan(last)
-            self._check(plan)
+            self._owner.first.refuse_other(plan, f"the plan log {self._place[1]!r}")
             if len(plan.tail) != len(self._plan.tail) or self._version < 0:
                 self._memory = self._memory_of(plan)
             self._version, self._plan, self._answers = last, plan, _answers_of(plan)
@@ -224,21 +241,6 @@ class _Query:
     def _memory_of(self, plan: Plan) -> Memory:
         texts = {each.hash: each.key for each in plan.head}
         return Memory.of(plan.summary, texts, head_threshold(plan.grouping), self._owner.adapt.decay)
-
-    def _check(self, plan: Plan) -> None:
-        """Raise ValueError if a plan in the log is of other keys than the query."""
-        first = self._owner.first
-        if plan.workers > first.workers:
-            raise ValueError(
-                f"the plan log {self._place[1]!r} must hold plans for at most the {first.workers} workers of "
-                f"the query, got one for {plan.workers}"
-            )
-        if plan.key_types != first.key_types or plan.grouping.seed != first.grouping.seed:
-            raise ValueError(
-                f"the plan log {self._place[1]!r} is for keys of {plan.key_types} and seed "
-                f"{plan.grouping.seed}, the query has {first.key_types} and {first.grouping.seed}: pass "
-                "another Adapt(log=...)"
-            )
 
     def _batch(self, used: _Used, metrics: Mapping[str, Any]) -> Batch:
         """Return what a micro-batch has counted."""
@@ -252,6 +254,11 @@ class _Query:
             texts={row["hash"]: _texts_of(row["texts"], types) for row in metrics["values"]},
         )
 
+    def _speeds(self) -> np.ndarray:
+        """Return the current relative speed of each worker."""
+        capacities = self._owner.adapt.capacities
+        return self._plan.speeds if capacities is None else speeds_of(capacities(), self._plan.workers)
+
     def _together(self, values: np.ndarray) -> np.ndarray:
         """Add up the values of workers that share a counter."""
         each = counts.workers_per_count(self._owner.first.workers)
@@ -261,10 +268,8 @@ class _Query:
         adapt, plan, summary = self._owner.adapt, self._plan, self._memory.summary()
         if not summary.total or plan is not used.plan:  # the newest plan has shown nothing yet
             return
-        capacities = plan.capacities
-        if adapt.capacities is not None:
-            capacities = tuple(speeds_of(adapt.capacities(), plan.workers).tolist())
-        speeds = replace(plan, capacities=capacities).speeds
+        speeds = self._speeds()
+        capacities = plan.capacities if adapt.capacities is None else tuple(speeds.tolist())
         if self._owner.weighted:
             loads = plan.loads_for(summary)
         else:
@@ -272,9 +277,10 @@ class _Query:
             loads = batch.rows[: len(speeds)].astype(np.float64)
         if rule.excess(loads, speeds) < adapt.gain:
             return
+        candidates = None if self._following is None else self._following.candidates(summary)
         new = Plan.of(
             summary,
-            place(summary, plan.grouping, capacities),
+            place(summary, plan.grouping, capacities, candidates),
             grouping=plan.grouping,
             key=plan.key,
             key_types=plan.key_types,
@@ -285,8 +291,7 @@ class _Query:
         )
         weight = float(batch.weights.sum()) / batch.chance
         if rule.change(plan, new, summary, weight).pays(adapt):
-            self._log.publish(new)
-            self._take_newest()
+            self.publish(new)
             self._changed = batch.number
 
 
