@@ -158,6 +158,26 @@ def test_two_streams(sides, plan, tmp_path, kinds):
             assert 5 < sum(alone) < len(rows) - 5
 
 
+@pytest.mark.slow
+def test_a_window_and_whole_numbers_of_two_widths_among_the_keys(sides, tmp_path):
+    left, right = sides.streams()
+    left = left.withColumn("w", F.window("at", "10 minutes"))
+    right = right.withColumn("w", F.window("clicked", "10 minutes"))
+    keys = ["w", "part", "key"]
+    plan = kss.plan(sides.left.batch().withColumn("w", F.window("at", "10 minutes")), keys, 3, "round_robin")
+    results = {}
+    for how in ("inner", "left"):
+        ours = kss.streaming.join(left, right, keys, how, plan=plan, force=True)
+        expected = left.join(right, keys, how)
+        # Spark names each key once, of the wider type
+        assert ours.schema == expected.schema
+        results |= {f"{how} ours": ours, f"{how} spark": expected}
+    found = Outputs(tmp_path).run(results)
+    for how in ("inner", "left"):
+        assert found[f"{how} ours"] == found[f"{how} spark"]
+        assert sum(map(len, found[f"{how} ours"].values())) > 10
+
+
 @pytest.mark.versions
 def test_a_query_goes_on_by_its_plan_and_by_no_other(spark, plan, tmp_path):
     sides, keys = Sides(spark, tmp_path), ["key", "part"]

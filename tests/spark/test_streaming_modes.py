@@ -133,6 +133,25 @@ def test_a_query_may_have_another_way_and_plan_when_it_starts_again(spark, plan,
     assert windows[1] & windows[2]
 
 
+def test_a_plan_that_changes_aggregates(files, tmp_path, conf):
+    conf("spark.sql.shuffle.partitions", "2")
+    rows, span = files.stream("10 minutes"), F.window("at", "30 minutes")
+    adapt, results = (
+        kss.streaming.Adapt(gain=0.01, horizon=1000),
+        {"spark": spark_s(rows, "key", *sums(), window=span)},
+    )
+    for way in ("force", "split_state"):
+        results[way] = kss.streaming.aggregate(
+            rows, "key", *sums(), window=span, adapt=adapt, workers=WORKERS, **{way: True}
+        )
+        assert kss.explain(results[way]).startswith("place: the plan for 4 workers changes")
+    found = Outputs(tmp_path).run(results)
+    assert found["force"] == found["spark"]
+    assert at_the_end(found["split_state"]) == at_the_end(found["spark"])
+    plain = kss.streaming.aggregate(rows, "key", *sums(), window=span, adapt="auto", workers=WORKERS)
+    assert plain.sameSemantics(results["spark"])
+
+
 def test_every_aggregate_of_a_stream(files, plan, tmp_path, conf):
     conf("spark.sql.shuffle.partitions", "2")
     others = ("distinct", "bits", "hll)", "tuples", "theta)", "top,", "kll", "percentile_approx")
