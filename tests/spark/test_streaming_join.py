@@ -161,8 +161,8 @@ def test_two_streams(sides, plan, tmp_path, kinds):
 @pytest.mark.slow
 def test_a_window_and_whole_numbers_of_two_widths_among_the_keys(sides, tmp_path):
     left, right = sides.streams()
-    left = left.withColumn("w", F.window("at", "10 minutes"))
-    right = right.withColumn("w", F.window("clicked", "10 minutes"))
+    left = left.withColumn("w", F.window("at", "10 minutes")).drop("at")
+    right = right.withColumn("w", F.window("clicked", "10 minutes")).drop("clicked")
     keys = ["w", "part", "key"]
     plan = kss.plan(sides.left.batch().withColumn("w", F.window("at", "10 minutes")), keys, 3, "round_robin")
     results = {}
