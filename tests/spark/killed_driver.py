@@ -1,11 +1,13 @@
 """Kill the driver of a streaming query at random moments with SIGKILL and start it again from its checkpoint;
 print what came out.
 
-usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--engine columns|rust]
+usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--engine columns|rust] [--kind KIND]
 
-The query aggregates events by window and key under a frozen plan and appends to Parquet files. A kill takes
-Python and the JVM, at a random moment of a batch. A line of JSON for each kill says which batch was at work;
-the last one compares the totals with those of a plain groupBy over all events.
+The query goes by a frozen plan and appends to Parquet files. By KIND it aggregates events by window and key,
+their state being spread (split_state, the default) or their rows placed (force), or joins them with a table
+(table) or with another stream of them (streams). A kill takes Python and the JVM, at a random moment of a
+batch. A line of JSON for each kill says which batch was at work; the last one compares what came out with
+what plain Spark gives for a batch of all events.
 """
 
 import argparse
@@ -30,6 +32,8 @@ from pyspark.sql import functions as F
 from keysplit import spark as kss
 
 FILES, FILE_ROWS, FILES_A_BATCH, WORKERS = 40, 500, 2, 8
+KINDS = ["split_state", "force", "table", "streams"]
+RANGE = "u BETWEEN t AND t + INTERVAL 1 MINUTE"
 START = datetime(2024, 1, 1)
 
 
@@ -39,13 +43,14 @@ def main():
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", choices=["columns", "rust"], default="columns")
+    parser.add_argument("--kind", choices=KINDS, default="split_state")
     parser.add_argument("--query", action="store_true", help="run the query alone, to the end of its input")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts fast
     folder = options.folder
     if options.query:
-        query(folder, options.engine)
+        query(folder, options.engine, options.kind)
         return
 
     write_events(folder / "events")
@@ -54,15 +59,15 @@ def main():
     spark.stop()
     chance = random.Random(options.seed)
     for _ in range(options.kills):
-        print(json.dumps(run_and_kill(folder, options.engine, chance)), flush=True)
-    subprocess.run(command(folder, options.engine), check=True)
+        print(json.dumps(run_and_kill(folder, options.engine, options.kind, chance)), flush=True)
+    subprocess.run(command(folder, options.engine, options.kind), check=True)
 
     spark = session(folder)
     # the window of the last event never ends
-    true = (
-        events(spark.read, folder).groupBy(window(), "key").agg(*totals()).where("window.end < '2025-01-01'")
-    )
-    true, found = Counter(true.collect()), Counter(spark.read.parquet(str(folder / "totals")).collect())
+    ends = "t < '2025-01-01'" if options.kind in ("table", "streams") else "window.end < '2025-01-01'"
+    true = plain(spark, folder, options.kind).where(ends)
+    found = spark.read.schema(true.schema).parquet(str(folder / "totals")).where(ends)
+    true, found = Counter(true.collect()), Counter(found.collect())
     summary = {
         "spark": pyspark.__version__,
         "kills": options.kills,
@@ -125,30 +130,60 @@ def totals():
     return [F.sum("n").alias("n"), F.count("*").alias("rows"), F.sum("amount").alias("amount")]
 
 
-def query(folder, engine):
+def clicks(events):
+    """A tenth of the events of a stream or a batch, as another one."""
+    return events.filter("n % 10 = 0").selectExpr("t AS u", "key", "n AS m")
+
+
+def table(spark):
+    """Names of some keys, two of the most frequent one."""
+    return spark.range(30).selectExpr("if(id < 2, 'hot', concat('key ', id)) AS key", "id AS name")
+
+
+def plain(spark, folder, kind):
+    """What plain Spark gives for a batch of all events."""
+    rows = events(spark.read, folder)
+    if kind == "table":
+        return rows.join(table(spark), "key", "left")
+    if kind == "streams":
+        others = clicks(events(spark.read, folder)).withColumnRenamed("key", "other")
+        return rows.join(others, F.expr(f"key = other AND {RANGE}"), "left").select(
+            "key", "t", "n", "amount", "u", "m"
+        )
+    return rows.groupBy(window(), "key").agg(*totals())
+
+
+def query(folder, engine, kind):
     """Run the query from its checkpoint to the end of its input."""
     spark = session(folder)
-    stream = events(spark.readStream.option("maxFilesPerTrigger", FILES_A_BATCH), folder)
-    found = kss.streaming.aggregate(
-        stream.withWatermark("t", "10 minutes"),
-        "key",
-        *totals(),
-        window=window(),
-        plan=kss.Plan.load(folder / "plan.json"),
-        engine=engine,
-    )
+
+    def stream():
+        return events(spark.readStream.option("maxFilesPerTrigger", FILES_A_BATCH), folder)
+
+    rows = stream().withWatermark("t", "10 minutes")
+    by = {"plan": kss.Plan.load(folder / "plan.json"), "engine": engine, "force": True}
+    if kind == "table":
+        found = kss.streaming.join(rows, table(spark), "key", "left", **by)
+    elif kind == "streams":
+        others = clicks(stream()).withWatermark("u", "10 minutes")
+        found = kss.streaming.join(rows, others, "key", "left", condition=F.expr(RANGE), **by)
+    else:
+        by |= {kind: True, "force": kind == "force"}
+        found = kss.streaming.aggregate(rows, "key", *totals(), window=window(), **by)
     writer = found.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
     running = writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "totals"))
     running.awaitTermination()
     spark.stop()
 
 
-def run_and_kill(folder, engine, chance):
+def run_and_kill(folder, engine, kind, chance):
     """Start the query and kill it, with all its processes, at a random moment of one of its batches."""
     offsets, commits = folder / "checkpoint" / "offsets", folder / "checkpoint" / "commits"
     batch = newest(offsets) + 1
     with (folder / "query.log").open("a") as log:
-        process = subprocess.Popen(command(folder, engine), stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command(folder, engine, kind), stdout=log, stderr=log, start_new_session=True
+        )
     try:
         begin = wait_for_batch(process, offsets, batch)
         now = wait_for_batch(process, offsets, batch + 1)
@@ -162,9 +197,9 @@ def run_and_kill(folder, engine, chance):
     return {"killed in batch": newest(offsets), "batch was at work": newest(offsets) > newest(commits)}
 
 
-def command(folder, engine):
+def command(folder, engine, kind):
     """The command that runs the query."""
-    return [sys.executable, __file__, str(folder), "--query", "--engine", engine]
+    return [sys.executable, __file__, str(folder), "--query", "--engine", engine, "--kind", kind]
 
 
 def wait_for_batch(process, offsets, batch):

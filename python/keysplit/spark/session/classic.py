@@ -206,6 +206,8 @@ def expression_of(column: Column) -> Any:
 
 
 def _physical(df: DataFrame) -> str:
+    if df.isStreaming:  # a plan of its micro-batches: Spark makes none of the stream as it is
+        return str(_jvm().PythonSQLUtils.explainString(df._jdf.queryExecution(), "simple"))
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
