@@ -7,8 +7,9 @@ here, an operation a file.
 from keysplit.spark.operations.repartition import repartition
 from keysplit.spark.operations.route import route
 from keysplit.spark.streaming.aggregate import aggregate
+from keysplit.spark.streaming.apply import apply
 
-__all__ = ["aggregate", "repartition", "route"]
+__all__ = ["aggregate", "apply", "repartition", "route"]
 
 
 def __dir__() -> list[str]:
