@@ -2,6 +2,7 @@
 print what came out.
 
 usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--engine columns|rust]
+           [--operation aggregate|apply]
 
 The query aggregates events by window and key under a frozen plan and appends to Parquet files. A kill takes
 Python and the JVM, at a random moment of a batch. A line of JSON for each kill says which batch was at work;
@@ -21,6 +22,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pyspark
@@ -39,13 +41,14 @@ def main():
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", choices=["columns", "rust"], default="columns")
+    parser.add_argument("--operation", choices=list(OPERATIONS), default="aggregate")
     parser.add_argument("--query", action="store_true", help="run the query alone, to the end of its input")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts fast
     folder = options.folder
     if options.query:
-        query(folder, options.engine)
+        query(folder, options)
         return
 
     write_events(folder / "events")
@@ -54,8 +57,8 @@ def main():
     spark.stop()
     chance = random.Random(options.seed)
     for _ in range(options.kills):
-        print(json.dumps(run_and_kill(folder, options.engine, chance)), flush=True)
-    subprocess.run(command(folder, options.engine), check=True)
+        print(json.dumps(run_and_kill(folder, options, chance)), flush=True)
+    subprocess.run(command(folder, options), check=True)
 
     spark = session(folder)
     # the window of the last event never ends
@@ -125,17 +128,49 @@ def totals():
     return [F.sum("n").alias("n"), F.count("*").alias("rows"), F.sum("amount").alias("amount")]
 
 
-def query(folder, engine):
+def aggregated(stream, **options):
+    """The totals by aggregates."""
+    return kss.streaming.aggregate(stream, "key", *totals(), **options)
+
+
+def applied(stream, **options):
+    """The same totals by Python functions, with what workers keep combined as they go."""
+
+    def partial(rows):
+        return pd.DataFrame({"n": [rows["n"].sum()], "rows": [len(rows)], "amount": [rows["amount"].sum()]})
+
+    def combine(parts):
+        return parts.sum().to_frame().T
+
+    def merge(key, parts):
+        window = {"start": key[0]["start"], "end": key[0]["end"]}
+        return combine(parts).assign(window=[window], key=key[1])
+
+    return kss.streaming.apply(
+        stream,
+        "key",
+        partial,
+        merge,
+        f"window struct<start: timestamp, end: timestamp>, key string, {PARTS}",
+        partial_schema=PARTS,
+        combine=combine,
+        **options,
+    )
+
+
+OPERATIONS = {"aggregate": aggregated, "apply": applied}
+PARTS = "n bigint, rows bigint, amount decimal(22, 2)"
+
+
+def query(folder, options):
     """Run the query from its checkpoint to the end of its input."""
     spark = session(folder)
     stream = events(spark.readStream.option("maxFilesPerTrigger", FILES_A_BATCH), folder)
-    found = kss.streaming.aggregate(
+    found = OPERATIONS[options.operation](
         stream.withWatermark("t", "10 minutes"),
-        "key",
-        *totals(),
         window=window(),
         plan=kss.Plan.load(folder / "plan.json"),
-        engine=engine,
+        engine=options.engine,
     )
     writer = found.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
     running = writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "totals"))
@@ -143,12 +178,12 @@ def query(folder, engine):
     spark.stop()
 
 
-def run_and_kill(folder, engine, chance):
+def run_and_kill(folder, options, chance):
     """Start the query and kill it, with all its processes, at a random moment of one of its batches."""
     offsets, commits = folder / "checkpoint" / "offsets", folder / "checkpoint" / "commits"
     batch = newest(offsets) + 1
     with (folder / "query.log").open("a") as log:
-        process = subprocess.Popen(command(folder, engine), stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(command(folder, options), stdout=log, stderr=log, start_new_session=True)
     try:
         begin = wait_for_batch(process, offsets, batch)
         now = wait_for_batch(process, offsets, batch + 1)
@@ -162,9 +197,10 @@ def run_and_kill(folder, engine, chance):
     return {"killed in batch": newest(offsets), "batch was at work": newest(offsets) > newest(commits)}
 
 
-def command(folder, engine):
+def command(folder, options):
     """The command that runs the query."""
-    return [sys.executable, __file__, str(folder), "--query", "--engine", engine]
+    chosen = ["--engine", options.engine, "--operation", options.operation]
+    return [sys.executable, __file__, str(folder), "--query", *chosen]
 
 
 def wait_for_batch(process, offsets, batch):

@@ -11,9 +11,10 @@ PROGRAM = Path(__file__).with_name("killed_driver.py")
 
 
 @pytest.mark.slow
-def test_killed_drivers_lose_and_double_nothing(tmp_path):
+@pytest.mark.parametrize("operation", ["aggregate", "apply"])
+def test_killed_drivers_lose_and_double_nothing(tmp_path, operation):
     run = subprocess.run(
-        [sys.executable, PROGRAM, tmp_path / "run"],
+        [sys.executable, PROGRAM, tmp_path / "run", "--operation", operation],
         capture_output=True,
         text=True,
         check=False,
