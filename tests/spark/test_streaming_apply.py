@@ -32,6 +32,7 @@ pytestmark = pytest.mark.versions
 WORKERS = 4
 SCHEMA = "at timestamp, key string, v bigint, s string"
 PARTS = "n long, v long"
+MONTHS = "n interval year to month"  # of no type in Arrow
 RESULT = "start timestamp, key string, n long, v long"
 START = dt.datetime(2024, 3, 30, 22, tzinfo=dt.UTC)  # the clocks of Berlin go forward in it
 HOURS = functools.partial(F.window, "at", "1 hour")  # a column needs a session
@@ -284,7 +285,7 @@ def normal(rows):
 
 def test_functions_over_arrow(files, plan, tmp_path):
     if not versions.has_apply_in_arrow(files.batch()):
-        with pytest.raises(ValueError, match="format must be 'pandas' before Spark 4.0, got 'arrow'"):
+        with pytest.raises(ValueError, match=r"format must be 'pandas' before Spark 4\.0, got 'arrow'"):
             apply(files.stream(), plan, format="arrow")
         return
 
@@ -371,13 +372,17 @@ class Worker:
         self.state.now = now
         if not rows and (self.state.timer is None or self.state.timer >= now):
             return []
-        frames = [pd.DataFrame({"begin": [0], "end": [0], "blob": [b""]}).iloc[:0]]
+        frames = [pd.DataFrame({"blob": [b""]}).iloc[:0]]
         if rows:
             n, key = (np.array(column) for column in zip(*rows, strict=True))
             table = pa.table([n, *[n] * (len(self.layout.names) - 3), key, key], self.layout.names)
-            frames = [pd.DataFrame({"begin": [begin], "end": [end], "blob": [blobs._written(table)]})]
+            frames = [pd.DataFrame({"blob": [blobs._written(table)]})]
         self.state.timer = None
-        gone = [blobs._read(blob) for frame in self.keep((0,), frames, self.state) for blob in frame["blob"]]
+        gone = [
+            blobs._read(blob)
+            for frame in self.keep((begin, end, 0), frames, self.state)
+            for blob in frame["blob"]
+        ]
         assert (self.state.value is None) == (self.state.timer is None)
         return sorted(
             row
@@ -405,11 +410,12 @@ def test_all_workers_send_a_period_in_one_batch(spark, clock):
 
 
 def test_all_workers_send_a_window_in_one_batch(spark):
+    span = {"begin": 2_001, "end": 12_001}  # 13 ms is the first after it
     for watermark in range(10, 14):
         busy, idle = (Worker(spark, rule("event"), "n") for _ in range(2))
         for worker in (busy, idle):
-            assert worker.batch(5, [(1, 7)], begin=2_001, end=12_001) == []  # 13 ms is the first after it
-        gone = busy.batch(watermark, [(3, 8)], begin=90_000, end=100_000), idle.batch(watermark)
+            assert worker.batch(5, [(1, 7)], **span) == []
+        gone = busy.batch(watermark, [(3, 7)] * (watermark < 13), **span), idle.batch(watermark)
         assert gone == (([(1, 7)],) * 2 if watermark >= 13 else ([], []))
 
 
@@ -453,8 +459,8 @@ def test_state_of_another_query_is_refused(spark):
         return str(error.value)
 
     assert message() == (
-        "partial_schema must have the columns of the checkpoint's partial results, and may have more, got one "
-        "without ['v']"
+        "partial_schema must have the columns of the checkpoint's partial results, and may have more, "
+        "got one without ['v']"
     )
     assert (
         "those of the checkpoint's state, ['bigint'] by event time, got ['bigint'] by processing"
@@ -512,7 +518,7 @@ def test_executors_need_no_keysplit(spark):
         ({"every": "0 seconds"}, ValueError, "every must be a period of whole milliseconds above 0"),
         ({"every": dt.timedelta(microseconds=1500)}, ValueError, "every must be a period of whole milli"),
         ({"key": "nokey"}, ValueError, "key must name one column of the DataFrame, got 'nokey'"),
-        ({"partial_schema": "n interval"}, ValueError, "df and schemas must hold types that Spark shows to"),
+        ({"partial_schema": MONTHS}, ValueError, "df and schemas must hold types that Spark shows to"),
     ],
 )  # fmt: skip
 def test_arguments_are_checked(files, plan, change, error, message):

@@ -49,7 +49,6 @@ from keysplit.spark.streaming.slots import slot
 _WATERMARK = "spark.watermarkDelayMs"
 _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
 _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
-_SPARKS_HASH = 42  # what Spark begins the hash with that chooses a partition
 # The columns behind those of the DataFrame.
 _MARKS = ["hash", "slot", "begin", "end"]
 
@@ -92,8 +91,8 @@ def apply(
     Each row is in exactly one call of `merge`, after failures and restarts, too. The functions compose as in
     `kss.apply`: `merge(partial(a) + partial(b))` equals `merge(partial(a + b))`.
 
-    The state is one value for each worker, a table of partial results. It is written anew in each batch that
-    has rows for the worker. A query that starts again from its checkpoint may have another plan, another
+    The state is one value for each worker and window, a table of partial results. It is written anew in each
+    batch that has rows for it. A query that starts again from its checkpoint may have another plan, another
     number of workers, other functions, and more columns in `partial_schema`: those that old partial results
     lack are null.
 
@@ -215,7 +214,7 @@ def apply(
         parts = rows.mapInArrow(over(blobs.packed_to_merge, layout, groups.places()), _TO_MERGE)
     else:
         rule = blobs.Rule(clock if window is None else "event", every_ms, ttl_ms, between)
-        parts = rows.mapInArrow(over(blobs.packed, layout, groups.places("slot", "begin", "end")), _TO_KEEP)
+        parts = rows.mapInArrow(over(blobs.packed, layout, groups.places("begin", "end", "slot")), _TO_KEEP)
         parts = _kept(parts, rule, layout, delay)
     parts = placed(parts, "bucket", layout.buckets)
     return parts.mapInArrow(over(blobs.merged, second, layout), result_type)
@@ -224,9 +223,9 @@ def apply(
 _TO_MERGE = StructType([StructField("bucket", IntegerType()), StructField("blob", BinaryType())])
 _TO_KEEP = StructType(
     [
-        StructField("slot", IntegerType()),
         StructField("begin", LongType()),
         StructField("end", LongType()),
+        StructField("slot", IntegerType()),
         StructField("blob", BinaryType()),
     ]
 )
@@ -240,7 +239,7 @@ def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int |
         end = F.least(F.timestamp_micros("end"), F.timestamp_seconds(F.lit(9_200_000_000)))
         end = F.when(F.lit(rule.every_ms is None), end)
         parts = parts.select("*", end.alias("late", metadata={_WATERMARK: delay}))
-    gone = parts.groupBy("slot").applyInPandasWithState(
+    gone = parts.groupBy("begin", "end", "slot").applyInPandasWithState(
         blobs.keeper(rule, layout), _TO_MERGE, "state binary", "append", _TIMEOUTS[rule.clock]
     )
     # Spark gives rows here that its own shuffle does not take, before an expression has made others of them.
@@ -297,7 +296,7 @@ class _Groups:
             rows = rows.filter(time.isNotNull())
             is_span = isinstance(self.window.dataType, StructType)
             begin, end = (F.unix_micros(time[name] if is_span else time) for name in ("start", "end"))
-        number = slot(F.lit(_SPARKS_HASH), worker, request.workers)
+        number = slot(F.hash(begin, end), worker, request.workers)
         marks = zip([self.hash, number, begin, end], _MARKS, strict=True)
         rows = rows.select("*", *self.cut.extra, *(mark.alias(name) for mark, name in marks))
         return placed(rows, request.worker_column, request.workers).drop(quoted(request.worker_column))

@@ -1,9 +1,9 @@
 """Partial results on their way through a stream: a blob for each worker, kept between its batches.
 
-Spark's state is kept by key, and costs per key. Here a worker is one group with one value, which holds the
-partial results of all its keys. A blob is an Arrow IPC stream. It says itself which columns it has, so that a
-query may be started again with more of them. All of this runs on the executors and travels there by value:
-they need no keysplit.
+Spark's state is kept by key, and costs per key. Here a worker is one group in each window, with one value
+that holds the partial results of all its keys. A blob is an Arrow IPC stream. It says itself which columns it
+has, so that a query may be started again with more of them. All of this runs on the executors and travels
+there by value: they need no keysplit.
 """
 
 import json
@@ -86,20 +86,19 @@ class Rule:
     ttl_ms: int | None
     combine: Call | None
 
-    def deadlines(self, now_ms: int, begin_us: np.ndarray, end_us: np.ndarray) -> np.ndarray:
-        """Return when partial results go that have come now; their windows are in microseconds.
+    def deadline(self, now_ms: int, begin_us: int, end_us: int) -> int:
+        """Return when partial results go that have come now; their window is in microseconds.
 
         All workers have the same clock within a batch, so that all parts of a key go in one batch.
         """
         if self.every_ms is not None:
-            return np.full(len(end_us), (now_ms // self.every_ms + 1) * self.every_ms)
-        end_ms: np.ndarray = -(-end_us // 1000)
+            return (now_ms // self.every_ms + 1) * self.every_ms
+        end_ms = -(-end_us // 1000)
         if self.ttl_ms is None:
             return end_ms
         begin_ms = begin_us // 1000
-        cuts = np.maximum((now_ms - begin_ms) // self.ttl_ms, 0) + 1
-        deadlines: np.ndarray = np.minimum(end_ms, begin_ms + cuts * self.ttl_ms)
-        return deadlines
+        cuts = max((now_ms - begin_ms) // self.ttl_ms, 0) + 1
+        return min(end_ms, begin_ms + cuts * self.ttl_ms)
 
 
 # What mapInArrow calls
@@ -109,23 +108,38 @@ def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) ->
     """Call `partial` on the rows of each key, for the state.
 
     Args:
-        batches: the rows of a partition. The first three cuts are the worker's slot, and the begin and the
-            end of the window in microseconds; the fourth is the hash of the key.
+        batches: the rows of a worker. The first three cuts are the begin and the end of the window in
+            microseconds, and the slot; the fourth is the hash of the key.
         layout: the columns of partial results.
         places: the columns of a batch.
 
     Yields:
-        The slot, begin, end, and a blob of their partial results.
+        Begin, end, slot, and a blob of their partial results: one row for each window, as the Python of Spark
+        3.5 fails where a group has two.
     """
     width = len(layout.partial.schema) + len(layout.keys)
+    last: tuple[int, ...] = ()
+    held: list[pa.Table] = []
     for batch in slices.parts(_sorted(batches, places.cuts), layout.partial, places):
         marks = [column.to_numpy() for column in batch.columns[width : width + 3]]
         table = pa.table([*batch.columns[:width], *batch.columns[width + 3 :]], layout.names)
         changes = np.logical_or.reduce([mark[1:] != mark[:-1] for mark in marks])
-        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]
-        blobs = [_written(table.slice(a, b - a)) for a, b in pairwise(bounds)]
-        columns = [pa.array(mark[bounds[:-1]]) for mark in marks]
-        yield pa.record_batch([*columns, pa.array(blobs, pa.binary())], ["slot", "begin", "end", "blob"])
+        for begin, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]):
+            mark = tuple(int(each[begin]) for each in marks)
+            if held and mark != last:
+                yield _row_to_keep(last, held)
+                held = []
+            last = mark
+            held.append(table.slice(begin, end - begin))
+    if held:
+        yield _row_to_keep(last, held)
+
+
+def _row_to_keep(mark: tuple[int, ...], tables: list[pa.Table]) -> pa.RecordBatch:
+    types = [pa.int64(), pa.int64(), pa.int32()]
+    columns = [pa.array([value], type_) for value, type_ in zip(mark, types, strict=True)]
+    blob = pa.array([_written(pa.concat_tables(tables))], pa.binary())
+    return pa.record_batch([*columns, blob], ["begin", "end", "slot", "blob"])
 
 
 def packed_to_merge(
@@ -168,9 +182,9 @@ def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Ite
 
 
 def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
-    """Return the function that keeps what a worker holds, and returns what goes to the merge."""
+    """Return the function that keeps what a worker holds of a window, and returns what goes to the merge."""
 
-    def keep(_: Any, frames: Iterable[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    def keep(key: tuple[int, int, int], frames: Iterable[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         event = rule.clock == "event"
         now = state.getCurrentWatermarkMs() if event else state.getCurrentProcessingTimeMs()
         tables, least = [], 0
@@ -178,10 +192,9 @@ def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
             held = _read(state.get[0])
             least = _least(held, rule, layout)
             tables.append(held)
+        deadline = rule.deadline(now, int(key[0]), int(key[1]))
         for frame in frames:
-            begin, end = frame["begin"].to_numpy(), frame["end"].to_numpy()
-            for blob, deadline in zip(frame["blob"], rule.deadlines(now, begin, end), strict=True):
-                table = _read(blob)
+            for table in map(_read, frame["blob"]):
                 tables.append(table.append_column(_DEADLINE, pa.array(np.full(table.num_rows, deadline))))
         if not tables:
             return
