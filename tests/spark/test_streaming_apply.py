@@ -496,7 +496,7 @@ def test_executors_need_no_keysplit(spark):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"plan": None}, TypeError, "plan must be a Plan that kss.plan made, got NoneType"),
+        ({"plan": None}, ValueError, "workers must be given with grouping="),
         ({"partial": 5}, TypeError, "partial must be a function, got int"),
         ({"merge": None}, TypeError, "merge must be a function, got NoneType"),
         ({"combine": 5}, TypeError, "combine must be a function, got int"),

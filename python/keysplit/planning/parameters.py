@@ -99,11 +99,11 @@ PLANS: dict[str, type[Grouping] | type[CutToFit]] = {
 """Every class of parameters that a plan can be made for, by its name."""
 
 
-def head_threshold(params: Parameters) -> float:
+def head_threshold(params: Parameters | Grouping) -> float:
     """The share of the total from which a key is placed individually.
 
     Args:
-        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
+        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS], or of any grouping.
 
     Returns:
         Their threshold; the default is 1/(20n) for cut_to_fit and 1/(5n) for the others. 1 for ``key``, which

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from keysplit.groupings import (
     DistributionAwareKeyGrouping,
     FlexD,
+    Grouping,
     KeyGrouping,
+    PartialKeyGrouping,
 )
 from keysplit.planning import rules
 from keysplit.planning.parameters import PLANS, CutToFit, Parameters, head_threshold
@@ -44,6 +46,25 @@ class Summary:
     errors: Floats
     buckets: Floats
     sample: Sample | None = None
+
+    def with_buckets(self, bits: int) -> Summary:
+        """The same with 2**bits buckets: several in one, or the rare keys of one spread over several.
+
+        Example:
+            >>> import numpy as np
+            >>> from keysplit.planning import Summary
+            >>> hashes, counts = np.array([2**62]), np.array([6.0])
+            >>> summary = Summary(10.0, hashes, counts, np.zeros(1), np.array([8.0, 2.0]))
+            >>> summary.with_buckets(2).buckets.tolist()
+            [1.0, 7.0, 1.0, 1.0]
+        """
+        size, old = 2**bits, len(self.buckets)
+        if size <= old:
+            return replace(self, buckets=self.buckets.reshape(size, -1).sum(axis=1))
+        _, rare = _weights(self, np.arange(len(self.hashes)))
+        weights = self.counts - self.errors
+        own = np.bincount(bucket_of(self.hashes, bits), weights, minlength=size)
+        return replace(self, buckets=np.repeat(rare * (old / size), size // old) + own)
 
 
 @dataclass(frozen=True)
@@ -99,7 +120,12 @@ def bucket_of(hashes: Integers, bits: int) -> Integers:
     return (hashes.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
 
 
-def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = None) -> Placement:
+def place(
+    summary: Summary,
+    params: Parameters | Grouping,
+    capacities: ArrayLike | None = None,
+    candidates: Sequence[Integers] | None = None,
+) -> Placement:
     """Place the frequent keys and the buckets of all others on workers.
 
     A key is frequent if its guaranteed weight, count - error, is at least the share ``head_threshold`` of the
@@ -128,8 +154,11 @@ def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = N
 
     Args:
         summary: The summary of one pass over the keys.
-        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
+        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS]; with ``candidates`` of
+            any grouping.
         capacities: Speed of each worker relative to the others, 1e-9 to 1e12; equal if None.
+        candidates: The workers of each key of the summary, ascending and distinct. Shares and buckets are
+            those of ``partial_key`` then. The workers that the grouping gives each key if None.
 
     Returns:
         The placement.
@@ -156,7 +185,11 @@ def place(summary: Summary, params: Parameters, capacities: ArrayLike | None = N
     weights, tail = _weights(summary, head)
     if total < _TINY:  # its parts would be zero; powers of two scale exactly
         weights, tail, total = weights / _TINY, tail / _TINY, total / _TINY
-    if isinstance(params, CutToFit):
+    if candidates is not None:
+        of_keys = [candidates[at] for at in head.tolist()]
+        tails = PartialKeyGrouping(workers=params.workers, seed=params.seed)
+        pieces, buckets = rules.over_given(of_keys, weights, tail, total, tails, speeds)
+    elif isinstance(params, CutToFit):
         pieces, buckets = rules.cut_to_fit(weights, tail, speeds)
     elif isinstance(params, KeyGrouping):
         pieces, buckets = [], rules.even_parts(len(tail), speeds)
@@ -237,7 +270,7 @@ def speeds_of(capacities: ArrayLike | None, workers: int) -> Floats:
     return speeds
 
 
-def _head(summary: Summary, params: Parameters) -> Integers:
+def _head(summary: Summary, params: Parameters | Grouping) -> Integers:
     if isinstance(params, KeyGrouping):
         return np.empty(0, dtype=np.int64)
     weights = summary.counts - summary.errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TypeAlias
 
@@ -55,9 +55,36 @@ def over_candidates(
     speeds: Floats,
 ) -> tuple[Pieces, Integers]:
     """The frequent keys, then the buckets between them, then the frequent keys again around the buckets."""
-    loads = np.zeros(params.workers)
-    _spread(loads, hashes, weights, total, params, speeds)
-    router = _candidates(params, params.choices if isinstance(params, PartialKeyGrouping) else 2)
+
+    def spread(loads: Floats) -> Pieces:
+        return _spread(loads, hashes, weights, total, params, speeds)
+
+    choices = params.choices if isinstance(params, PartialKeyGrouping) else 2
+    return _around(spread, tail, _candidates(params, choices), speeds)
+
+
+def over_given(
+    candidates: Sequence[Integers],
+    weights: Floats,
+    tail: Floats,
+    total: float,
+    params: PartialKeyGrouping,
+    speeds: Floats,
+) -> tuple[Pieces, Integers]:
+    """The same with the workers of each frequent key given; `params` has the candidates of the buckets."""
+
+    def spread(loads: Floats) -> Pieces:
+        return _settle(loads, weights, candidates, total, speeds) if len(weights) else []
+
+    return _around(spread, tail, _candidates(params, params.choices), speeds)
+
+
+def _around(
+    spread: Callable[[Floats], Pieces], tail: Floats, router: _core.Router, speeds: Floats
+) -> tuple[Pieces, Integers]:
+    """The frequent keys by `spread`, then the buckets between them, then the frequent keys again."""
+    loads = np.zeros(len(speeds))
+    spread(loads)
     buckets = np.empty(len(tail), dtype=np.int64)
     # There are up to 2**17 buckets of two candidates: Python's own floats are faster than arrays of two.
     levels, rates, weights_of = loads.tolist(), speeds.tolist(), tail.tolist()
@@ -66,9 +93,9 @@ def over_candidates(
         candidates = router.candidates(bucket).tolist()
         buckets[bucket] = at = min(candidates, key=lambda at: (levels[at] + weight) / rates[at])
         levels[at] += weight
-    loads = np.zeros(params.workers)
+    loads = np.zeros(len(speeds))
     np.add.at(loads, buckets, tail)
-    return _spread(loads, hashes, weights, total, params, speeds), buckets
+    return spread(loads), buckets
 
 
 def whole(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Integers]:

@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, NumericType, StructType
 import keysplit as ks
 from keysplit.groupings.base import Grouping
 from keysplit.planning import PLANS, CutToFit, speeds_of
+from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.kept import Kept
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
@@ -31,6 +32,7 @@ GroupingOrName = str | Grouping | CutToFit
 PlanOrPath = Plan | str | os.PathLike[str]
 Refresh = Literal["auto", "never", "always"]
 Sample = float | Literal["auto"]
+AdaptOrAuto = Adapt | Literal["auto"]
 Trusted = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
 
 _DEFAULT_GROUPING = "d_choices"
@@ -56,6 +58,8 @@ class Options:
     engine: str | None = None
     trust: Trusted = ()
     allow_inexact: bool = False
+    adapt: AdaptOrAuto | None = None
+    state: str | os.PathLike[str] | None = None
 
 
 class Columns:
@@ -139,6 +143,10 @@ class Request:
     group_weight: float = 0.0
     kept: Kept | None = None
     """Where the plan is kept; it is there, or is saved there once it is made."""
+    adapt: Adapt | None = None
+    """How the plan changes while a stream runs; None if it is frozen."""
+    state: str | None = None
+    """Where routers of a stream leave their state for the next micro-batch."""
 
     @property
     def workers(self) -> int:
@@ -171,6 +179,7 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
     if options.refresh not in ("auto", "never", "always"):
         raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
     check_sample(options.sample)
+    adapt = _adapt(options, df.isStreaming)
     plan, kept = _plan_and_its_place(options, df.isStreaming)
     model = plan if kept is None else plan or kept.former
     query = Query(df, trusted_names(options.trust))
@@ -190,11 +199,11 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         raise ValueError(
             f"key must have the types that {_named(kept)} is for, {model.key_types}, got {kinds}"
         )
-    if mode == "online":
-        refuse_stream(df, remedy=": online mode has no streams")
-    if plan is None and df.isStreaming:
+    _check_state(options, df)
+    if mode == "planned" and plan is None and adapt is None and df.isStreaming:
         raise ValueError(
-            "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows"
+            "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows, and "
+            "with adapt='auto' the stream makes its own"
         )
     return Request(
         df=df,
@@ -214,7 +223,9 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         sample=options.sample,
         group_weight=_group_weight(plan, options.group_weight),
         force=bool(options.force),
-        kept=kept,
+        kept=None if adapt is not None else kept,
+        adapt=adapt,
+        state=None if options.state is None else os.fspath(options.state),
     )
 
 
@@ -319,6 +330,34 @@ def _plan_and_its_place(options: Options, streaming: bool) -> tuple[Plan | None,
     return plan, None
 
 
+def _adapt(options: Options, streaming: bool) -> Adapt | None:
+    adapt = options.adapt
+    if adapt is None:
+        return None
+    if adapt != "auto" and not isinstance(adapt, Adapt):
+        raise TypeError(f"adapt must be 'auto', an Adapt or None, got {adapt!r}")
+    if not streaming:
+        raise ValueError(f"adapt must be None for a batch, whose plan is made of its rows, got {adapt!r}")
+    if options.mode != "planned":
+        raise ValueError(f"adapt must be None in mode {options.mode!r}, got {adapt!r}")
+    if options.engine == "rust":
+        raise ValueError("engine must be 'columns' or None with adapt, got 'rust'")
+    return Adapt() if adapt == "auto" else adapt
+
+
+def _check_state(options: Options, df: DataFrame) -> None:
+    """Raise an error unless routers of a stream, and no others, have a place for their state."""
+    state, online = options.state, options.mode == "online"
+    if state is None and online:
+        refuse_stream(df, remedy=": in mode 'online' kss.streaming.route takes streams, with state=...")
+    if state is None:
+        return
+    if not isinstance(state, str | os.PathLike):
+        raise TypeError(f"state must be a path or URL of a folder, got {state!r}")
+    if not (online and df.isStreaming):
+        raise ValueError(f"state belongs to streams in mode 'online', got {os.fspath(state)!r}")
+
+
 def _named(kept: Kept | None) -> str:
     return "the plan" if kept is None else f"the plan at {os.fspath(kept.path)!r}"
 
@@ -351,6 +390,8 @@ def _planned_params(plan: Plan, options: Options, kept: Kept | None) -> Any:
 def _params(options: Options) -> Any:
     grouping, workers, seed = options.grouping, options.workers, options.seed
     known: Mapping[str, Any] = PLANS if options.mode == "planned" else ks.GROUPINGS
+    if options.adapt is not None:
+        known = {**ks.GROUPINGS, **PLANS}
     if isinstance(grouping, str):
         if grouping not in known:
             raise ValueError(_unknown_grouping(options.mode, grouping))

@@ -140,7 +140,7 @@ def stand_in(request: Request) -> Plan:
         errors=none,
         buckets=np.zeros(2 ** bucket_bits(request.workers)),
     )
-    return plan_of(request, Pass(summary, {}))
+    return plan_of(request, Pass(summary, {}), candidates=[])
 
 
 def warn_of_like_rows(request: Request, plan: Plan) -> None:
@@ -166,11 +166,11 @@ def warn_of_like_rows(request: Request, plan: Plan) -> None:
             )
 
 
-def plan_of(request: Request, counted: Pass) -> Plan:
-    """Decide where the keys of a request go, once they are counted."""
+def plan_of(request: Request, counted: Pass, candidates: Sequence[np.ndarray] | None = None) -> Plan:
+    """Decide where the keys of a request go, once they are counted; `candidates` as `place` takes them."""
     return Plan.of(
         counted.summary,
-        place(counted.summary, request.params, request.capacities),
+        place(counted.summary, request.params, request.capacities, candidates),
         grouping=request.params,
         key=tuple(request.keys),
         key_types=tuple(key_kinds(request.key_types)),

@@ -253,18 +253,23 @@ class _Lottery:
         return self._rows.filter(chance.in_sql(self._place, self._number))
 
     def _texts(self) -> Column:
-        texts = [
-            values.write(values.send(F.col(name), type_), type_)
-            for name, type_ in zip(self._keys.columns, self._keys.types, strict=True)
-        ]
-        # a value may have megabytes
-        cut = [F.concat(F.substring(text, 1, _BYTES), F.lit("…").cast("binary")) for text in texts]
-        return F.array(
-            *(
-                F.when(F.octet_length(text) > _BYTES, end).otherwise(text)
-                for text, end in zip(texts, cut, strict=True)
-            )
+        return texts_shown(self._keys.columns, self._keys.types)
+
+
+def texts_shown(columns: Sequence[str], types: Sequence[DataType]) -> Column:
+    """Return the values of a row's key as texts that `values.read` reads, cut to so many bytes each."""
+    texts = [
+        values.write(values.send(F.col(name), type_), type_)
+        for name, type_ in zip(columns, types, strict=True)
+    ]
+    # a value may have megabytes
+    cut = [F.concat(F.substring(text, 1, _BYTES), F.lit("…").cast("binary")) for text in texts]
+    return F.array(
+        *(
+            F.when(F.octet_length(text) > _BYTES, end).otherwise(text)
+            for text, end in zip(texts, cut, strict=True)
         )
+    )
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

@@ -35,11 +35,16 @@ def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_
     Returns:
         The rows with one more column, INT and never null.
     """
-    own = in_sql(worker_column)
     cells = cells_of(plan.tables) if plan.head else None
     found = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
-    if not plan.head:
+    return worker_found(found, row, worker_column)
+
+
+def worker_found(found: Lookup, row: str | None, worker_column: str) -> DataFrame:
+    """Put the worker of each row in the place of the hash of its key; arguments as `with_worker`."""
+    if not found.run:
         return _done(found, found.df, worker_column, f"coalesce({found.tail}, 0)")
+    own = in_sql(worker_column)
     df = found.df.withColumn(worker_column, F.expr(_found(found)))
     worker = f"coalesce({_of_run(found.cells, own, row)}, CAST(-1 - {own} AS INT), 0)"
     return _done(found, df, worker_column, worker)
@@ -56,11 +61,15 @@ def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
     Returns:
         The rows with their workers in that column.
     """
+    workers = np.concatenate([each.workers for each in plan.head]).astype(np.int32) if plan.head else None
+    return workers_found(_lookup(df, plan, key, workers), key)
+
+
+def workers_found(found: Lookup, key: str) -> DataFrame:
+    """Put all workers of a row's key in the place of its hash; its cells are the workers."""
     own = in_sql(key)
-    if not plan.head:
-        found = _lookup(df, plan, key, None)
+    if not found.run:
         return _done(found, found.df, key, f"array(coalesce({found.tail}, 0))")
-    found = _lookup(df, plan, key, np.concatenate([each.workers for each in plan.head]).astype(np.int32))
     df = found.df.withColumn(key, F.expr(_found(found)))
     start, length = f"CAST(shiftrightunsigned({own}, {LENGTH_BITS}) AS INT)", f"CAST({_length(own)} AS INT)"
     rare = f"array(CAST(-1 - {own} AS INT))"

@@ -1,11 +1,13 @@
 """The tables of a small plan as literals of the query."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from pyspark.sql import DataFrame
 
 from keysplit.spark.engine.packed import Lookup, runs_of
 from keysplit.spark.names import in_sql
-from keysplit.spark.plans import Plan, Tables
+from keysplit.spark.plans import Plan
 
 
 def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
@@ -20,28 +22,74 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     Returns:
         Expressions of that column.
     """
-    own, bits = in_sql(key), len(plan.tail).bit_length() - 1
-    tail = _look_up(plan.tail, f"CAST(shiftrightunsigned({own}, {64 - bits}) AS INT)")
-    run = _run(plan.tables, own) if plan.head else ""
-    return Lookup(df, tail, run, "" if cells is None else _array(cells))
+    arrays = arrays_of(plan) if plan.head else {"tail": plan.tail, "shift": _shift(plan)}
+    if cells is not None:
+        arrays["cells"] = cells
+    return found_in(df, key, {name: _literal(name, array) for name, array in arrays.items()})
 
 
-def _run(tables: Tables, key: str) -> str:
-    """Return where the cells of a frequent key are, BIGINT; null for all others."""
-    slots, runs = _cuckoo(tables.hashes), runs_of(tables.starts, tables.lengths)
-    return _look_up(np.where(slots >= 0, runs[slots], 0), _slot(tables, slots, key))
+def arrays_of(plan: Plan) -> dict[str, np.ndarray]:
+    """Return what is looked up of a plan: arrays, and as numbers of one element `shift` and `mask`.
 
-
-def _slot(tables: Tables, slots: np.ndarray, key: str) -> str:
-    """Return the slot of a frequent key, INT; null for all others."""
-    hashes = tables.hashes
+    Returns:
+        tail: the worker of each bucket, INT; shift: by how many bits the hash of a key is shifted to give its
+        bucket; held: the hash in each slot of a table of frequent keys, BIGINT; runs: where the cells of the
+        key in a slot are, BIGINT; mask: the slots less one.
+    """
+    hashes = plan.tables.hashes
+    slots = _cuckoo(hashes)
     # A slot without a key holds a number that belongs into another one: no key is equal to it.
     vacant = (np.arange(len(slots)) + 1) % len(slots)
-    held = np.where(slots >= 0, hashes[np.maximum(slots, 0)], vacant << 32 | vacant)
-    one = f"CAST({key} & {len(slots) - 1} AS INT)"
-    two = f"CAST(shiftrightunsigned({key}, 32) & {len(slots) - 1} AS INT)"
-    cases = (f"WHEN {_look_up(held, slot)} = {key} THEN {slot}" for slot in (one, two))
-    return f"CASE {' '.join(cases)} END"
+    held, runs = vacant << 32 | vacant, np.zeros(len(slots), np.int64)
+    used = slots >= 0
+    held[used] = hashes[slots[used]]
+    runs[used] = runs_of(plan.tables.starts, plan.tables.lengths)[slots[used]]
+    return {
+        "tail": plan.tail,
+        "shift": _shift(plan),
+        "held": held,
+        "runs": runs,
+        "mask": np.array([len(slots) - 1]),
+    }
+
+
+def found_in(df: DataFrame, key: str, arrays: Mapping[str, str]) -> Lookup:
+    """Return where the tables of a plan are found.
+
+    Args:
+        df: the rows.
+        key: the name of the column that holds the hash of a row's key.
+        arrays: by their names what `arrays_of` returns, in SQL, and the array `cells`.
+    """
+    own, run = in_sql(key), ""
+    tail = _look_up(arrays["tail"], f"CAST(shiftrightunsigned({own}, {arrays['shift']}) AS INT)")
+    if "held" in arrays:
+        one = f"CAST({own} & {arrays['mask']} AS INT)"
+        two = f"CAST(shiftrightunsigned({own}, 32) & {arrays['mask']} AS INT)"
+        cases = (f"WHEN {_look_up(arrays['held'], slot)} = {own} THEN {slot}" for slot in (one, two))
+        run = _look_up(arrays["runs"], f"CASE {' '.join(cases)} END")
+    return Lookup(df, tail, run, arrays.get("cells", ""))
+
+
+def written(array: np.ndarray) -> str:
+    """Return the numbers of an array as text; `read_in_sql` is the way back."""
+    return ",".join(map(str, array.tolist()))
+
+
+def read_in_sql(text: str, name: str, *, wide: bool) -> str:
+    """Return in SQL what a text of SQL holds, which `written` made of one of the arrays."""
+    if name in ("shift", "mask"):
+        return f"CAST({text} AS INT)"
+    return f"CAST(split({text}, ',') AS ARRAY<{'BIGINT' if wide else 'INT'}>)"
+
+
+def _literal(name: str, array: np.ndarray) -> str:
+    # Spark folds this into one literal; an array of literals would take a while to parse.
+    return read_in_sql(f"'{written(array)}'", name, wide=array.dtype == np.int64)
+
+
+def _shift(plan: Plan) -> np.ndarray:
+    return np.array([64 - (len(plan.tail).bit_length() - 1)])
 
 
 def _cuckoo(hashes: np.ndarray) -> np.ndarray:
@@ -68,13 +116,7 @@ def _insert(slots: np.ndarray, hashes: np.ndarray, at: int) -> bool:
     return False
 
 
-def _look_up(table: np.ndarray, index: str) -> str:
+def _look_up(table: str, index: str) -> str:
     # In ANSI mode Spark takes `array[null]` for a value that is never null, and drops a coalesce around it;
     # `get` is null.
-    return f"get({_array(table)}, {index})"
-
-
-def _array(numbers: np.ndarray) -> str:
-    # Spark folds this into one literal; an array of literals would take a while to parse.
-    type_ = "BIGINT" if numbers.dtype == np.int64 else "INT"
-    return f"CAST(split('{','.join(map(str, numbers.tolist()))}', ',') AS ARRAY<{type_}>)"
+    return f"get({table}, {index})"

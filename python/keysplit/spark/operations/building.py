@@ -35,8 +35,8 @@ def built(
     Returns:
         The result; `keysplit.spark.ways.explain` says how it came about.
     """
-    made = request.mode == "planned" and request.plan is None
-    if request.mode == "planned":
+    made = request.mode == "planned" and request.plan is None and request.adapt is None
+    if request.mode == "planned" and request.adapt is None:
         if made:
             if not tried:
                 analysed(_query(replace(request, plan=stand_in(request), kept=None), build)[0])
@@ -72,6 +72,10 @@ def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
     if isinstance(result, tuple):
         return result
     plan = request.plan
+    if request.adapt is not None:
+        return result, Way(
+            "place", f"the plan for {request.workers} workers changes while the stream runs, as adapt says"
+        )
     if plan is None:
         return result, Way("online", "each task routes its rows in their order, as mode='online' asks for")
     split = sum(len(each.workers) > 1 for each in plan.head)

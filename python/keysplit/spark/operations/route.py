@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
+from keysplit.spark.adapt import adapting
 from keysplit.spark.engine import columns, native, online
 from keysplit.spark.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.operations.building import built
@@ -123,6 +124,8 @@ def routed(request: Request) -> DataFrame:
     """Add the worker column to the DataFrame of a request that has a plan, or needs none."""
     if request.mode == "online":
         return online.with_worker(request)
+    if request.adapt is not None:
+        return adapting.routed(request)[0]
     plan = request.plan
     assert plan is not None
     engine = native if request.engine == "rust" else columns

@@ -112,6 +112,54 @@ def read(path: str | os.PathLike[str]) -> str:
         return bytes(stream.read()).decode(errors="replace")
 
 
+def names(folder: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the files in a folder, none if it is not there.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    local = _local(folder)
+    if local is not None:
+        return [each.name for each in local.iterdir() if each.is_file()] if local.is_dir() else []
+    from pyarrow.fs import FileSelector
+
+    files, name = _open(str(folder))
+    found = files.get_file_info(FileSelector(name, allow_not_found=True))
+    return [each.base_name for each in found if each.is_file]
+
+
+def make_folder(folder: str | os.PathLike[str]) -> None:
+    """Make a folder and those around it, where the store has folders.
+
+    Raises:
+        OSError: if it cannot be made.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    local = _local(folder)
+    if local is not None:
+        local.mkdir(parents=True, exist_ok=True)
+    else:
+        files, name = _open(str(folder))
+        files.create_dir(name)
+
+
+def delete(path: str | os.PathLike[str]) -> None:
+    """Delete a file, if it is there.
+
+    Raises:
+        OSError: if it cannot be deleted.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    local = _local(path)
+    if local is not None:
+        local.unlink(missing_ok=True)
+        return
+    files, name = _open(str(path))
+    with suppress(FileNotFoundError):
+        files.delete_file(name)
+
+
 def _is_url(path: str | os.PathLike[str]) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 

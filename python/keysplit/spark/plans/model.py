@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
 
-from keysplit.planning import Placement, Sample, Summary, alias_cells, expected_loads
+from keysplit.planning import (
+    Placement,
+    Sample,
+    Summary,
+    alias_cells,
+    bucket_bits,
+    expected_loads,
+    place,
+    speeds_of,
+)
 from keysplit.planning.rules import even_parts
 from keysplit.spark.plans import files, stored, text
 from keysplit.spark.plans.drift import Drift
@@ -128,10 +137,11 @@ class Plan:
     @cached_property
     def loads(self) -> np.ndarray:
         """The weight that each worker is expected to get of the rows that the plan was made from, float64."""
-        return self.loads_for(self._summary)
+        return self.loads_for(self.summary)
 
     @property
-    def _summary(self) -> Summary:
+    def summary(self) -> Summary:
+        """What the plan was made from, as far as it says."""
         return Summary(
             total=self.total,
             hashes=np.array([each.hash for each in self.head], np.int64),
@@ -159,7 +169,7 @@ class Plan:
         """
         if self.sample is None or not self.total:
             return self.busiest, self.busiest
-        loads, squares = self.loads / self.total, self._loads_for(self._summary, power=2) / self.total
+        loads, squares = self.loads / self.total, self._loads_for(self.summary, power=2) / self.total
         variances = np.maximum(squares - loads**2, 0.0) / max(self.sample.effective, 1.0)
         errors = self.sample.deviations(self.workers) * np.sqrt(variances)
         low, high = (self._busiest((loads + sign * errors) * self.total) for sign in (-1, 1))
@@ -258,6 +268,57 @@ class Plan:
             ValueError: as `from_json`, or if pyarrow knows no file system for the URL.
         """
         return cls.from_json(files.read(path))
+
+    def with_workers(self, workers: int, capacities: Sequence[float] | None = None) -> Plan:
+        """Make the plan for another number of workers, of what this one was made from.
+
+        Args:
+            workers: the number of workers, 1..=65536.
+            capacities: the relative speed of each, above 0; equal if left out.
+
+        Returns:
+            The plan.
+
+        Raises:
+            TypeError: if `workers` is no whole number, `capacities` are no numbers, or the grouping is one
+                that only streams with `adapt` follow.
+            ValueError: if `workers` or `capacities` are out of their range.
+
+        Example:
+            >>> smaller = plan.with_workers(6)  # doctest: +SKIP
+        """
+        grouping = replace(self.grouping, workers=workers)
+        speeds = None if capacities is None else tuple(speeds_of(capacities, workers).tolist())
+        summary = self.summary.with_buckets(bucket_bits(workers))
+        return Plan.of(
+            summary,
+            place(summary, grouping, speeds),
+            grouping=grouping,
+            key=self.key,
+            key_types=self.key_types,
+            texts={each.hash: each.key for each in self.head},
+            capacities=speeds,
+            row_id=self.row_id,
+            group_weight=self.group_weight,
+        )
+
+    def refuse_other(self, other: Plan, where: str) -> None:
+        """Raise ValueError if another plan cannot follow this one in a stream.
+
+        Args:
+            other: the other plan.
+            where: what this one is of.
+        """
+        if other.workers > self.workers:
+            raise ValueError(
+                f"plan must be for at most the {self.workers} workers of {where}, got one for {other.workers}"
+            )
+        mine, theirs = ((each.key_types, each.grouping.seed) for each in (self, other))
+        if mine != theirs:
+            raise ValueError(
+                f"plan must be for keys of {mine[0]} with seed {mine[1]}, as {where} is, got one for keys of "
+                f"{theirs[0]} with seed {theirs[1]}"
+            )
 
     def compare(self, other: Plan) -> str:
         """Say in a few lines what is different in another plan: parameters, frequent keys, buckets.

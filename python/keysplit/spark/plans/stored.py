@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from keysplit import __version__
+from keysplit import GROUPINGS, __version__
 from keysplit.planning import PLANS, Sample, bucket_bits
 from keysplit.spark.plans.frequent import FrequentKey
 
@@ -109,8 +109,10 @@ def _refuse_unknown(kind: str, names: Iterable[str], known: Iterable[str]) -> No
 def _fields(data: dict[str, Any]) -> dict[str, Any]:
     params = dict(data["grouping"])
     name = params.pop("name")
-    _refuse_unknown("grouping", [name], PLANS)
-    grouping = PLANS[name]
+    # A plan that changes with a stream may follow any grouping.
+    known = {**GROUPINGS, **PLANS}
+    _refuse_unknown("grouping", [name], known)
+    grouping = known[name]
     _refuse_unknown(f"parameter of {name}", params, [field.name for field in fields(grouping)])
     capacities, row_id = data["capacities"], data.get("row_id")
     return {

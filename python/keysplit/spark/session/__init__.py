@@ -9,15 +9,29 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.session import versions
-from keysplit.spark.session.interface import Aggregate, Call, Joining, Node, Observed, Session, Steadiness
+from keysplit.spark.session.interface import (
+    Aggregate,
+    Answer,
+    Ask,
+    Call,
+    Joining,
+    MicroBatch,
+    Node,
+    Observed,
+    Session,
+    Steadiness,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
     "Aggregate",
+    "Answer",
+    "Ask",
     "Call",
     "Joining",
+    "MicroBatch",
     "Node",
     "Observed",
     "Session",

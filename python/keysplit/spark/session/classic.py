@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from keysplit.spark.session import costs, physical, sources, versions
-from keysplit.spark.session.interface import Aggregate, Call, Joining, Node, Steadiness, tree_of
+from keysplit.spark.session import costs, driver, physical, sources, versions
+from keysplit.spark.session.interface import Aggregate, Answer, Ask, Call, Joining, Node, Steadiness, tree_of
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
 from keysplit.spark.session.steadiness import Proof
 
@@ -111,6 +111,14 @@ class Classic:
         observation = Observation(f"keysplit {uuid.uuid4()}")
         store = df.sparkSession._jsparkSession.sharedState().statusStore()
         return df.observe(observation, aggregate), _Observed(observation, store, self._spark.sparkContext)
+
+    def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
+        """Return what asks a function of the driver while Spark makes the plan of each micro-batch."""
+        return driver.asking(self._spark, answer)
+
+    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
+        """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks."""
+        return driver.task_times(self._spark, run, batch, tasks)
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`.

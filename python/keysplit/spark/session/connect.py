@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import PythonEvalType
 
 from keysplit.spark.session import costs, physical, relations, versions
-from keysplit.spark.session.interface import Aggregate, Call, Joining, Steadiness
+from keysplit.spark.session.interface import Aggregate, Answer, Ask, Call, Joining, Steadiness
 from keysplit.spark.session.joins import JoinOfNames
 
 _PYTHON_AGGREGATES = [
@@ -76,6 +76,14 @@ class Connect:
 
         observation = Observation()
         return df.observe(observation, aggregate), _Observed(observation, self._spark)
+
+    def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
+        """Refuse: the server knows no function of this process."""
+        raise ValueError("adapt must be left out on Spark Connect: plans change where the driver is at hand")
+
+    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
+        """Return None: the client does not see tasks."""
+        return None
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""

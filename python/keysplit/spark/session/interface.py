@@ -51,8 +51,59 @@ class Session(Protocol):
     def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, Observed]":
         """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
 
+    def asks_driver(self, df: DataFrame, answer: "Answer") -> "Ask":
+        """Return what asks a function of the driver while Spark makes the plan of each micro-batch.
+
+        Args:
+            df: a streaming DataFrame.
+            answer: returns a text for a question; it is asked in the thread that runs the query.
+
+        Raises:
+            ValueError: where Spark cannot do that.
+        """
+
+    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
+        """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks.
+
+        Args:
+            run: the run of the query.
+            batch: the micro-batch; it has ended.
+            tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
+
+        Returns:
+            The time of each task, by its number; None if that is not known.
+        """
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[Call]":
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
+
+
+class MicroBatch(NamedTuple):
+    """The micro-batch of a streaming query that is being planned."""
+
+    query: str
+    """The id of the query, which it keeps when it starts again."""
+    run: str
+    """The id of this start of it."""
+    number: int
+    checkpoint: str
+    """The folder of its checkpoint, as a path or URL."""
+
+
+Answer = Callable[[str, MicroBatch | None], str]
+"""Answers a question for a micro-batch; None where a query is looked at without being run."""
+
+
+class Ask(Protocol):
+    """Makes queries of questions."""
+
+    def __call__(self, question: str, reading: str = "{}") -> str:
+        """Return the query, in SQL, whose one value is the answer.
+
+        Args:
+            question: the question.
+            reading: SQL, with `{}` for the text of the answer, that is computed once per micro-batch.
+        """
 
 
 class Joining(Protocol):

@@ -1,15 +1,18 @@
 """The operations on Structured Streaming.
 
-A plan is a pure function of a row, so a stream may go by one as a batch does. What differs from batch stands
-here, an operation a file.
+A plan is a pure function of a row, so a stream may go by one as a batch does, and by another one in each
+micro-batch. What differs from batch stands here, an operation a file.
 """
 
-from keysplit.spark.operations.repartition import repartition
-from keysplit.spark.operations.route import route
+from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.streaming.aggregate import aggregate
 from keysplit.spark.streaming.apply import apply
+from keysplit.spark.streaming.publish import publish
+from keysplit.spark.streaming.repartition import repartition
+from keysplit.spark.streaming.route import route
+from keysplit.spark.streaming.write import write
 
-__all__ = ["aggregate", "apply", "repartition", "route"]
+__all__ = ["Adapt", "aggregate", "apply", "publish", "repartition", "route", "write"]
 
 
 def __dir__() -> list[str]:

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from keysplit.spark import slices
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.keys import key_hash, key_kinds
+from keysplit.spark.operations.building import built
 from keysplit.spark.operations.functions import (
     Cut,
     Function,
@@ -30,17 +31,20 @@ from keysplit.spark.operations.functions import (
 )
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
+    AdaptOrAuto,
     Columns,
     Engine,
+    GroupingOrName,
     Options,
+    PlanOrPath,
     Request,
     Trusted,
     by_name,
     check,
     quoted,
+    refuse_other_frames,
     type_name,
 )
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
 from keysplit.spark.streaming import blobs
@@ -68,10 +72,16 @@ def apply(
     clock: Literal["processing", "event"] = "processing",
     ttl: str | timedelta | None = None,
     format: Literal["pandas", "arrow"] = "pandas",
-    plan: Plan,
-    row_id: str | Sequence[str] | None = None,
-    engine: Engine | None = None,
+    plan: PlanOrPath | None = None,
+    adapt: AdaptOrAuto | None = None,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
     worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
     trust: Trusted = (),
 ) -> DataFrame:
     """Compute `merge(partial(rows))` for the rows of each key of a stream, hot keys in parts.
@@ -119,22 +129,26 @@ def apply(
         ttl: for long windows: what has come of a window goes to `merge` once the watermark has passed so much
             of it, and again so much. A window that is not longer is not cut. Nothing is dropped.
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table` (from Spark 4.0 on).
-        plan: a plan that was made from a batch of such rows.
-        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
-        engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
+        plan: as `streaming.route`.
+        adapt: as `streaming.route`. A change of plan moves no state.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
+        grouping: as `plan`. Leave it out with a plan.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
-        trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
-            retried, on your word; docs/exactness.md says what depends on it.
+        row_id: as `streaming.route`.
+        weight: as `streaming.route`.
+        seed: as `streaming.route`.
+        capacities: as `streaming.route`.
+        engine: as `streaming.route`.
+        trust: as `streaming.route`.
 
     Returns:
         The rows that `merge` returned. Write it in append mode; to be used with `window` or `every`, it
         cannot be downstream of an aggregation.
 
     Raises:
-        TypeError: as `route`, or if a function, a schema, a period or `window` is of another type.
-        ValueError: as `route`; if `df` is a batch; if there is no watermark for `window` or `clock="event"`;
-            if arguments exclude each other; if a schema or a period cannot be read; if a column is of a type
+        TypeError: as `streaming.route`, or if a function, a schema, a period or `window` is of another type.
+        ValueError: as `streaming.route`; if `df` is a batch; if there is no watermark for `window` or
+            `clock="event"`; if arguments exclude each other; if a schema or a period cannot be read; if a column is of a type
             that Spark does not show to functions over Arrow.
 
     Source:
@@ -142,7 +156,7 @@ def apply(
         worker, which it sends on every T seconds, merged by key.
 
     Deviations:
-        As `plan`. Periods end with micro-batches.
+        As `Adapt`. Periods end with micro-batches.
 
     Example:
         >>> sessions = kss.streaming.apply(  # doctest: +SKIP
@@ -156,12 +170,23 @@ def apply(
         ...     plan=plan,
         ... )
     """
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
-    options = Options(plan=plan, row_id=row_id, engine=engine, worker_column=worker_column, trust=trust)
-    request = check(df, key, options)
+    refuse_other_frames(df)
     if not df.isStreaming:
         raise ValueError("df must be a streaming DataFrame, got a batch one: kss.apply takes batches")
+    options = Options(
+        plan=plan,
+        adapt=adapt,
+        workers=workers,
+        grouping=grouping,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+    )
+    request = check(df, key, options)
     if format not in ("pandas", "arrow"):
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
     if format == "arrow" and not versions.has_apply_in_arrow(df):
@@ -209,15 +234,19 @@ def apply(
         tuple(cut.carried_cuts),
         min(request.workers, int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))),
     )
-    rows = groups.rows(request)
-    if window is None and every is None:
-        parts = rows.mapInArrow(over(blobs.packed_to_merge, layout, groups.places()), _TO_MERGE)
-    else:
-        rule = blobs.Rule(clock if window is None else "event", every_ms, ttl_ms, between)
-        parts = rows.mapInArrow(over(blobs.packed, layout, groups.places("begin", "end", "slot")), _TO_KEEP)
-        parts = _kept(parts, rule, layout, delay)
-    parts = placed(parts, "bucket", layout.buckets)
-    return parts.mapInArrow(over(blobs.merged, second, layout), result_type)
+    rule = blobs.Rule(clock if window is None else "event", every_ms, ttl_ms, between)
+
+    def build(request: Request) -> DataFrame:
+        rows = groups.rows(request)
+        if window is None and every is None:
+            parts = rows.mapInArrow(over(blobs.packed_to_merge, layout, groups.places()), _TO_MERGE)
+        else:
+            pack = over(blobs.packed, layout, groups.places("begin", "end", "slot"))
+            parts = _kept(rows.mapInArrow(pack, _TO_KEEP), rule, layout, delay)
+        parts = placed(parts, "bucket", layout.buckets)
+        return parts.mapInArrow(over(blobs.merged, second, layout), result_type)
+
+    return built(request, build)
 
 
 _TO_MERGE = StructType([StructField("bucket", IntegerType()), StructField("blob", BinaryType())])

@@ -1,0 +1,32 @@
+"""Rows of a stream routed by a plan that changes."""
+
+from pyspark.sql import DataFrame
+
+from keysplit.spark.adapt import current
+from keysplit.spark.adapt.running import Adapting
+from keysplit.spark.options import Request
+from keysplit.spark.planner import stand_in
+from keysplit.spark.session import Ask
+
+
+def routed(request: Request) -> tuple[DataFrame, Ask]:
+    """Add the worker of each row by the plan of its micro-batch, and learn from what passes.
+
+    Args:
+        request: a checked request with `adapt`. Its plan is the first one; without one, all rows of a key
+            begin on the worker of its hash.
+
+    Returns:
+        The rows with their workers, and what makes queries of questions.
+    """
+    assert request.adapt is not None
+    adapting = Adapting(
+        request.df,
+        request.plan or stand_in(request),
+        request.adapt,
+        request.key_types,
+        request.weight is not None,
+        "-".join([request.worker_column, *request.keys]),
+    )
+    ask = adapting.session.asks_driver(request.df, adapting.answer)
+    return current.observed(request, current.with_worker(request, ask), adapting.metrics, ask), ask

@@ -1,0 +1,160 @@
+"""What the driver remembers of the keys of a stream."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from keysplit.planning import Sample, Summary, bucket_of
+
+MOST_KEYS = 1 << 16
+"""Keys that are remembered; the lightest are forgotten first."""
+
+# A key that stands for fewer drawn rows is not frequent: its error is more than half of its share.
+_MET = 16
+# A share has changed if the difference is so many times its standard deviation.
+_DEVIATIONS = 5.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a micro-batch has counted.
+
+    Attributes:
+        number: its id.
+        rows: the rows of each counter of workers, int64.
+        hashes: the hashes of the keys of the rows that were drawn, int64.
+        weights: their weights, float64.
+        chance: the chance of a row to be drawn.
+        texts: the values of some of these keys, by their hash.
+    """
+
+    number: int
+    rows: np.ndarray
+    hashes: np.ndarray
+    weights: np.ndarray
+    chance: float
+    texts: Mapping[int, tuple[str | None, ...]] = field(default_factory=dict)
+
+
+class Memory:
+    """The weight of keys in a stream, of older batches less than of newer ones.
+
+    Each batch is weighed with `decay` for each batch after it. Estimates are unbiased: a row that was drawn
+    stands for one over its chance. Where the shares of frequent keys in a batch differ from those in memory
+    by more than five standard deviations, what was before the batch is dropped.
+
+    Args:
+        bits: how many bits of a hash give its bucket.
+        threshold: the share from which a key is frequent.
+        decay: what the memory counts for after one more batch, 0..=1.
+    """
+
+    def __init__(self, bits: int, threshold: float, decay: float) -> None:
+        self._bits, self._threshold, self._decay = bits, threshold, decay
+        self._hashes: np.ndarray = np.empty(0, np.int64)
+        self._weights: np.ndarray = np.empty(0)
+        self._buckets: np.ndarray = np.zeros(2**bits)
+        self._squares = 0.0  # of the weights that rows stand for
+        self._texts: dict[int, tuple[str | None, ...]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        summary: Summary,
+        texts: Mapping[int, tuple[str | None, ...]],
+        threshold: float,
+        decay: float,
+    ) -> "Memory":
+        """Return a memory of the rows of a summary; `texts` has the values of its keys, by their hash."""
+        made = cls(len(summary.buckets).bit_length() - 1, threshold, decay)
+        made._texts.update(texts)
+        if summary.total > 0:
+            order = np.argsort(summary.hashes)
+            made._hashes, made._weights = summary.hashes[order], summary.counts[order]
+            made._buckets = summary.buckets.copy()
+            rows = summary.total if summary.sample is None else max(summary.sample.effective, 1.0)
+            made._squares = summary.total**2 / rows
+        return made
+
+    def add(self, batch: Batch) -> None:
+        """Remember a batch."""
+        if not len(batch.hashes):
+            return
+        weights = batch.weights / batch.chance
+        hashes, at = np.unique(batch.hashes, return_inverse=True)
+        counts = np.bincount(at, weights, minlength=len(hashes))
+        squares = float((weights**2).sum())
+        decay = 0.0 if self._has_changed(hashes, counts, squares) else self._decay
+        buckets = np.bincount(bucket_of(hashes, self._bits), counts, minlength=len(self._buckets))
+        self._buckets = self._buckets * decay + buckets
+        self._squares = self._squares * decay**2 + squares
+        every = np.concatenate([self._hashes, hashes])
+        self._hashes, at = np.unique(every, return_inverse=True)
+        self._weights = np.bincount(at, np.concatenate([self._weights * decay, counts]))
+        if len(self._hashes) > MOST_KEYS:
+            kept = np.sort(np.argpartition(-self._weights, MOST_KEYS)[:MOST_KEYS])
+            self._hashes, self._weights = self._hashes[kept], self._weights[kept]
+        self._texts.update(batch.texts)
+        if len(self._texts) > 2 * MOST_KEYS:
+            known = set(self._hashes.tolist())
+            self._texts = {hash_: text for hash_, text in self._texts.items() if hash_ in known}
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows."""
+        return float(self._buckets.sum())
+
+    @property
+    def effective(self) -> float:
+        """How many rows of equal weight would say as much."""
+        return self.total**2 / self._squares if self._squares else 0.0
+
+    def summary(self) -> Summary:
+        """Return the frequent keys, the most frequent first, and the weight of all buckets."""
+        total = self.total
+        frequent = (
+            np.flatnonzero(self._weights >= self._threshold * total) if total else np.empty(0, np.int64)
+        )
+        frequent = frequent[self._weights[frequent] * self.effective >= _MET * total]
+        order = frequent[np.lexsort((self._hashes[frequent], -self._weights[frequent]))]
+        rows = round(self.effective)
+        return Summary(
+            total=total,
+            hashes=self._hashes[order],
+            counts=self._weights[order],
+            errors=np.zeros(len(order)),
+            buckets=self._buckets,
+            sample=Sample(rows, min(1.0, rows / total) if total else 0.0, max(self.effective, 1.0)),
+        )
+
+    def text_of(self, hash_: int) -> tuple[str | None, ...]:
+        """Return the values of a key, or its hash where they were not drawn yet."""
+        return self._texts.get(hash_, (f"hash {hash_ & 0xFFFF_FFFF_FFFF_FFFF:016x}",))
+
+    def _has_changed(self, hashes: np.ndarray, counts: np.ndarray, squares: float) -> bool:
+        """Say whether the frequent keys of a batch differ from those in memory."""
+        total, weight = self.total, float(counts.sum())
+        if not total or not weight:
+            return False
+        every = np.union1d(hashes[counts >= self._threshold * weight], self._frequent())
+        now, before = (
+            _shares(every, hashes, counts / weight),
+            _shares(every, self._hashes, self._weights / total),
+        )
+        share = (now + before) / 2
+        variances = share * (1 - share) * (squares / weight**2 + 1 / max(self.effective, 1.0))
+        return bool((np.abs(now - before) > _DEVIATIONS * np.sqrt(variances) + 1e-12).any())
+
+    def _frequent(self) -> np.ndarray:
+        frequent: np.ndarray = self._hashes[self._weights >= self._threshold * self.total]
+        return frequent
+
+
+def _shares(wanted: np.ndarray, hashes: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return the share of each wanted hash, 0 where it is not among the sorted hashes."""
+    if not len(hashes):
+        return np.zeros(len(wanted))
+    at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+    found: np.ndarray = np.where(hashes[at] == wanted, shares[at], 0.0)
+    return found

@@ -1,0 +1,105 @@
+"""The plan log of a query: the versions of its plan, and which of them each micro-batch went by.
+
+A folder with immutable files: `plan-N.json` is version N, `batch-B.json` names the version of micro-batch B.
+Each is created whole and never replaced: the first attempt at a batch says which plan it goes by, and all
+later ones find that, after a restart, too.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+
+from keysplit.spark.plans import Plan, files
+
+MOST_BATCHES = 100
+"""Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
+
+_NAME = re.compile(r"(plan|batch)-(\d+)\.json")
+
+
+class Log:
+    """The plan log in a folder.
+
+    Args:
+        folder: a path, or a URL as `Plan.save` takes it; it is made if it is not there.
+
+    Raises:
+        OSError: if the folder cannot be made or read.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = os.fspath(folder).rstrip("/")
+        files.make_folder(self._folder)
+        self._versions = sorted(self._numbers("plan"))
+        self._batches = sorted(self._numbers("batch"))
+
+    @property
+    def last(self) -> int | None:
+        """The number of the newest version that this process knows, None if there is none."""
+        return self._versions[-1] if self._versions else None
+
+    def plan(self, version: int) -> Plan:
+        """Read a version.
+
+        Raises:
+            OSError: if it cannot be read.
+            ValueError: if it is no plan.
+        """
+        return Plan.load(self._path("plan", version))
+
+    def publish(self, plan: Plan) -> int:
+        """Write a plan down as the next version and return its number.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        text, version = plan.to_json(), 0 if self.last is None else self.last + 1
+        while not files.create(self._path("plan", version), text):
+            version += 1  # somebody else has published one
+        self._versions.append(version)
+        return version
+
+    def refresh(self) -> None:
+        """Look for versions that somebody else has published.
+
+        Raises:
+            OSError: if the folder cannot be read.
+        """
+        self._versions = sorted(self._numbers("plan"))
+
+    def version_of(self, batch: int, version: int) -> int:
+        """Return the version that a batch goes by: this one, unless an earlier attempt has recorded another.
+
+        Raises:
+            OSError: if the record cannot be written or read.
+        """
+        path = self._path("batch", batch)
+        if files.create(path, json.dumps({"batch": batch, "plan": version})):
+            self._batches.append(batch)
+            return version
+        found: int = json.loads(files.read(path))["plan"]
+        return found
+
+    def prune(self) -> None:
+        """Delete the records of old batches, and versions that no later one goes by."""
+        old = self._batches[:-MOST_BATCHES]
+        if not old:
+            return
+        for batch in old:
+            files.delete(self._path("batch", batch))
+        self._batches = self._batches[-MOST_BATCHES:]
+        first: int = json.loads(files.read(self._path("batch", self._batches[0])))["plan"]
+        for version in [each for each in self._versions[:-1] if each < first]:
+            files.delete(self._path("plan", version))
+            self._versions.remove(version)
+
+    def _path(self, kind: str, number: int) -> str:
+        return f"{self._folder}/{kind}-{number}.json"
+
+    def _numbers(self, kind: str) -> Iterator[int]:
+        for name in files.names(self._folder):
+            found = _NAME.fullmatch(name)
+            if found is not None and found[1] == kind:
+                yield int(found[2])

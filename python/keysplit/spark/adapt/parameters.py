@@ -1,0 +1,95 @@
+"""`Adapt`: how the plan of a stream changes while the stream runs."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapt:
+    """How the plan of a stream changes while the stream runs.
+
+    After each micro-batch the driver adds what the batch has counted to what it remembers, and makes a plan.
+    The new plan replaces the current one if all of this holds:
+
+    - in the batch the busiest worker got at least `gain` more than its fair share, and more than chance
+      explains;
+    - under the new plan it would have got less, by at least `gain` of a fair share;
+    - over `horizon` batches that saves the busiest worker more rows than the change costs: `copy_cost` rows
+      for each worker that a frequent key gets anew, and for each row per batch of the rare keys that move;
+    - the last change is at least `every` batches ago.
+
+    Args:
+        decay: what the memory counts for after one more batch, 0..=1. 0 forgets all but the last batch, 1
+            forgets nothing. Where the keys of a batch differ from the memory by more than chance explains,
+            the memory is dropped.
+        gain: the least gain, in parts of a fair share, above 0.
+        horizon: the batches for which a plan is expected to hold, at least 1.
+        copy_cost: the cost of one more partial result, in rows, at least 0.
+        every: the least number of batches between two changes, at least 1.
+        sample: the rows of a batch that the driver looks at, at least 100; if left out, 100 for each key that
+            can be frequent, from 4,000 to 20,000. Each takes 11 bytes in Spark's record of a batch.
+        capacities: a function that returns the current relative speed of each worker, above 0; it is called
+            on the driver after each batch. "measured" takes the speeds from the time per row of the tasks:
+            for `repartition` and what places rows, where a worker is a task. If left out, speeds are those of
+            the plan.
+        log: the folder of the plan log, or its URL as `Plan.save` takes it. If left out, `keysplit` in the
+            checkpoint of the query.
+
+    Raises:
+        TypeError: if an argument has a wrong type.
+        ValueError: if an argument is out of its range.
+
+    Source:
+        decay: "FISH: Efficient Stream Grouping" (003), section 4.1, whose epochs are the micro-batches here.
+
+    Deviations:
+        The papers route by what a source has seen up to the very message. A plan of a micro-batch knows the
+        batches before: a change of the keys is answered one or two batches later.
+
+    Example:
+        >>> from keysplit.spark.streaming import Adapt  # doctest: +SKIP
+        >>> Adapt(decay=0.2, every=5)  # doctest: +SKIP
+    """
+
+    decay: float = 0.5
+    gain: float = 0.1
+    horizon: int = 10
+    copy_cost: float = 1.0
+    every: int = 1
+    sample: int | None = None
+    capacities: Callable[[], Sequence[float]] | Literal["measured"] | None = None
+    log: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        _check_number("decay", self.decay, 0, 1)
+        _check_number("gain", self.gain, 0, math.inf, without_least=True)
+        _check_number("copy_cost", self.copy_cost, 0, math.inf)
+        _check_whole("horizon", self.horizon, 1)
+        _check_whole("every", self.every, 1)
+        if self.sample is not None:
+            _check_whole("sample", self.sample, 100)
+        if self.capacities not in (None, "measured") and not callable(self.capacities):
+            raise TypeError(f"capacities must be a function, 'measured' or None, got {self.capacities!r}")
+        if self.log is not None and not isinstance(self.log, str | os.PathLike):
+            raise TypeError(f"log must be a path or URL, got {self.log!r}")
+
+
+def _check_number(name: str, value: Any, least: float, most: float, *, without_least: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    inside = least < value if without_least else least <= value
+    if not (inside and value <= most and math.isfinite(value)):
+        end = f"up to {most:g}" if math.isfinite(most) else "finite"
+        raise ValueError(
+            f"{name} must be {'above' if without_least else 'at least'} {least:g} and {end}, got {value!r}"
+        )
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value!r}")

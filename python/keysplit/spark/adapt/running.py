@@ -1,0 +1,357 @@
+"""A plan that changes, in each of the queries that go by it."""
+
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.types import DataType
+
+from keysplit.planning import PLANS, head_threshold, place, speeds_of
+from keysplit.spark import values
+from keysplit.spark.adapt import current, rule
+from keysplit.spark.adapt.following import Following
+from keysplit.spark.adapt.learning import Batch, Memory
+from keysplit.spark.adapt.log import Log
+from keysplit.spark.adapt.parameters import Adapt
+from keysplit.spark.adapt.speeds import Speeds
+from keysplit.spark.engine import literals
+from keysplit.spark.engine.packed import cells_of
+from keysplit.spark.kept import counts
+from keysplit.spark.plans import Plan
+from keysplit.spark.session import MicroBatch, session_of
+from keysplit.spark.warn import warn
+
+MOST_BATCHES = 1000
+"""Batches of a query whose figures the driver keeps."""
+
+# Rows that are drawn of a batch: so many for each key that may be frequent, and these bounds.
+_PER_KEY, _LEAST, _MOST = 100, 4_000, 20_000
+# Of so many drawn rows the values of the key come along.
+_SHOWN = 512
+
+_lock = threading.RLock()
+# The plans that change in a running query, by its run and the folder of the log.
+_taken: dict[tuple[str, str], "Adapting"] = {}
+
+
+class Figures(NamedTuple):
+    """What a micro-batch has shown.
+
+    Attributes:
+        batch: its number.
+        version: the version of the plan that it went by.
+        rows: the rows of each counter of workers, int64.
+        busiest: the load of the busiest worker in multiples of its fair share.
+        copies: the workers that the plan's frequent keys have beyond one each.
+        hot: the keys that the plan splits, and the part of the rows that each is expected to have.
+    """
+
+    batch: int
+    version: int
+    rows: np.ndarray
+    busiest: float
+    copies: int
+    hot: tuple[tuple[str, float], ...]
+
+
+class Adapting:
+    """A plan that changes while streams go by it.
+
+    Args:
+        df: rows of the session.
+        first: the plan to begin with.
+        adapt: how it changes.
+        types: the types of the key columns.
+        weighted: whether it balances something else than rows.
+        name: names the folder of its log in a checkpoint.
+    """
+
+    def __init__(
+        self,
+        df: DataFrame,
+        first: Plan,
+        adapt: Adapt,
+        types: list[DataType],
+        weighted: bool,
+        name: str,
+    ) -> None:
+        self.spark, self.session = df.sparkSession, session_of(df)
+        self.first, self.adapt = first, adapt
+        self.types, self.weighted = types, weighted
+        self.name = re.sub(r"[^\w.-]", "_", name)
+        self.metrics = f"keysplit {self.name} {id(self):x}"
+        self._queries: dict[str, _Query] = {}
+
+    def answer(self, question: str, batch: MicroBatch | None) -> str:
+        """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
+        if batch is None:
+            return _answers_of(self.first).get(question, "0")
+        with _lock:
+            query = self._queries.get(batch.run)
+            if query is None:
+                query = self._queries[batch.run] = _Query(self, batch)
+            return query.answer(question, batch.number)
+
+    def figures(self, run: str) -> "list[Figures]":
+        """Return what the batches of a run of a query have shown, the oldest first."""
+        with _lock:
+            query = self._queries.get(run)
+            return [] if query is None else list(query.figures)
+
+    def publish(self, run: str, plan: Plan) -> int:
+        """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
+        self.first.refuse_other(plan, "the query")
+        with _lock:
+            return self._queries[run].publish(plan)
+
+    def ended(self, run: str) -> None:
+        """Forget a run of a query."""
+        with _lock:
+            query = self._queries.pop(run, None)
+            if query is not None:
+                query.close()
+
+
+def adapting_in(run: str) -> list[Adapting]:
+    """Return the plans that change in a run of a query."""
+    with _lock:
+        return [each for (taken, _), each in _taken.items() if taken == run]
+
+
+@dataclass
+class _Used:
+    """What a micro-batch that is under way goes by."""
+
+    number: int
+    version: int
+    plan: Plan
+    answers: dict[str, str]
+
+
+class _Query:
+    """A plan that changes, in one run of a query."""
+
+    def __init__(self, owner: Adapting, batch: MicroBatch) -> None:
+        adapt = owner.adapt
+        folder = (
+            os.fspath(adapt.log) if adapt.log is not None else f"{batch.checkpoint}/keysplit/{owner.name}"
+        )
+        self._owner, self._place = owner, (batch.run, folder.rstrip("/"))
+        if _taken.setdefault(self._place, owner) is not owner:
+            raise ValueError(
+                f"adapt must have a log of its own for each plan of a query, got {folder!r} twice: pass "
+                "Adapt(log=...), or another worker_column"
+            )
+        self._log = Log(folder)
+        if self._log.last is None:
+            self._log.publish(owner.first)
+        self._version = -1
+        self._plan, self._answers = owner.first, dict[str, str]()
+        self._take_newest()
+        wanted = round(_PER_KEY / head_threshold(self._plan.grouping))
+        self._wanted = min(max(wanted, _LEAST), _MOST) if adapt.sample is None else adapt.sample
+        self._chance = 1.0
+        self._used: deque[_Used] = deque(maxlen=4)
+        self._changed = -adapt.every
+        self.figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
+        self._measured = Speeds(owner.first.workers)
+        grouping = owner.first.grouping
+        self._following = None if type(grouping) in PLANS.values() else Following(grouping)
+        self._listener = _Listener(owner, batch.run)
+        owner.spark.streams.addListener(self._listener)
+
+    def close(self) -> None:
+        """Listen no longer."""
+        _taken.pop(self._place, None)
+        self._owner.spark.streams.removeListener(self._listener)
+
+    def answer(self, question: str, number: int) -> str:
+        """Answer a question of a micro-batch."""
+        used = next((each for each in self._used if each.number == number), None)
+        if used is None:
+            used = self._begin(number)
+        return used.answers[question]
+
+    def publish(self, plan: Plan) -> int:
+        """Publish a plan for the batches to come."""
+        version = self._log.publish(plan)
+        self._take_newest()
+        return version
+
+    def learn(self, number: int, metrics: Mapping[str, Any]) -> None:
+        """Learn from a micro-batch that has ended, and publish a new plan if one pays."""
+        used = next((each for each in self._used if each.number == number), None)
+        if used is None:  # an empty one, which Spark has not planned
+            return
+        batch = self._batch(used, metrics)
+        total = int(batch.rows.sum())
+        self._memory.add(batch)
+        if total:
+            self._chance = min(1.0, self._wanted / total)
+        speeds = self._together(used.plan.speeds)
+        rows = batch.rows[: len(speeds)]
+        busiest = float((rows / speeds).max() * speeds.sum() / total) if total else 1.0
+        self.figures.append(
+            Figures(
+                number,
+                used.version,
+                batch.rows,
+                busiest,
+                sum(len(each.workers) - 1 for each in used.plan.head),
+                tuple(
+                    (each.text, each.count / used.plan.total) for each in used.plan.head if used.plan.total
+                ),
+            )
+        )
+        if self._owner.adapt.capacities == "measured":
+            self._measure(number, batch.rows)
+        if self._following is not None:
+            self._following.add(batch, rows, self._speeds())
+        if number - self._changed >= self._owner.adapt.every:
+            self._improve(used, batch)
+
+    def _begin(self, number: int) -> _Used:
+        """Fix the plan of a micro-batch: the newest one, unless an earlier attempt went by another."""
+        self._log.refresh()
+        self._take_newest()
+        version, plan = self._log.version_of(number, self._version), self._plan
+        if version != self._version:
+            plan = self._log.plan(version)
+        answers = self._answers if plan is self._plan else _answers_of(plan)
+        chances = {
+            current.CHANCE: repr(self._chance),
+            current.SHOWN: repr(self._chance * min(1.0, _SHOWN / self._wanted)),
+        }
+        used = _Used(number, version, plan, {**answers, **chances})
+        self._used.append(used)
+        self._log.prune()
+        return used
+
+    def _take_newest(self) -> None:
+        last = self._log.last
+        if last is not None and last != self._version:
+            plan = self._log.plan(last)
+            self._owner.first.refuse_other(plan, f"the plan log {self._place[1]!r}")
+            if len(plan.tail) != len(self._plan.tail) or self._version < 0:
+                self._memory = self._memory_of(plan)
+            self._version, self._plan, self._answers = last, plan, _answers_of(plan)
+
+    def _memory_of(self, plan: Plan) -> Memory:
+        texts = {each.hash: each.key for each in plan.head}
+        return Memory.of(plan.summary, texts, head_threshold(plan.grouping), self._owner.adapt.decay)
+
+    def _batch(self, used: _Used, metrics: Mapping[str, Any]) -> Batch:
+        """Return what a micro-batch has counted."""
+        hashes, types = current.hashes_of(bytes(metrics["hashes"])), self._owner.types
+        return Batch(
+            number=used.number,
+            rows=counts.counted(bytes(metrics["rows"]), self._owner.first.workers),
+            hashes=hashes,
+            weights=np.array(metrics["weights"]) if self._owner.weighted else np.ones(len(hashes)),
+            chance=float(used.answers[current.CHANCE]),
+            texts={row["hash"]: _texts_of(row["texts"], types) for row in metrics["values"]},
+        )
+
+    def _measure(self, number: int, rows: np.ndarray) -> None:
+        workers = self._owner.first.workers
+        times = self._owner.session.task_times(self._place[0], number, workers)
+        if times is not None and len(rows) == workers:
+            self._measured.add(rows, np.array(times))
+
+    def _speeds(self) -> np.ndarray:
+        """Return the current relative speed of each worker."""
+        capacities, workers = self._owner.adapt.capacities, self._plan.workers
+        if capacities is None:
+            return self._plan.speeds
+        if capacities == "measured":
+            return self._measured.relative[:workers]
+        return speeds_of(capacities(), workers)
+
+    def _together(self, values: np.ndarray) -> np.ndarray:
+        """Add up the values of workers that share a counter."""
+        each = counts.workers_per_count(self._owner.first.workers)
+        return np.add.reduceat(values, np.arange(0, len(values), each))
+
+    def _improve(self, used: _Used, batch: Batch) -> None:
+        adapt, plan, summary = self._owner.adapt, self._plan, self._memory.summary()
+        if not summary.total or plan is not used.plan:  # the newest plan has shown nothing yet
+            return
+        speeds = self._speeds()
+        capacities = plan.capacities if (speeds == plan.speeds).all() else tuple(speeds.tolist())
+        if self._owner.weighted:
+            loads = plan.loads_for(summary)
+        else:
+            speeds = self._together(speeds)
+            loads = batch.rows[: len(speeds)].astype(np.float64)
+        if rule.excess(loads, speeds) < adapt.gain:
+            return
+        candidates = None if self._following is None else self._following.candidates(summary)
+        new = Plan.of(
+            summary,
+            place(summary, plan.grouping, capacities, candidates),
+            grouping=plan.grouping,
+            key=plan.key,
+            key_types=plan.key_types,
+            texts={hash_: self._memory.text_of(hash_) for hash_ in summary.hashes.tolist()},
+            capacities=capacities,
+            row_id=plan.row_id,
+            group_weight=plan.group_weight,
+        )
+        weight = float(batch.weights.sum()) / batch.chance
+        if rule.change(plan, new, summary, weight).pays(adapt):
+            self.publish(new)
+            self._changed = batch.number
+
+
+class _Listener(StreamingQueryListener):  # type: ignore[misc]
+    """Hears of the batches of one run of a query."""
+
+    def __init__(self, owner: Adapting, run: str) -> None:
+        self._owner, self._run = owner, run
+
+    def onQueryStarted(self, event: Any) -> None:
+        pass
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = event.progress
+        found = progress.observedMetrics.get(self._owner.metrics)
+        if str(progress.runId) != self._run or found is None:
+            return
+        with _lock:
+            query = self._owner._queries.get(self._run)
+            if query is None:
+                return
+            try:
+                query.learn(progress.batchId, found.asDict())
+            except Exception as error:  # the stream goes on by the plan that it has
+                warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
+
+    def onQueryTerminated(self, event: Any) -> None:
+        if str(event.runId) == self._run:
+            self._owner.ended(self._run)
+
+
+def _texts_of(written: list[Any], types: list[DataType]) -> tuple[str | None, ...]:
+    found = map(values.read, written, types)
+    return tuple(None if value is None else str(value) for value in found)
+
+
+def _answers_of(plan: Plan) -> dict[str, str]:
+    """Return the tables of a plan as texts."""
+    arrays = literals.arrays_of(plan)
+    arrays["cells"] = cells_of(plan.tables)
+    arrays["workers"] = np.array([worker for each in plan.head for worker in each.workers], np.int64)
+    return {
+        name: literals.written(array if len(array) else np.zeros(1, np.int64))
+        for name, array in arrays.items()
+    }

@@ -1,0 +1,121 @@
+"""A function of the driver that each micro-batch asks while Spark makes its plan.
+
+Spark plans each micro-batch anew, and computes a projection of local rows while it optimises the plan, on the
+driver. So a scalar subquery over local rows that calls a function of the driver is a literal of that one
+plan: its answer is the same for all tasks of the micro-batch, and for all their attempts.
+"""
+
+import os
+import uuid
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from keysplit.spark.session.interface import Answer, Ask, MicroBatch
+
+# Set by Spark in the thread that runs a query.
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+# Jobs among which those of the last micro-batch are.
+_LATEST_JOBS = 50
+# The rule that computes local rows while Spark plans.
+_NEEDED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+
+
+def asking(spark: SparkSession, answer: Answer) -> Ask:
+    """Return what makes queries of questions, see `Ask`.
+
+    Raises:
+        ValueError: if a setting of the session keeps Spark from asking the driver.
+    """
+    if _NEEDED in (spark.conf.get("spark.sql.optimizer.excludedRules", None) or ""):
+        raise ValueError(f"adapt needs the rule that spark.sql.optimizer.excludedRules excludes: {_NEEDED}")
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
+        raise ValueError("adapt needs a thread of Python for each of the JVM: PYSPARK_PIN_THREAD is 'false'")
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    name = f"keysplit_{uuid.uuid4().hex}"
+    text = spark._jvm.org.apache.spark.sql.types.DataTypes.StringType
+    spark._jsparkSession.udf().register(name, _Function(spark, answer), text)
+
+    def ask(question: str, reading: str = "{}") -> str:
+        value = reading.format(f"{name}(question)")
+        return f"(SELECT {value} AS answer FROM VALUES ('{question}') AS asked(question))"
+
+    return ask
+
+
+def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
+    """Return how long each task of a micro-batch ran, in seconds, summed over its stages of so many tasks.
+
+    Args:
+        spark: the session.
+        run: the run of the query.
+        batch: the micro-batch; it has ended.
+        tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
+
+    Returns:
+        The time of each task, by its number; None if there was no such stage.
+    """
+    store = spark.sparkContext._jsc.sc().statusStore()
+    jobs, times = store.jobsList(None), [0.0] * tasks
+    found = False
+    for at in range(min(jobs.size(), _LATEST_JOBS)):
+        job = jobs.apply(at)
+        # Spark puts the run and the batch into the description of the job.
+        described = job.description().getOrElse(None) or ""
+        if run not in described or not described.endswith(f"batch = {batch}"):
+            continue
+        stages = job.stageIds()
+        for stage in (store.lastStageAttempt(stages.apply(each)) for each in range(stages.size())):
+            if stage.numTasks() != tasks or not stage.shuffleReadRecords():
+                continue
+            found = True
+            listed = store.taskList(stage.stageId(), stage.attemptId(), tasks)
+            for task in (listed.apply(each) for each in range(listed.size())):
+                metrics = task.taskMetrics()
+                if metrics.isDefined():
+                    times[task.index()] += metrics.get().executorRunTime() / 1000
+    return times if found else None
+
+
+class _Function:
+    """What Spark calls: one of its interfaces, implemented in Python."""
+
+    def __init__(self, spark: SparkSession, answer: Answer) -> None:
+        self._spark = spark
+        self._answer = answer
+
+    def call(self, question: str) -> str:
+        return self._answer(question, self._micro_batch())
+
+    def _micro_batch(self) -> MicroBatch | None:
+        context = self._spark.sparkContext._jsc.sc()
+        batch, query = context.getLocalProperty(_BATCH), context.getLocalProperty(_QUERY)
+        if batch is None or query is None:
+            return None
+        running = _running(self._spark, query)
+        return MicroBatch(query, str(running.runId().toString()), int(batch), _folder(running))
+
+    class Java:
+        implements = ("org.apache.spark.sql.api.java.UDF1",)
+
+
+def _running(spark: SparkSession, query: str) -> Any:
+    """Return the query that is running, as Spark has it."""
+    found = spark._jsparkSession.streams().get(query)
+    if found is None:
+        raise LookupError(f"the streaming query {query} is not there")
+    try:
+        return found.streamingQuery()
+    except Py4JError:  # it is not wrapped
+        return found
+
+
+def _folder(running: Any) -> str:
+    """Return the folder of its checkpoint, with the names of stores that pyarrow knows."""
+    folder = str(running.resolvedCheckpointRoot())
+    scheme, colon, rest = folder.partition(":")
+    if scheme == "file" and colon:
+        return "/" + rest.lstrip("/")
+    return {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}.get(scheme, scheme) + colon + rest

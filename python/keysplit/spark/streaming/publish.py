@@ -1,0 +1,53 @@
+"""`streaming.publish`: another plan for a stream that is running, or will be."""
+
+import os
+from typing import Any
+
+from keysplit.spark.adapt.log import Log
+from keysplit.spark.adapt.running import adapting_in
+from keysplit.spark.options import type_name
+from keysplit.spark.plans import Plan
+
+
+def publish(plan: Plan, to: Any) -> int:
+    """Give a stream with `adapt` another plan, from its next micro-batch on.
+
+    So workers come and go while a query runs, with `plan.with_workers(n)`, or get other capacities. Nothing
+    moves: partial results of the batches before stay where they are, and are merged by key. The query goes on
+    adapting from this plan, for its workers.
+
+    Args:
+        plan: a plan for keys of the same types, with the seed of the query's, for at most as many workers as
+            the query began with.
+        to: the query, a `StreamingQuery` of this session that has one plan; or the folder of its plan log, or
+            the URL of one.
+
+    Returns:
+        The version of the plan in the log.
+
+    Raises:
+        TypeError: if `plan` is no plan, or `to` neither a query nor a path.
+        ValueError: if the query is not running, or has no plan that changes, or several; if the plan is for
+            more workers, other keys or another seed.
+        OSError: if the plan cannot be written.
+
+    Example:
+        >>> kss.streaming.publish(plan.with_workers(6), query)  # doctest: +SKIP
+        3
+    """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
+    if isinstance(to, str | os.PathLike):
+        log = Log(to)
+        if log.last is not None:
+            log.plan(log.last).refuse_other(plan, "the plan log")
+        return log.publish(plan)
+    if not hasattr(to, "runId"):
+        raise TypeError(f"to must be a streaming query, or the folder of a plan log, got {type_name(to)}")
+    found = adapting_in(str(to.runId)) if to.isActive else []
+    if len(found) != 1:
+        raise ValueError(
+            f"to must be a running query with one plan that changes, got one with {len(found)}: pass the "
+            "folder of a plan log"
+        )
+    return found[0].publish(str(to.runId), plan)
