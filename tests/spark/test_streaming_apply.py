@@ -118,11 +118,16 @@ def test_windows_equal_a_batch(files, plan, tmp_path):
     results = {
         name: apply(stream, plan, window=window, **more.get(name, {})) for name, window in windows.items()
     }
+    # the plan changes after the first batch
+    adapt = kss.streaming.Adapt(gain=0.01, copy_cost=0.0)
+    results["adapting"] = apply(stream, None, adapt=adapt, workers=WORKERS, window=windows["tumbling"])
     found = Outputs(tmp_path).run(results)
     for name, window in windows.items():
         plain = before_the_end(files).groupBy(window, "key").applyInPandas(whole, RESULT)
         assert flat(found[name]) == rows_of(plain), name
         assert results[name].schema == plain.schema
+    assert found["adapting"] == found["tumbling"]
+    assert len(list((tmp_path / "adapting" / "keysplit").glob("plan-*"))) > 1
 
 
 def test_the_time_itself_is_a_window(spark, plan, tmp_path):
@@ -231,6 +236,7 @@ def test_periods_of_processing_time_end_without_rows(files, plan, tmp_path):
     assert totals(flat(outputs.rows["query"])) == expected
 
 
+@pytest.mark.slow
 def test_a_long_window_goes_in_parts(files, plan, tmp_path):
     stream = files.stream("10 minutes")
     result = apply(stream, plan, window=F.window("at", "20000 days"), ttl=dt.timedelta(days=19_800))
@@ -240,6 +246,7 @@ def test_a_long_window_goes_in_parts(files, plan, tmp_path):
     assert totals(flat(found)) == totals(plain)
 
 
+@pytest.mark.slow
 def test_keys_of_many_types(spark, tmp_path):
     struct = T.StructType([T.StructField("a", T.IntegerType()), T.StructField("b", T.StringType())])
     fields = [("at", T.TimestampType()), ("f", T.DoubleType()), ("g", struct), ("n", T.LongType())]

@@ -148,8 +148,8 @@ def apply(
     Raises:
         TypeError: as `streaming.route`, or if a function, a schema, a period or `window` is of another type.
         ValueError: as `streaming.route`; if `df` is a batch; if there is no watermark for `window` or
-            `clock="event"`; if arguments exclude each other; if a schema or a period cannot be read; if a column is of a type
-            that Spark does not show to functions over Arrow.
+            `clock="event"`; if arguments exclude each other; if a schema or a period cannot be read; if a
+            column is of a type that Spark does not show to functions over Arrow.
 
     Source:
         "The Power of Both Choices" (Nasir et al., ICDE 2015), sections III-A and V-A: partial results of each
