@@ -285,6 +285,7 @@ class _Groups:
         kinds: what types their values have.
         cut: how rows are cut into them.
         hash: the hash of the key without its window.
+        column: what computes the window, under its name.
     """
 
     window: StructField | None
@@ -326,7 +327,7 @@ class _Groups:
             is_span = isinstance(self.window.dataType, StructType)
             begin, end = (F.unix_micros(time[name] if is_span else time) for name in ("start", "end"))
         number = slot(F.hash(begin, end), worker, request.workers)
-        marks = zip([self.hash, number, begin, end], _MARKS, strict=True)
+        marks = zip([self.hash, number, begin, end], map(request.columns.free, _MARKS), strict=True)
         rows = rows.select("*", *self.cut.extra, *(mark.alias(name) for mark, name in marks))
         return placed(rows, request.worker_column, request.workers).drop(quoted(request.worker_column))
 
