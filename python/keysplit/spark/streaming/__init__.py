@@ -6,13 +6,14 @@ micro-batch. What differs from batch stands here, an operation a file.
 
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.streaming.aggregate import aggregate
+from keysplit.spark.streaming.apply import apply
 from keysplit.spark.streaming.join import join
 from keysplit.spark.streaming.publish import publish
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
 from keysplit.spark.streaming.write import write
 
-__all__ = ["Adapt", "aggregate", "join", "publish", "repartition", "route", "write"]
+__all__ = ["Adapt", "aggregate", "apply", "join", "publish", "repartition", "route", "write"]
 
 
 def __dir__() -> list[str]:
