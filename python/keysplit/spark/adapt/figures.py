@@ -85,8 +85,8 @@ def figures_of(
         rows=batch.rows,
         busiest=float((rows / speeds).max() * speeds.sum() / total) if total else 1.0,
         hash_busiest=_by_hash(batch, plan),
-        replication=1 + sum(_copies(each.workers, met.get(each.hash, 0), batch) for each in plan.head)
-        / max(len(drawn), 1),
+        replication=1
+        + sum(_copies(each.workers, met.get(each.hash, 0), batch) for each in plan.head) / max(len(drawn), 1),
         copies=sum(len(each.workers) - 1 for each in plan.head),
         hot=tuple(
             HotKey(

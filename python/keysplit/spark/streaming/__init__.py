@@ -6,11 +6,12 @@ micro-batch. What differs from batch stands here, an operation a file.
 
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.streaming.aggregate import aggregate
+from keysplit.spark.streaming.observing.observer import Observer, observe
 from keysplit.spark.streaming.publish import publish
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
 
-__all__ = ["Adapt", "aggregate", "publish", "repartition", "route"]
+__all__ = ["Adapt", "Observer", "aggregate", "observe", "publish", "repartition", "route"]
 
 
 def __dir__() -> list[str]:
