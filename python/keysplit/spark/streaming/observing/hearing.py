@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from keysplit.spark.session import is_connect, session_of_query
+from keysplit.spark.warn import warn
 
 Hear = Callable[[Any], None]
 
@@ -71,8 +72,12 @@ class _Asking:
     def _ask(self) -> None:
         active = True
         while active and not self._stopped.wait(self._EVERY_S):
-            active = self._query.isActive
-            for each in self._query.recentProgress:
+            try:
+                active, found = self._query.isActive, self._query.recentProgress
+            except Exception as error:  # its session is gone
+                warn(f"a query is no longer observed: {type(error).__name__}: {error}")
+                break
+            for each in found:
                 self._hear(each)
         if not self._stopped.is_set():
             self._ended()

@@ -18,6 +18,13 @@ _COLUMNS = {
     "worker": [*_BATCH, "worker", "rows", "busy_s"],
     "key": [*_BATCH, "key", "share", "expected", "workers", "age"],
 }
+_TYPES = {
+    "time": "datetime64[ns, UTC]",
+    **dict.fromkeys(("plan", "key"), "object"),
+    **dict.fromkeys(("batch", "input_rows", "worker", "rows", "age"), "int64"),
+    **dict.fromkeys(("backlog_rows", "version", "workers", "copies"), "Int64"),  # may be missing
+}
+"""The others are float64."""
 
 
 class History:
@@ -57,7 +64,8 @@ class History:
             rows = [row for each in records for row in _workers(each)]
         else:
             rows = [_head(each) | hot for each in records for hot in each.to_dict()["hot"]]
-        return pd.DataFrame(rows, columns=_COLUMNS[by])
+        frame = pd.DataFrame(rows, columns=_COLUMNS[by])
+        return frame.astype({name: _TYPES.get(name, "float64") for name in frame})
 
 
 def _head(record: Record) -> dict[str, object]:

@@ -113,19 +113,25 @@ class Observer:
         self._closing = threading.Lock()
         self._stopped = False
         self._history = History(keep)
+        self._exposition = None if port is None else Exposition(self._title)
         self._log = log if callable(log) else None
         self._file = None
         if log is not None and not callable(log):
             self._file = ParquetLog(log, log_every, self._query, self._run)
-        self._exposition = None if port is None else Exposition(self._title)
         self._server = None if port is None else self._served(host, port)
         self._hearing: Hearing | None = None
-        with self._order:  # what is heard meanwhile comes after
-            self._hearing = hearing_of(query, self._hear, self.stop)
-            for each in query.recentProgress:
-                self._take(each)
-        if not query.isActive:
+        try:
+            with self._order:  # what is heard meanwhile comes after
+                self._hearing = hearing_of(query, self._hear, self.stop)
+                for each in query.recentProgress:
+                    self._take(each)
+            if self._stopped:  # meanwhile
+                self._hearing.stop()
+            elif not query.isActive:
+                self.stop()
+        except BaseException:
             self.stop()
+            raise
 
     @property
     def url(self) -> str | None:

@@ -11,6 +11,7 @@ from keysplit import __version__
 from keysplit.report import charts
 from keysplit.report.page import render
 from keysplit.report.panels import make_bars
+from keysplit.spark.streaming.observing.progress import Progress
 from keysplit.spark.streaming.observing.record import Record
 
 MOST_BATCHES = 300
@@ -27,7 +28,7 @@ def draw(title: str, records: Sequence[Record]) -> str:
         records: the records of its batches, the oldest first.
     """
     batches = list({each.progress.batch: each.progress for each in records}.values())[-MOST_BATCHES:]
-    context: dict[str, Any] = {"last": None, "durations": None, "plans": []}
+    context: dict[str, Any] = {"last": None, "durations": None, "rates": None, "plans": []}
     if batches:
         first = batches[0].batch
         shown = [each for each in records if each.progress.batch >= first]
@@ -40,9 +41,30 @@ def draw(title: str, records: Sequence[Record]) -> str:
                 y_name="seconds",
                 label="How long each batch took",
             ),
+            "rates": _rates(batches),
             "plans": [_plan(name, [each for each in shown if each.plan == name]) for name in plans],
         }
     return render(__package__, "live.html.j2", title=title, version=__version__, **context)
+
+
+def _rates(batches: Sequence[Progress]) -> Any:
+    found = [
+        ("arrived", "third", [_or_nan(each.input_rows_per_s) for each in batches]),
+        ("processed", "fourth", [_or_nan(each.processed_rows_per_s) for each in batches]),
+    ]
+    known = [each for each in found if any(map(math.isfinite, each[2]))]
+    if not known:
+        return None
+    return _lines(
+        known,
+        [each.batch for each in batches],
+        y_name="rows per second",
+        label="How fast the rows of each batch arrived, and were processed",
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:

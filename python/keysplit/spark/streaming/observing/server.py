@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-_LOCAL = ("127.0.0.1", "::1", "localhost")
+_LOCAL = ("127.0.0.1", "localhost")
 # A page may ask this server alone, and runs no script but its own.
 _POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; "
@@ -32,16 +32,19 @@ class Server:
     site cannot read it by a name that leads here.
 
     Args:
-        host: the address to listen on.
+        host: the address to listen on, of IPv4.
         port: the port; 0 takes a free one.
         routes: what answers each path.
 
     Raises:
-        OSError: if the port is taken or the address is not of this machine.
+        OSError: if the port is taken, or the address is not one of this machine.
     """
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
-        self._server = ThreadingHTTPServer((host, port), _handler(host, routes))
+        try:
+            self._server = ThreadingHTTPServer((host, port), _handler(host, routes))
+        except OSError as error:
+            raise OSError(f"port {port} of host {host!r} cannot be served: {error}") from error
         self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever,
