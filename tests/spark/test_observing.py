@@ -651,7 +651,7 @@ def test_a_live_page_follows_the_query(query, tmp_path, monkeypatch):
         elements = elements_of(found.url, tmp_path, after_s=6)
     assert asked[:4] == [0, 1, 2, 2], "it asks for what it has not drawn"
     assert "Batch 2, begun at" in elements
-    assert 'class="is-silent"' not in elements
+    assert 'is-silent">' not in elements
 
 
 def test_a_live_page_says_that_nobody_answers(query, tmp_path, monkeypatch):
@@ -664,10 +664,9 @@ def test_a_live_page_says_that_nobody_answers(query, tmp_path, monkeypatch):
             return [record(0)]
 
         monkeypatch.setattr(found._history, "records", answered)
-        code = "document.body.classList"
-        assert code in get(found.url)
-        with pytest.raises(AssertionError, match="400"):  # the browser complains of the answer
-            elements_of(found.url, tmp_path, after_s=3)
+        elements = elements_of(found.url, tmp_path, after_s=3)
+    assert '<body class="is-silent">' in elements
+    assert "Batch 0, begun at" in elements, "the last figures stay"
 
 
 # Real streams
@@ -698,11 +697,11 @@ def test_a_running_query_is_observed(spark, tmp_path):
     query, told = start(df, tmp_path), []
     try:
         early = kss.streaming.observe(query, port=0, log=told.append)
-        wait(lambda: len(early.history()) >= 4)
+        wait(lambda: len(early.history()) >= 3)
         late = kss.streaming.observe(query, log=tmp_path / "log")
-        assert len(late.history()) >= 4
+        assert len(late.history()) >= 3
         assert "keysplit_busiest_ratio" in get(early.url + "metrics")
-        wait(lambda: len(late.history()) >= 6)
+        wait(lambda: len(late.history()) >= 5)
     finally:
         query.stop()
     wait(lambda: early._stopped and late._stopped)
