@@ -3,10 +3,12 @@
 import json
 import re
 import threading
+import time
 from zlib import crc32
 
 import numpy as np
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import functions as F
 
 import keysplit as ks
@@ -17,6 +19,7 @@ from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
 from keysplit.spark.adapt.running import adapting_in
+from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.plans import Plan
 
 WORKERS, ROWS = 4, 3000
@@ -195,6 +198,27 @@ def test_rows_are_placed(spark, stream, tmp_path):
     assert found == [0, 0, 0, 0]
 
 
+def test_a_hot_partition_is_written_by_several_tasks(spark, stream, tmp_path):
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "c")
+    df = stream.read().withColumn("key", F.expr("IF(key LIKE 'hot%', key, 'other')"))
+    writer = kss.streaming.write(df, "key", workers=WORKERS, adapt="auto")
+    assert "changes while the stream runs" in kss.explain(writer)
+    query = writer.option("checkpointLocation", checkpoint).format("json").start(out)
+    try:
+        for number in range(3):
+            stream.add(hot=0)
+            learned(query, number)
+    finally:
+        query.stop()
+    written = spark.read.json(out)
+    assert sorted(each.value for each in written.collect()) == list(range(3 * ROWS))
+    assert "worker" not in written.columns
+    hot = list((tmp_path / "out" / "key=hot 0").glob("*.json"))
+    assert len(hot) > 3, "one file a batch before it is split"
+    with pytest.raises(ValueError, match="df must be a streaming DataFrame, got a batch"):
+        kss.streaming.write(stream.rows(), "key", workers=WORKERS)
+
+
 def test_arguments_are_checked_before_a_query_starts(spark, stream, tmp_path):
     stream.add(hot=0)
     rows = stream.rows()
@@ -220,7 +244,7 @@ def test_arguments_are_checked_before_a_query_starts(spark, stream, tmp_path):
         ({"horizon": 0}, "horizon must be at least 1, got 0"),
         ({"every": 1.5}, "every must be a whole number, got 1.5"),
         ({"sample": 1}, "sample must be at least 100, got 1"),
-        ({"capacities": [1]}, "capacities must be a function, got [1]"),
+        ({"capacities": [1]}, "capacities must be a function, 'measured' or None, got [1]"),
         ({"log": 3}, "log must be a path or URL, got 3"),
     ],
 )
@@ -419,6 +443,37 @@ def test_a_change_is_worth_what_it_saves(spark):
     assert not change.pays(kss.streaming.Adapt(gain=4.0))
     assert not change.pays(kss.streaming.Adapt(copy_cost=1e6))
     assert not rule.change(new, new, new.summary, 10_000.0).pays(kss.streaming.Adapt())
+
+
+def test_a_slow_worker_gets_less(spark, stream, tmp_path):
+    def slow(batches):
+        # 0.1 ms per row, and on worker 2 four times as long
+        each = 4e-4 if TaskContext.get().partitionId() == 2 else 1e-4
+        for rows in batches:
+            time.sleep(each * len(rows))
+            yield rows
+
+    found, adapt = Busiest(), kss.streaming.Adapt(capacities="measured")
+    placed = kss.streaming.repartition(stream.read(), "key", workers=WORKERS, adapt=adapt)
+    query = start(placed.mapInPandas(slow, placed.schema), found, tmp_path / "c")
+    try:
+        for number in range(5):
+            stream.add(hot=0)
+            learned(query, number)
+    finally:
+        query.stop()
+    rows = found.batches[4].worker.value_counts()
+    assert rows[2] < 0.6 * rows.drop(2).min()
+
+
+def test_speeds_are_measured_relative_to_the_median():
+    speeds = Speeds(4)
+    assert speeds.relative.tolist() == [1, 1, 1, 1]
+    speeds.add(np.array([100, 100, 100, 100]), np.array([0.01, 0.01, 0.04, 0.01]))
+    assert speeds.relative.tolist() == [1, 1, 1, 1], "the start of a task counts for more than its rows"
+    for _ in range(20):
+        speeds.add(np.array([1000, 500, 1000, 0]), np.array([1.0, 0.55, 4.0, 9.0]))
+    assert speeds.relative.tolist() == pytest.approx([1, 1, 0.275, 1])
 
 
 ONLINE = sorted(set(ks.GROUPINGS) - set(PLANS))

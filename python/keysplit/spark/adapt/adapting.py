@@ -6,7 +6,7 @@ from keysplit.spark.adapt import current
 from keysplit.spark.adapt.running import Adapting
 from keysplit.spark.options import Request
 from keysplit.spark.planner import stand_in
-from keysplit.spark.session import Ask, session_of
+from keysplit.spark.session import Ask
 
 
 def routed(request: Request) -> tuple[DataFrame, Ask]:
@@ -21,12 +21,12 @@ def routed(request: Request) -> tuple[DataFrame, Ask]:
     """
     assert request.adapt is not None
     adapting = Adapting(
-        request.df.sparkSession,
+        request.df,
         request.plan or stand_in(request),
         request.adapt,
         request.key_types,
         request.weight is not None,
         "-".join([request.worker_column, *request.keys]),
     )
-    ask = session_of(request.df).asks_driver(request.df, adapting.answer)
+    ask = adapting.session.asks_driver(request.df, adapting.answer)
     return current.observed(request, current.with_worker(request, ask), adapting.metrics, ask), ask

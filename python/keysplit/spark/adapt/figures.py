@@ -62,7 +62,12 @@ class Figures(NamedTuple):
 
 
 def figures_of(
-    batch: Batch, version: int, plan: Plan, speeds: np.ndarray, ages: Mapping[int, int]
+    batch: Batch,
+    version: int,
+    plan: Plan,
+    speeds: np.ndarray,
+    ages: Mapping[int, int],
+    busy_s: np.ndarray | None = None,
 ) -> Figures:
     """Return what a micro-batch has shown.
 
@@ -72,6 +77,7 @@ def figures_of(
         plan: its plan.
         speeds: the relative speed of each counter's workers.
         ages: the age of each key that the plan places by itself, by its hash.
+        busy_s: for how long each counter's workers were busy, if that is known.
     """
     rows = batch.rows[: len(speeds)]
     total = int(rows.sum())
@@ -98,6 +104,7 @@ def figures_of(
             )
             for each in plan.head[:MOST_HOT]
         ),
+        busy_s=busy_s,
     )
 
 

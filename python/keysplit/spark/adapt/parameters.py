@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,10 @@ class Adapt:
         every: the least number of batches between two changes, at least 1.
         sample: the rows of a batch that the driver looks at, at least 100; if left out, 100 for each key that
             can be frequent, from 4,000 to 20,000. Each takes 11 bytes in Spark's record of a batch.
-        capacities: returns the current relative speed of each worker, above 0; it is called on the driver
-            after each batch. If left out, speeds are those of the first plan.
+        capacities: a function that returns the current relative speed of each worker, above 0; it is called
+            on the driver after each batch. "measured" takes the speeds from the time per row of the tasks:
+            for `repartition` and what places rows, where a worker is a task. If left out, speeds are those of
+            the plan.
         log: the folder of the plan log, or its URL as `Plan.save` takes it. If left out, `keysplit` in the
             checkpoint of the query.
 
@@ -58,7 +60,7 @@ class Adapt:
     copy_cost: float = 1.0
     every: int = 1
     sample: int | None = None
-    capacities: Callable[[], Sequence[float]] | None = None
+    capacities: Callable[[], Sequence[float]] | Literal["measured"] | None = None
     log: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
@@ -69,8 +71,8 @@ class Adapt:
         _check_whole("every", self.every, 1)
         if self.sample is not None:
             _check_whole("sample", self.sample, 100)
-        if self.capacities is not None and not callable(self.capacities):
-            raise TypeError(f"capacities must be a function, got {self.capacities!r}")
+        if self.capacities not in (None, "measured") and not callable(self.capacities):
+            raise TypeError(f"capacities must be a function, 'measured' or None, got {self.capacities!r}")
         if self.log is not None and not isinstance(self.log, str | os.PathLike):
             raise TypeError(f"log must be a path or URL, got {self.log!r}")
 

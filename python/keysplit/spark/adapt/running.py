@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.types import DataType
 
@@ -21,11 +21,12 @@ from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.parameters import Adapt
+from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.engine import literals
 from keysplit.spark.engine.packed import cells_of
 from keysplit.spark.kept import counts
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import MicroBatch
+from keysplit.spark.session import MicroBatch, session_of
 from keysplit.spark.warn import warn
 
 MOST_BATCHES = 1000
@@ -45,7 +46,7 @@ class Adapting:
     """A plan that changes while streams go by it.
 
     Args:
-        spark: the session.
+        df: rows of the session.
         first: the plan to begin with.
         adapt: how it changes.
         types: the types of the key columns.
@@ -55,14 +56,15 @@ class Adapting:
 
     def __init__(
         self,
-        spark: SparkSession,
+        df: DataFrame,
         first: Plan,
         adapt: Adapt,
         types: list[DataType],
         weighted: bool,
         name: str,
     ) -> None:
-        self.spark, self.first, self.adapt = spark, first, adapt
+        self.spark, self.session = df.sparkSession, session_of(df)
+        self.first, self.adapt = first, adapt
         self.types, self.weighted = types, weighted
         self.name = re.sub(r"[^\w.-]", "_", name)
         self.metrics = f"keysplit {self.name} {id(self):x}"
@@ -158,6 +160,7 @@ class _Query:
         self._learned = -1  # the last batch
         self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
         self.figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
+        self._measured = Speeds(owner.first.workers)
         grouping = owner.first.grouping
         self._following = None if type(grouping) in PLANS.values() else Following(grouping)
         self._listener = _Listener(owner, batch.run)
@@ -196,8 +199,9 @@ class _Query:
             self._chance = min(1.0, self._wanted / total)
         speeds = self._together(used.plan.speeds)
         rows = batch.rows[: len(speeds)]
+        busy_s = self._measure(number, batch.rows) if self._owner.adapt.capacities == "measured" else None
         self._ages = {each.hash: self._ages.get(each.hash, 0) + 1 for each in used.plan.head}
-        self.figures.append(figures_of(batch, used.version, used.plan, speeds, self._ages))
+        self.figures.append(figures_of(batch, used.version, used.plan, speeds, self._ages, busy_s))
         if self._following is not None:
             self._following.add(batch, rows, self._speeds())
         if number - self._changed >= self._owner.adapt.every:
@@ -245,10 +249,24 @@ class _Query:
             texts={row["hash"]: _texts_of(row["texts"], types) for row in metrics["values"]},
         )
 
+    def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
+        """Learn how fast workers are, and return how long each was busy, None if that is not known."""
+        workers = self._owner.first.workers
+        found = self._owner.session.task_times(self._place[0], number, workers)
+        if found is None or len(rows) != workers:
+            return None
+        times = np.array(found)
+        self._measured.add(rows, times)
+        return times
+
     def _speeds(self) -> np.ndarray:
         """Return the current relative speed of each worker."""
-        capacities = self._owner.adapt.capacities
-        return self._plan.speeds if capacities is None else speeds_of(capacities(), self._plan.workers)
+        capacities, workers = self._owner.adapt.capacities, self._plan.workers
+        if capacities is None:
+            return self._plan.speeds
+        if capacities == "measured":
+            return self._measured.relative[:workers]
+        return speeds_of(capacities(), workers)
 
     def _together(self, values: np.ndarray) -> np.ndarray:
         """Add up the values of workers that share a counter."""
@@ -260,7 +278,7 @@ class _Query:
         if not summary.total or plan is not used.plan:  # the newest plan has shown nothing yet
             return
         speeds = self._speeds()
-        capacities = plan.capacities if adapt.capacities is None else tuple(speeds.tolist())
+        capacities = plan.capacities if (speeds == plan.speeds).all() else tuple(speeds.tolist())
         if self._owner.weighted:
             loads = plan.loads_for(summary)
         else:

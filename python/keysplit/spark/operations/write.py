@@ -107,16 +107,7 @@ def write(
     """
     refuse_other_frames(df)
     refuse_stream(df)
-    names = key_names(partition_by, "partition_by")
-    keys = [quoted(name) for name in names]
-    columns = Columns(df)
-    for key in keys:
-        type_ = columns.type_of("partition_by", key)
-        if isinstance(type_, ArrayType | MapType | StructType):
-            raise TypeError(
-                f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
-                f"{type_.simpleString()}"
-            )
+    names, keys = partition_keys(df, partition_by)
     if isinstance(plan, Plan) and grouping == "cut_to_fit":
         grouping = plan.grouping
     options = Options(
@@ -139,3 +130,18 @@ def write(
     request = check(df, keys, options)
     rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
     return took(rows.write.partitionBy(*names), way_of(rows))
+
+
+def partition_keys(df: DataFrame, partition_by: str | Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the partition columns, and how Spark reads their names; refuse those that name no directory."""
+    names = key_names(partition_by, "partition_by")
+    keys = [quoted(name) for name in names]
+    columns = Columns(df)
+    for key in keys:
+        type_ = columns.type_of("partition_by", key)
+        if isinstance(type_, ArrayType | MapType | StructType):
+            raise TypeError(
+                f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
+                f"{type_.simpleString()}"
+            )
+    return names, keys

@@ -117,6 +117,10 @@ class Classic:
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch."""
         return driver.asking(self._spark, answer)
 
+    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
+        """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks."""
+        return driver.task_times(self._spark, run, batch, tasks)
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`.
 

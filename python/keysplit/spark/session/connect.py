@@ -81,6 +81,10 @@ class Connect:
         """Refuse: the server knows no function of this process."""
         raise ValueError("adapt must be left out on Spark Connect: plans change where the driver is at hand")
 
+    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
+        """Return None: the client does not see tasks."""
+        return None
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
         return [

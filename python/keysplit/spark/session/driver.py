@@ -17,6 +17,8 @@ from keysplit.spark.session.interface import Answer, Ask, MicroBatch
 
 # Set by Spark in the thread that runs a query.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+# Jobs among which those of the last micro-batch are.
+_LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
 _NEEDED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
@@ -41,6 +43,40 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
         return f"(SELECT {value} AS answer FROM VALUES ('{question}') AS asked(question))"
 
     return ask
+
+
+def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
+    """Return how long each task of a micro-batch ran, in seconds, summed over its stages of so many tasks.
+
+    Args:
+        spark: the session.
+        run: the run of the query.
+        batch: the micro-batch; it has ended.
+        tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
+
+    Returns:
+        The time of each task, by its number; None if there was no such stage.
+    """
+    store = spark.sparkContext._jsc.sc().statusStore()
+    jobs, times = store.jobsList(None), [0.0] * tasks
+    found = False
+    for at in range(min(jobs.size(), _LATEST_JOBS)):
+        job = jobs.apply(at)
+        # Spark puts the run and the batch into the description of the job.
+        described = job.description().getOrElse(None) or ""
+        if run not in described or not described.endswith(f"batch = {batch}"):
+            continue
+        stages = job.stageIds()
+        for stage in (store.lastStageAttempt(stages.apply(each)) for each in range(stages.size())):
+            if stage.numTasks() != tasks or not stage.shuffleReadRecords():
+                continue
+            found = True
+            listed = store.taskList(stage.stageId(), stage.attemptId(), tasks)
+            for task in (listed.apply(each) for each in range(listed.size())):
+                metrics = task.taskMetrics()
+                if metrics.isDefined():
+                    times[task.index()] += metrics.get().executorRunTime() / 1000
+    return times if found else None
 
 
 class _Function:

@@ -62,6 +62,18 @@ class Session(Protocol):
             ValueError: where Spark cannot do that.
         """
 
+    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
+        """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks.
+
+        Args:
+            run: the run of the query.
+            batch: the micro-batch; it has ended.
+            tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
+
+        Returns:
+            The time of each task, by its number; None if that is not known.
+        """
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[Call]":
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
 

@@ -10,8 +10,9 @@ from keysplit.spark.streaming.observing.observer import Observer, observe
 from keysplit.spark.streaming.publish import publish
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
+from keysplit.spark.streaming.write import write
 
-__all__ = ["Adapt", "Observer", "aggregate", "observe", "publish", "repartition", "route"]
+__all__ = ["Adapt", "Observer", "aggregate", "observe", "publish", "repartition", "route", "write"]
 
 
 def __dir__() -> list[str]:
