@@ -318,7 +318,9 @@ def test_an_observer_ends_with_its_query_and_keeps_its_history(query, tmp_path):
     query.run(0)
     url = found.url
     get(url)
+    assert not found.wait(0)
     query.end()
+    assert found.wait()
     assert not query.listening
     assert len(found.history()) == 1
     assert len(pd.read_parquet(tmp_path / "log")) == 1
@@ -704,7 +706,8 @@ def test_a_running_query_is_observed(spark, tmp_path):
         wait(lambda: len(late.history()) >= 5)
     finally:
         query.stop()
-    wait(lambda: early._stopped and late._stopped)
+    assert early.wait(60)
+    assert late.wait(60)
     found = early.history()
     assert found.batch.tolist() == list(range(len(found)))
     assert (found.input_rows == 2000).all()
@@ -734,6 +737,6 @@ def test_a_failed_query_ends_its_observer(spark, tmp_path):
     writer = rated(spark).writeStream.foreachBatch(fail)
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     found = kss.streaming.observe(query)
-    wait(lambda: found._stopped)
+    assert found.wait(120)
     assert found.history().batch.tolist() == [0]
     assert found.history().plan.isna().all()

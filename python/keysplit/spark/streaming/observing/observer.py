@@ -111,7 +111,7 @@ class Observer:
         self._title = query.name or self._query
         self._order = threading.RLock()  # of batches
         self._closing = threading.Lock()
-        self._stopped = False
+        self._stopped, self._ended = False, threading.Event()
         self._history = History(keep)
         self._exposition = None if port is None else Exposition(self._title)
         self._log = log if callable(log) else None
@@ -175,6 +175,20 @@ class Observer:
         with self._order:
             if self._file is not None:
                 self._file.flush()
+        self._ended.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the query has ended and all its batches were heard of, or the observer was stopped.
+
+        Spark reports batches a moment after they have ended: `query.awaitTermination` may return before.
+
+        Args:
+            timeout_s: how long to wait at most, in seconds; for ever if left out.
+
+        Returns:
+            Whether it has ended.
+        """
+        return self._ended.wait(timeout_s)
 
     def __enter__(self) -> "Observer":
         return self
