@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import costs, driver, physical, sources, versions
 from keysplit.spark.session.interface import Aggregate, Answer, Ask, Call, Joining, Node, Steadiness, tree_of
@@ -176,6 +177,11 @@ class _Observed:
     def _running(self) -> SparkContext | None:
         context = self._context()
         return None if context is None or context._jsc is None else context
+
+
+def session_of_query(query: StreamingQuery) -> SparkSession:
+    """Return the session of a streaming query."""
+    return SparkSession(SparkContext.getOrCreate(), query._jsq.sparkSession())
 
 
 def rows_of_arrow(spark: SparkSession, table: "pa.Table") -> DataFrame:
