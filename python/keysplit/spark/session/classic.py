@@ -78,6 +78,10 @@ class Classic:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
         return costs.beyond_a_scan(_physical(df))
 
+    def size(self, df: DataFrame) -> int | None:
+        """Return how many bytes Spark takes a DataFrame for; it runs nothing."""
+        return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
     def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
         return costs.joins_by_broadcast(_physical(df))
