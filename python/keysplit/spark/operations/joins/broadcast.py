@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.plans.frequent import FrequentKey
 from keysplit.spark.names import in_sql
 from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.plans.frequent import FrequentKey
 
 
 def by_broadcast(sides: Sides, keys: Sequence[FrequentKey]) -> DataFrame:
