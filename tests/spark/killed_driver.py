@@ -54,7 +54,7 @@ def main():
     spark.stop()
     chance = random.Random(options.seed)
     for _ in range(options.kills):
-        print(json.dumps(run_and_kill(folder, options.engine, chance)), flush=True)
+        print(json.dumps(run_and_kill(folder, command(folder, options.engine), chance)), flush=True)
     subprocess.run(command(folder, options.engine), check=True)
 
     spark = session(folder)
@@ -143,12 +143,12 @@ def query(folder, engine):
     spark.stop()
 
 
-def run_and_kill(folder, engine, chance):
-    """Start the query and kill it, with all its processes, at a random moment of one of its batches."""
+def run_and_kill(folder, command, chance):
+    """Start the query by a command and kill it, with all its processes, at a random moment of a batch."""
     offsets, commits = folder / "checkpoint" / "offsets", folder / "checkpoint" / "commits"
     batch = newest(offsets) + 1
     with (folder / "query.log").open("a") as log:
-        process = subprocess.Popen(command(folder, engine), stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
         begin = wait_for_batch(process, offsets, batch)
         now = wait_for_batch(process, offsets, batch + 1)

@@ -4,5 +4,6 @@ The guide is docs/streaming.md.
 """
 
 from keysplit.kafka.partitioner import PlanPartitioner
+from keysplit.kafka.topics import check_partitions, partitions_of
 
-__all__ = ["PlanPartitioner"]
+__all__ = ["PlanPartitioner", "check_partitions", "partitions_of"]

@@ -9,9 +9,10 @@ from keysplit.spark.streaming.aggregate import aggregate
 from keysplit.spark.streaming.publish import publish
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
+from keysplit.spark.streaming.to_kafka import to_kafka
 from keysplit.spark.streaming.write import write
 
-__all__ = ["Adapt", "aggregate", "publish", "repartition", "route", "write"]
+__all__ = ["Adapt", "aggregate", "publish", "repartition", "route", "to_kafka", "write"]
 
 
 def __dir__() -> list[str]:
