@@ -66,9 +66,10 @@ def main():
     kss.plan(events(spark.read, folder), "key", WORKERS).save(folder / "plan.json")
     spark.stop()
     chance = random.Random(options.seed)
+    run = command(folder, options.engine, options.kind)
     for _ in range(options.kills):
-        print(json.dumps(run_and_kill(folder, options.engine, options.kind, chance)), flush=True)
-    subprocess.run(command(folder, options.engine, options.kind), check=True)
+        print(json.dumps(run_and_kill(folder, run, chance)), flush=True)
+    subprocess.run(run, check=True)
 
     spark = session(folder)
     # the window of the last event never ends
@@ -251,14 +252,12 @@ def applied(rows, plan):
     )
 
 
-def run_and_kill(folder, engine, kind, chance):
-    """Start the query and kill it, with all its processes, at a random moment of one of its batches."""
+def run_and_kill(folder, command, chance):
+    """Start the query by a command and kill it, with all its processes, at a random moment of a batch."""
     offsets, commits = folder / "checkpoint" / "offsets", folder / "checkpoint" / "commits"
     batch = newest(offsets) + 1
     with (folder / "query.log").open("a") as log:
-        process = subprocess.Popen(
-            command(folder, engine, kind), stdout=log, stderr=log, start_new_session=True
-        )
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
         begin = wait_for_batch(process, offsets, batch)
         now = wait_for_batch(process, offsets, batch + 1)

@@ -15,10 +15,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from keysplit.spark.session.interface import Answer, Ask, MicroBatch
+from keysplit.spark.session.tasks import BATCH, QUERY
 
 _log = logging.getLogger("keysplit")
-# Set by Spark in the thread that runs a query.
-_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 # Jobs among which those of the last micro-batch are.
 _LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
@@ -97,7 +96,7 @@ class _Function:
 
     def _micro_batch(self) -> MicroBatch | None:
         context = self._spark.sparkContext._jsc.sc()
-        batch, query = context.getLocalProperty(_BATCH), context.getLocalProperty(_QUERY)
+        batch, query = context.getLocalProperty(BATCH), context.getLocalProperty(QUERY)
         if batch is None or query is None:
             return None
         running = _running(self._spark, query)

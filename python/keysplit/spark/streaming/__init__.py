@@ -12,6 +12,7 @@ from keysplit.spark.streaming.observing.observer import Observer, observe
 from keysplit.spark.streaming.publish import publish
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
+from keysplit.spark.streaming.to_kafka import to_kafka
 from keysplit.spark.streaming.write import write
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "publish",
     "repartition",
     "route",
+    "to_kafka",
     "write",
 ]
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.plans.frequent import FrequentKey
 from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.plans.frequent import FrequentKey
 
 
 def by_broadcast(sides: Sides, keys: Sequence[FrequentKey]) -> DataFrame:

@@ -7,12 +7,12 @@ from math import ceil, sqrt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.plans.frequent import FrequentKey
 from keysplit.spark import gain
 from keysplit.spark.operations.joins.broadcast import by_broadcast
 from keysplit.spark.operations.joins.grid import Grid, by_grid
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.plans.frequent import FrequentKey
 from keysplit.spark.session import Session, session_of
 from keysplit.spark.ways import Way
 from keysplit.spark.weights import fixed_width, row_bytes
