@@ -263,7 +263,7 @@ def test_the_report_is_one_page_with_everything_on_it(comparison, tmp_path):
     assert "http" not in path.read_text()
     assert "url(" not in path.read_text()
     assert page.tags["script"] == 0
-    assert page.classes["bar"] == 2 * 8
+    assert page.classes["bar"] == 2 * 8 + 2 * 4
     assert page.tags["tr"] == 1 + report.TOP_KEYS
     assert page.classes["name"] == 2 * (report.TOP_KEYS + 1)
     for words in (
