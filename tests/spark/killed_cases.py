@@ -1,6 +1,6 @@
 """Kill an executor in mid-stage while unsteady rows are routed by a plan; print what came out.
 
-usage: python killed_cases.py FOLDER [--bypass] CASE...
+usage: python killed_cases.py FOLDER [--bypass] [--times 1] CASE...
 
 Each case makes rows downstream of a shuffle that hold values which differ when a task is retried, and places
 them by a plan without a `row_id`. Spark's checksums of shuffles are off, as they are up to Spark 4.1: only
@@ -110,6 +110,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", nargs="+", choices=[*CASES, *ACTS])
     parser.add_argument("--bypass", action="store_true")
+    parser.add_argument("--times", type=int, default=1, help="how often each case is tried")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     cloudpickle.register_pickle_by_value(killed_executor)  # the workers cannot import it
@@ -124,9 +125,9 @@ def main():
             "id", "CASE WHEN id % 3 = 0 THEN 0 ELSE CAST(sqrt(id) AS bigint) END AS key"
         )
         plan = kss.plan(numbers, "key", WORKERS)
-        for case in options.cases:
+        for turn, case in enumerate(options.cases * options.times):
             wait_for(lambda: len(spark._jsc.sc().statusTracker().getExecutorInfos()) == 3)
-            job = Job(options.folder / case, "partial", 0)
+            job = Job(options.folder / f"{turn}-{case}", "partial", 0)
             job.folder.mkdir()
             try:
                 found = (acted if case in ACTS else placed)(numbers, plan, job, case, bypass=options.bypass)
