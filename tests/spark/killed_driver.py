@@ -3,11 +3,16 @@ print what came out.
 
 usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--engine columns|rust] [--kind KIND]
 
-The query goes by a frozen plan and appends to Parquet files. By KIND it aggregates events by window and key,
-their state being spread (split_state, the default) or their rows placed (force), or joins them with a table
-(table) or with another stream of them (streams). A kill takes Python and the JVM, at a random moment of a
-batch. A line of JSON for each kill says which batch was at work; the last one compares what came out with
-what plain Spark gives for a batch of all events.
+By KIND the query
+
+- aggregates events by window and key, their state being spread (split_state, the default) or their rows
+  placed (force), by Python functions (apply), or in update mode, each batch replacing what it wrote (update);
+- joins them with a table (table) or with another stream of them (streams);
+- routes them by a plan that changes after every batch (adapt), or online (online).
+
+All but adapt and online go by a frozen plan. A kill takes Python and the JVM, at a random moment of a batch.
+A line of JSON for each kill says which batch was at work; the last one compares what came out with what plain
+Spark gives for a batch of all events.
 """
 
 import argparse
@@ -23,6 +28,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pyspark
@@ -32,7 +38,9 @@ from pyspark.sql import functions as F
 from keysplit import spark as kss
 
 FILES, FILE_ROWS, FILES_A_BATCH, WORKERS = 40, 500, 2, 8
-KINDS = ["split_state", "force", "table", "streams"]
+KINDS = ["split_state", "force", "apply", "update", "table", "streams", "adapt", "online"]
+ROUTED = ("adapt", "online")
+PARTS = "n bigint, rows bigint, amount decimal(22, 2)"
 RANGE = "u BETWEEN t AND t + INTERVAL 1 MINUTE"
 START = datetime(2024, 1, 1)
 
@@ -58,15 +66,17 @@ def main():
     kss.plan(events(spark.read, folder), "key", WORKERS).save(folder / "plan.json")
     spark.stop()
     chance = random.Random(options.seed)
+    run = command(folder, options.engine, options.kind)
     for _ in range(options.kills):
-        print(json.dumps(run_and_kill(folder, options.engine, options.kind, chance)), flush=True)
-    subprocess.run(command(folder, options.engine, options.kind), check=True)
+        print(json.dumps(run_and_kill(folder, run, chance)), flush=True)
+    subprocess.run(run, check=True)
 
     spark = session(folder)
     # the window of the last event never ends
-    ends = "t < '2025-01-01'" if options.kind in ("table", "streams") else "window.end < '2025-01-01'"
+    of_rows = options.kind in ("table", "streams", *ROUTED)
+    ends = "t < '2025-01-01'" if of_rows else "window.end < '2025-01-01'"
     true = plain(spark, folder, options.kind).where(ends)
-    found = spark.read.schema(true.schema).parquet(str(folder / "totals")).where(ends)
+    found = written(spark, folder, options.kind, true.schema).where(ends)
     true, found = Counter(true.collect()), Counter(found.collect())
     summary = {
         "spark": pyspark.__version__,
@@ -150,7 +160,24 @@ def plain(spark, folder, kind):
         return rows.join(others, F.expr(f"key = other AND {RANGE}"), "left").select(
             "key", "t", "n", "amount", "u", "m"
         )
+    if kind in ROUTED:
+        return rows
     return rows.groupBy(window(), "key").agg(*totals())
+
+
+def written(spark, folder, kind, schema):
+    """What the query has written."""
+    if kind != "update":
+        return spark.read.schema(schema).parquet(str(folder / "totals"))
+    # of each total what the last batch says
+    rows = spark.read.schema(f"{ddl(schema)}, batch bigint").parquet(str(folder / "totals"))
+    last = rows.groupBy("window", "key").agg(F.max_by(F.struct("n", "rows", "amount"), "batch").alias("last"))
+    return last.select("window", "key", "last.*")
+
+
+def ddl(schema):
+    """The columns of a schema as SQL."""
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
 
 
 def query(folder, engine, kind):
@@ -162,7 +189,20 @@ def query(folder, engine, kind):
 
     rows = stream().withWatermark("t", "10 minutes")
     by = {"plan": kss.Plan.load(folder / "plan.json"), "engine": engine, "force": True}
-    if kind == "table":
+    if kind == "adapt":
+        # each plan is replaced by the next one, whatever it gains
+        adapt = kss.streaming.Adapt(gain=1e-9, copy_cost=0.0, horizon=10**9)
+        found = kss.streaming.repartition(rows, "key", workers=WORKERS, adapt=adapt).drop("worker")
+    elif kind == "online":
+        state = folder / "routers"
+        found = kss.streaming.repartition(
+            rows, "key", workers=WORKERS, grouping="fish", mode="online", state=state
+        ).drop("worker")
+    elif kind == "apply":
+        found = applied(rows, by["plan"])
+    elif kind == "update":
+        found = kss.streaming.aggregate(rows, "key", *totals(), window=window(), **by)
+    elif kind == "table":
         found = kss.streaming.join(rows, table(spark), "key", "left", **by)
     elif kind == "streams":
         others = clicks(stream()).withWatermark("u", "10 minutes")
@@ -170,20 +210,54 @@ def query(folder, engine, kind):
     else:
         by |= {kind: True, "force": kind == "force"}
         found = kss.streaming.aggregate(rows, "key", *totals(), window=window(), **by)
-    writer = found.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
-    running = writer.option("checkpointLocation", str(folder / "checkpoint")).start(str(folder / "totals"))
-    running.awaitTermination()
+    mode = "update" if kind == "update" else "append"
+    writer = found.writeStream.outputMode(mode).trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    if kind == "update":
+        writer = writer.foreachBatch(lambda df, batch: replace(df, batch, folder / "totals"))
+    else:
+        writer = writer.format("parquet").option("path", str(folder / "totals"))
+    writer.start().awaitTermination()
     spark.stop()
 
 
-def run_and_kill(folder, engine, kind, chance):
-    """Start the query and kill it, with all its processes, at a random moment of one of its batches."""
+def replace(df, batch, folder):
+    """Write what a batch gave in the place of what an attempt at it may have written."""
+    df.write.mode("overwrite").parquet(str(folder / f"batch={batch}"))
+
+
+def applied(rows, plan):
+    """The same totals by Python functions, with what workers keep combined as they go."""
+
+    def partial(rows):
+        return pd.DataFrame({"n": [rows["n"].sum()], "rows": [len(rows)], "amount": [rows["amount"].sum()]})
+
+    def combine(parts):
+        return parts.sum().to_frame().T
+
+    def merge(key, parts):
+        window = {"start": key[0]["start"], "end": key[0]["end"]}
+        return combine(parts).assign(window=[window], key=key[1])
+
+    return kss.streaming.apply(
+        rows,
+        "key",
+        partial,
+        merge,
+        f"window struct<start: timestamp, end: timestamp>, key string, {PARTS}",
+        partial_schema=PARTS,
+        combine=combine,
+        window=window(),
+        plan=plan,
+    )
+
+
+def run_and_kill(folder, command, chance):
+    """Start the query by a command and kill it, with all its processes, at a random moment of a batch."""
     offsets, commits = folder / "checkpoint" / "offsets", folder / "checkpoint" / "commits"
     batch = newest(offsets) + 1
     with (folder / "query.log").open("a") as log:
-        process = subprocess.Popen(
-            command(folder, engine, kind), stdout=log, stderr=log, start_new_session=True
-        )
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
         begin = wait_for_batch(process, offsets, batch)
         now = wait_for_batch(process, offsets, batch + 1)

@@ -233,6 +233,24 @@ def test_streaming_join(spark, rows, plan, tmp_path):
         kss.streaming.join(left, right, "key", "left", condition=condition, **given)
 
 
+def test_streaming_observe(spark, rows, plan, tmp_path):
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    routed = kss.streaming.route(stream.withColumn("key", F.lit("hot")), "key", plan=plan, row_id="value")
+    writer = routed.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start()
+    with kss.streaming.observe(query) as observer:
+        for _ in range(600):
+            if len(observer.history()) > 2:
+                break
+            query.awaitTermination(0.1)
+        query.stop()
+        assert observer.wait(60)
+    found = observer.history()
+    assert found.batch.tolist() == list(range(len(found)))
+    assert (found.input_rows == 100).all()
+    assert found.plan.isna().all(), "it counts nothing per worker"
+
+
 def test_engine_columns_needs_no_python_on_the_executors(spark, rows, no_python, tmp_path):
     options = {"workers": WORKERS, "engine": "columns"}
     plan = kss.plan(rows, "key", **options)

@@ -11,7 +11,13 @@ PROGRAM = Path(__file__).with_name("killed_driver.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "times"), [("split_state", 5), ("force", 1), ("table", 1), ("streams", 2)])
+@pytest.mark.parametrize(
+    ("kind", "times"),
+    [
+        *(("split_state", 3), ("force", 1), ("update", 2), ("apply", 2)),
+        *(("table", 1), ("streams", 2), ("adapt", 3), ("online", 2)),
+    ],
+)
 def test_killed_drivers_lose_and_double_nothing(tmp_path, kind, times):
     run = subprocess.run(
         [sys.executable, PROGRAM, tmp_path / "run", "--kind", kind, "--kills", str(times)],

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
 
+from keysplit.spark import gain
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
 from keysplit.spark.operations.joins.choice import joined
@@ -75,7 +76,9 @@ def join(
       key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
       Spark 4.1 on both sides are placed by worker, and the join itself shuffles nothing. Before, it shuffles
       them by key and worker, which spreads hot keys as widely, but two workers may share a task.
-    - "plain": Spark's own join, where it broadcasts a side or splitting brings nothing.
+    - "plain": Spark's own join, where it broadcasts a side or splitting brings nothing; on up to two task
+      slots also where the side that is split is small, up to 24 MiB as Spark estimates it, and no plan is
+      made then.
 
     Args:
         left: a batch DataFrame, classic or of Spark Connect.
@@ -162,11 +165,14 @@ def join(
     # What is wrong with the join is said before a plan takes its jobs.
     plain = analysed(left.join(right, key_names(on), kind))
     session = session_of(left)
-    broadcast = None
-    if way is None and not request.force and session.joins_by_broadcast(plain):
-        broadcast = "Spark broadcasts one side whole, and shuffles nothing"
-        if request.kept is None:
-            return took(plain, Way("plain", broadcast))
+    unplanned = None
+    if way is None and not request.force:
+        if session.joins_by_broadcast(plain):
+            unplanned = "Spark broadcasts one side whole, and shuffles nothing"
+        else:
+            unplanned = gain.reason_for_no_plan(session.slots, session.size(sides[hot]))
+        if unplanned is not None and request.kept is None:
+            return took(plain, Way("plain", unplanned))
     # Both sides and the result get these columns, and in the end they are dropped by name.
     worker, *own = (
         columns["left"].free(name, columns["right"])
@@ -191,7 +197,7 @@ def join(
             types=types[other],
             own=own,
         )
-        return joined(both, plain, way, broadcast)
+        return joined(both, plain, way, unplanned)
 
     # Spark has analysed the plain join.
     return built(replace(request, worker_column=worker), build, tried=True)

@@ -39,6 +39,9 @@ class Session(Protocol):
     def beyond_a_scan(self, df: DataFrame) -> str | None:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
 
+    def size(self, df: DataFrame) -> int | None:
+        """Return how many bytes Spark takes a DataFrame for, None if nobody may ask; it runs nothing."""
+
     def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
 
