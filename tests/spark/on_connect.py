@@ -205,7 +205,7 @@ def test_streaming_aggregate(spark, rows, plan, tmp_path):
 
 
 def test_streaming_join(spark, rows, plan, tmp_path):
-    events = rows.withColumn("at", F.timestamp_seconds("id"))
+    events = rows.withColumn("at", F.timestamp_seconds(F.col("id") + 1_000_000))
     events.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
     left = stream.withWatermark("at", "1 minute")
