@@ -204,10 +204,9 @@ def test_streaming_aggregate(spark, rows, plan, tmp_path):
     assert sorted(map(repr, spark.table("found").collect())) == sorted(map(repr, expected.collect()))
 
 
-def test_streaming_observe(spark, rows, plan, tmp_path):
+def test_streaming_observe(spark, tmp_path):
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
-    routed = kss.streaming.route(stream.withColumn("key", F.lit("hot")), "key", plan=plan, row_id="value")
-    writer = routed.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.start()
     with kss.streaming.observe(query) as observer:
         for _ in range(600):
