@@ -19,7 +19,18 @@ from keysplit.groupings import overview
 from reference import MODELS
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("pyspark", "pyarrow", "pandas", "matplotlib", "plotly", "click", "rich", "jinja2", "polars")
+HEAVY = (
+    "pyspark",
+    "pyarrow",
+    "pandas",
+    "matplotlib",
+    "plotly",
+    "click",
+    "rich",
+    "jinja2",
+    "polars",
+    "prometheus_client",
+)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

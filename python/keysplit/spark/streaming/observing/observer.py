@@ -4,6 +4,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,6 @@ from keysplit.spark.options import type_name
 from keysplit.spark.streaming.observing.hearing import Hearing, hearing_of
 from keysplit.spark.streaming.observing.history import By, History
 from keysplit.spark.streaming.observing.log import ParquetLog
-from keysplit.spark.streaming.observing.page import draw
 from keysplit.spark.streaming.observing.progress import Progress, progress_of
 from keysplit.spark.streaming.observing.prometheus import Exposition
 from keysplit.spark.streaming.observing.record import Record
@@ -168,13 +168,14 @@ class Observer:
             if self._stopped:
                 return
             self._stopped = True
-        if self._hearing is not None:
-            self._hearing.stop()
         if self._server is not None:
             self._server.stop()
         with self._order:
             if self._file is not None:
                 self._file.flush()
+        if self._hearing is not None:
+            with suppress(Exception):  # its session may be gone
+                self._hearing.stop()
         self._ended.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -231,6 +232,8 @@ class Observer:
                     warn(f"the log of an observer was not written: {type(error).__name__}: {error}")
 
     def _served(self, host: str, port: int) -> Server:
+        from keysplit.spark.streaming.observing.page import draw  # which brings jinja2
+
         assert self._exposition is not None
         exposition = self._exposition
 

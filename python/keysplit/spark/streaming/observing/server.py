@@ -1,9 +1,10 @@
 """A small HTTP server on this machine."""
 
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 _LOCAL = ("127.0.0.1", "localhost")
@@ -42,10 +43,9 @@ class Server:
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(host, routes))
+            self._server = _Http((host, port), _handler(host, routes))
         except OSError as error:
             raise OSError(f"port {port} of host {host!r} cannot be served: {error}") from error
-        self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             kwargs={"poll_interval": 0.1},
@@ -60,6 +60,14 @@ class Server:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # whoever asked has gone
+            super().handle_error(request, client_address)
 
 
 def _handler(host: str, routes: Mapping[str, Route]) -> type[BaseHTTPRequestHandler]:
