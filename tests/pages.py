@@ -51,23 +51,13 @@ def in_browser(path: Path, *, width: int = 1280, dark: bool = False, script: str
     The test is skipped where there is no browser, unless KEYSPLIT_BROWSER=required. It fails if the page
     writes to the console.
     """
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        missing = "there is no chromium or google-chrome on the path"
-        assert os.environ.get("KEYSPLIT_BROWSER") != "required", missing
-        pytest.skip(missing)
     measured = path.with_name(f"measured-{width}-{dark}.html")
     page = path.read_text(encoding="utf-8")
     answer = (
         f"<script>document.body.dataset.answer = JSON.stringify((() => {{ {script} }})() ?? null);</script>"
     )
     measured.write_text(page.replace("</body>", f"{answer}</body>"), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
-    options += ["--disable-background-networking", "--disable-component-update", "--hide-scrollbars"]
-    options += [f"--window-size={width},900", f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
-    options += [f"--user-data-dir={path.parent / 'profile'}", "--enable-logging=stderr", "--dump-dom"]
-    done = subprocess.run([browser, *options, measured.as_uri()], capture_output=True, text=True, check=True)
-    assert "CONSOLE" not in done.stderr, done.stderr
+    elements = elements_of(measured.as_uri(), path.parent, width=width, dark=dark)
     found: list[str] = []
 
     class Body(HTMLParser):
@@ -75,5 +65,27 @@ def in_browser(path: Path, *, width: int = 1280, dark: bool = False, script: str
             if tag == "body":
                 found.append(dict(attributes)["data-answer"])
 
-    Body().feed(done.stdout)
-    return done.stdout, json.loads(found[0])
+    Body().feed(elements)
+    return elements, json.loads(found[0])
+
+
+def elements_of(
+    address: str, folder: Path, *, width: int = 1280, dark: bool = False, after_s: int = 0
+) -> str:
+    """Return the elements of a page that a browser has opened, after so many seconds of its own clock.
+
+    The folder is for the browser's files. Skips and fails as `in_browser`.
+    """
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        missing = "there is no chromium or google-chrome on the path"
+        assert os.environ.get("KEYSPLIT_BROWSER") != "required", missing
+        pytest.skip(missing)
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+    options += ["--disable-background-networking", "--disable-component-update", "--hide-scrollbars"]
+    options += [f"--window-size={width},900", f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
+    options += [f"--virtual-time-budget={1000 * after_s}"] if after_s else []
+    options += [f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--dump-dom"]
+    done = subprocess.run([browser, *options, address], capture_output=True, text=True, check=True)
+    assert "CONSOLE" not in done.stderr, done.stderr
+    return done.stdout

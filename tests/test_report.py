@@ -236,6 +236,21 @@ def test_names_of_lines_do_not_lie_on_one_another():
     assert min(np.diff(heights)) >= 12
 
 
+def test_an_axis_begins_where_it_is_told_and_events_are_marked():
+    series = [charts.Line("a", "third", [100, 110], [1.0, 2.0])]
+    events = [(105, "half & way")]
+    drawn = str(
+        charts.lines(series, x_name="x", y_name="y", logarithmic=False, label="x", left=100, events=events)
+    )
+    start, end = map(
+        float, re.findall(r'class="mark line third"[^>]* d="M([\d.]+) [\d.]+L([\d.]+) ', drawn)[0]
+    )
+    (at,) = map(float, re.findall(r'class="event" d="M([\d.]+) ', drawn.split("</svg>")[0]))
+    assert start == 48
+    assert at == pytest.approx((start + end) / 2, abs=0.1)
+    assert "<title>half &amp; way</title>" in drawn
+
+
 # In a browser
 
 MEASURE = """

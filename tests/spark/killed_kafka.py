@@ -4,7 +4,7 @@ was at work.
 usage: python killed_kafka.py FOLDER SERVERS TOPIC [--kills N] [--seed N]
 
 The query sends events by a plan that changes after every micro-batch if it can. A line of JSON for each kill
-says which batch was at work; the last line has the number of events, whose values are 0, 1, 2 ..., and of plans.
+says which batch was at work; the last line counts the events, whose values are 0, 1, 2 ..., and the plans.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Texts in files: paths of this machine, and URLs of the stores that pyarrow knows."""
+"""Texts and bytes in files: paths of this machine, and URLs of the stores that pyarrow knows."""
 
 import os
 import re
@@ -27,7 +27,20 @@ def write(path: str | os.PathLike[str], text: str) -> None:
         OSError: if the file cannot be written.
         ValueError: if pyarrow knows no file system for the URL.
     """
-    data = text.encode()
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write bytes to a file, the whole of them or nothing.
+
+    Args:
+        path: as `write`.
+        data: the bytes.
+
+    Raises:
+        OSError: as `write`.
+        ValueError: as `write`.
+    """
     local = _local(path)
     if local is not None:
         _write_local(local, data)
@@ -36,7 +49,8 @@ def write(path: str | os.PathLike[str], text: str) -> None:
     if files.type_name in _WHOLE:
         _write_stream(files, name, data)
     else:
-        part = f"{name}.{uuid.uuid4().hex}.part"
+        folder, slash, last = name.rpartition("/")
+        part = folder + slash + _part_of(last)
         try:
             _write_stream(files, part, data)
             _move(files, part, name)
@@ -65,7 +79,7 @@ def create(path: str | os.PathLike[str], text: str) -> bool:
     """
     local = _local(path)
     if local is not None:
-        part = local.with_name(f"{local.name}.{uuid.uuid4().hex}.part")
+        part = local.with_name(_part_of(local.name))
         try:
             part.write_bytes(text.encode())
             os.link(part, local)
@@ -185,8 +199,13 @@ def _open(url: str) -> tuple["FileSystem", str]:
     return files, name
 
 
+def _part_of(name: str) -> str:
+    """Return the name of a file that is being written; readers of folders of tables pass over it."""
+    return f".{name}.{uuid.uuid4().hex}.part"
+
+
 def _write_local(path: Path, data: bytes) -> None:
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    part = path.with_name(_part_of(path.name))
     try:
         with part.open("xb") as file:
             file.write(data)

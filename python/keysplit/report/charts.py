@@ -94,7 +94,16 @@ class Point:
     front: bool
 
 
-def lines(series: Sequence[Line], *, x_name: str, y_name: str, logarithmic: bool, label: str) -> Markup:
+def lines(
+    series: Sequence[Line],
+    *,
+    x_name: str,
+    y_name: str,
+    logarithmic: bool,
+    label: str,
+    left: float = 0.0,
+    events: Sequence[tuple[float, str]] = (),
+) -> Markup:
     """Draw lines over the stream, each with its name at its end.
 
     Args:
@@ -103,21 +112,27 @@ def lines(series: Sequence[Line], *, x_name: str, y_name: str, logarithmic: bool
         y_name: title of the vertical axis.
         logarithmic: whether the vertical axis is logarithmic.
         label: alternative text of the chart.
+        left: the position at which the horizontal axis begins.
+        events: positions that are marked by a vertical line, each with what happened there.
 
     Returns:
         The chart.
     """
     values = [value for line in series for value in line.y if math.isfinite(value)]
     low, high = _log_range(values) if logarithmic else (0.0, max([*values, 0.0]) * 1.05 or 1.0)
-    right = max(value for line in series for value in line.x)
+    right = max(left + 4.0, *(value for line in series for value in line.x))  # ticks are whole numbers
 
     def draw(width: int) -> Iterable[str]:
         margin = 12 + _LETTER * max(
             len(line.name) for line in series if line.style != "other" or len(series) == 1
         )
-        x = Axis(0.0, float(right), 48, width - margin)
+        x = Axis(left, float(right), 48, width - margin)
         y = Axis(low, high, _HEIGHT - 40, _TOP, logarithmic)
         yield from _axes(x, y, width, x_name=x_name, y_name=y_name, x_text=_count)
+        for position, name in events:
+            at = x.at(position)
+            yield f'<path class="event" d="M{at:.1f} {y.start:.1f}V{y.end:.1f}">'
+            yield f"<title>{escape(name)}</title></path>"
         ordered = sorted(series, key=lambda line: line.style != "other")  # the coloured ones on top
         for line in ordered:
             path = "L".join(

@@ -113,20 +113,9 @@ def _figures(result: SimulationResult) -> dict[str, Any]:
 
 
 def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -> dict[str, Any]:
-    """Bars of the loads; a bar of several workers shows the busiest of them and their mean."""
+    """Bars of the loads, for the macro of this name."""
     loads = np.asarray(result.loads, float)
-    parts = np.array_split(np.arange(len(loads)), min(MOST_BARS, len(loads)))
-    bars = []
-    for part in parts:
-        name = f"worker {part[0]}" if len(part) == 1 else f"workers {part[0]} to {part[-1]}, the busiest"
-        most = float(loads[part].max())
-        bars.append(
-            {
-                "title": f"{name}: {most:,.0f}",
-                "height": 100 * most / largest,
-                "mean_height": 100 * float(loads[part].mean()) / largest if len(part) > 1 else None,
-            }
-        )
+    bars = make_bars(loads, largest, "{:,.0f}")
     return {
         **_figures(result),
         "style": styles[result.params.name],
@@ -135,8 +124,32 @@ def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -
         "most": float(loads.max()),
         "mean_height": 100 * float(loads.mean()) / largest,
         "last": len(loads) - 1,
-        "workers_a_bar": len(loads) / len(parts),
+        "workers_a_bar": len(loads) / len(bars),
     }
+
+
+def make_bars(values: np.ndarray, full: float, shown: str, workers_each: int = 1) -> list[dict[str, Any]]:
+    """Return a bar per worker; if they are too many, bars of several, with the busiest and their mean.
+
+    Args:
+        values: the value of each worker.
+        full: the value of a full bar.
+        shown: the format of a value.
+        workers_each: for how many neighbouring workers each value stands.
+    """
+    bars = []
+    for part in np.array_split(np.arange(len(values)), min(MOST_BARS, len(values))):
+        first, last = part[0] * workers_each, (part[-1] + 1) * workers_each - 1
+        name = f"worker {first}" if first == last else f"workers {first} to {last}, the busiest"
+        most, mean = float(values[part].max()), float(values[part].mean())
+        bars.append(
+            {
+                "title": f"{name}: {shown.format(most)}",
+                "height": 100 * most / full,
+                "mean_height": 100 * mean / full if len(part) > 1 else None,
+            }
+        )
+    return bars
 
 
 def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[TopKey]) -> dict[str, Any]:
@@ -278,7 +291,6 @@ def make_timing(result: SimulationResult) -> dict[str, Any] | None:
         charts.Line("longest", "hashed", at, queues.max(axis=1).tolist()),
         charts.Line("mean", "split", at, queues.mean(axis=1).tolist()),
     ]
-    parts = np.array_split(np.arange(len(busy)), min(MOST_BARS, len(busy)))
     return {
         "latency": {name: format_seconds(value) for name, value in (result.latency_s or {}).items()},
         "throughput": f"{result.throughput_per_s:,.0f}",
@@ -289,16 +301,7 @@ def make_timing(result: SimulationResult) -> dict[str, Any] | None:
             logarithmic=False,
             label="The longest and the mean queue of a worker, over the stream",
         ),
-        "busy": [
-            {
-                "title": f"worker {part[0]}: {busy[part].max():.1%}"
-                if len(part) == 1
-                else f"workers {part[0]} to {part[-1]}, the busiest: {busy[part].max():.1%}",
-                "height": 100 * float(busy[part].max()) / full,
-                "mean_height": 100 * float(busy[part].mean()) / full if len(part) > 1 else None,
-            }
-            for part in parts
-        ],
+        "busy": make_bars(busy, full, "{:.1%}"),
         "busy_full": full,
         "busy_mean": float(busy.mean()),
         "busy_most": float(busy.max()),

@@ -59,6 +59,7 @@ class Options:
     trust: Trusted = ()
     allow_inexact: bool = False
     adapt: AdaptOrAuto | None = None
+    state: str | os.PathLike[str] | None = None
 
 
 class Columns:
@@ -144,6 +145,8 @@ class Request:
     """Where the plan is kept; it is there, or is saved there once it is made."""
     adapt: Adapt | None = None
     """How the plan changes while a stream runs; None if it is frozen."""
+    state: str | None = None
+    """Where routers of a stream leave their state for the next micro-batch."""
 
     @property
     def workers(self) -> int:
@@ -196,9 +199,8 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         raise ValueError(
             f"key must have the types that {_named(kept)} is for, {model.key_types}, got {kinds}"
         )
-    if mode == "online":
-        refuse_stream(df, remedy=": online mode has no streams")
-    if plan is None and adapt is None and df.isStreaming:
+    _check_state(options, df)
+    if mode == "planned" and plan is None and adapt is None and df.isStreaming:
         raise ValueError(
             "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows, and "
             "with adapt='auto' the stream makes its own"
@@ -223,7 +225,17 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         force=bool(options.force),
         kept=None if adapt is not None else kept,
         adapt=adapt,
+        state=None if options.state is None else os.fspath(options.state),
     )
+
+
+def checked_keys(df: DataFrame, key: str | Sequence[str]) -> list[str]:
+    """Return the names of the key columns, checked where nothing else is asked for; errors as `check`."""
+    refuse_other_frames(df)
+    columns, keys = Columns(df), key_names(key)
+    for name in keys:
+        columns.type_of("key", name)
+    return keys
 
 
 _Arguments = ParamSpec("_Arguments")
@@ -340,6 +352,19 @@ def _adapt(options: Options, streaming: bool) -> Adapt | None:
     if options.engine == "rust":
         raise ValueError("engine must be 'columns' or None with adapt, got 'rust'")
     return Adapt() if adapt == "auto" else adapt
+
+
+def _check_state(options: Options, df: DataFrame) -> None:
+    """Raise an error unless routers of a stream, and no others, have a place for their state."""
+    state, online = options.state, options.mode == "online"
+    if state is None and online:
+        refuse_stream(df, remedy=": in mode 'online' kss.streaming.route takes streams, with state=...")
+    if state is None:
+        return
+    if not isinstance(state, str | os.PathLike):
+        raise TypeError(f"state must be a path or URL of a folder, got {state!r}")
+    if not (online and df.isStreaming):
+        raise ValueError(f"state belongs to streams in mode 'online', got {os.fspath(state)!r}")
 
 
 def _named(kept: Kept | None) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType
 from keysplit.planning import PLANS, head_threshold, place, speeds_of
 from keysplit.spark import values
 from keysplit.spark.adapt import current, rule
+from keysplit.spark.adapt.figures import Figures, figures_of
 from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import Log
@@ -39,26 +40,6 @@ _SHOWN = 512
 _lock = threading.RLock()
 # The plans that change in a running query, by its run and the folder of the log.
 _taken: dict[tuple[str, str], "Adapting"] = {}
-
-
-class Figures(NamedTuple):
-    """What a micro-batch has shown.
-
-    Attributes:
-        batch: its number.
-        version: the version of the plan that it went by.
-        rows: the rows of each counter of workers, int64.
-        busiest: the load of the busiest worker in multiples of its fair share.
-        copies: the workers that the plan's frequent keys have beyond one each.
-        hot: the keys that the plan splits, and the part of the rows that each is expected to have.
-    """
-
-    batch: int
-    version: int
-    rows: np.ndarray
-    busiest: float
-    copies: int
-    hot: tuple[tuple[str, float], ...]
 
 
 class Adapting:
@@ -98,6 +79,22 @@ class Adapting:
             if query is None:
                 query = self._queries[batch.run] = _Query(self, batch)
             return query.answer(question, batch.number)
+
+    def hear(self, progress: Any) -> None:
+        """Learn from what Spark says of a batch that has ended; whoever hears of it first says so.
+
+        Args:
+            progress: the progress of a query, of any.
+        """
+        run, found = str(progress.runId), progress.observedMetrics.get(self.metrics)
+        with _lock:
+            query = self._queries.get(run)
+            if query is None or found is None:
+                return
+            try:
+                query.learn(progress.batchId, found.asDict())
+            except Exception as error:  # the stream goes on by the plan that it has
+                warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
 
     def figures(self, run: str) -> "list[Figures]":
         """Return what the batches of a run of a query have shown, the oldest first."""
@@ -160,6 +157,8 @@ class _Query:
         self._chance = 1.0
         self._used: deque[_Used] = deque(maxlen=4)
         self._changed = -adapt.every
+        self._learned = -1  # the last batch
+        self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
         self.figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(owner.first.workers)
         grouping = owner.first.grouping
@@ -186,7 +185,10 @@ class _Query:
         return version
 
     def learn(self, number: int, metrics: Mapping[str, Any]) -> None:
-        """Learn from a micro-batch that has ended, and publish a new plan if one pays."""
+        """Learn from a micro-batch that has ended, if that is not done; publish a new plan if one pays."""
+        if number <= self._learned:
+            return
+        self._learned = number
         used = next((each for each in self._used if each.number == number), None)
         if used is None:  # an empty one, which Spark has not planned
             return
@@ -197,21 +199,9 @@ class _Query:
             self._chance = min(1.0, self._wanted / total)
         speeds = self._together(used.plan.speeds)
         rows = batch.rows[: len(speeds)]
-        busiest = float((rows / speeds).max() * speeds.sum() / total) if total else 1.0
-        self.figures.append(
-            Figures(
-                number,
-                used.version,
-                batch.rows,
-                busiest,
-                sum(len(each.workers) - 1 for each in used.plan.head),
-                tuple(
-                    (each.text, each.count / used.plan.total) for each in used.plan.head if used.plan.total
-                ),
-            )
-        )
-        if self._owner.adapt.capacities == "measured":
-            self._measure(number, batch.rows)
+        busy_s = self._measure(number, batch.rows) if self._owner.adapt.capacities == "measured" else None
+        self._ages = {each.hash: self._ages.get(each.hash, 0) + 1 for each in used.plan.head}
+        self.figures.append(figures_of(batch, used.version, used.plan, speeds, self._ages, busy_s))
         if self._following is not None:
             self._following.add(batch, rows, self._speeds())
         if number - self._changed >= self._owner.adapt.every:
@@ -259,11 +249,15 @@ class _Query:
             texts={row["hash"]: _texts_of(row["texts"], types) for row in metrics["values"]},
         )
 
-    def _measure(self, number: int, rows: np.ndarray) -> None:
+    def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
+        """Learn how fast workers are, and return how long each was busy, None if that is not known."""
         workers = self._owner.first.workers
-        times = self._owner.session.task_times(self._place[0], number, workers)
-        if times is not None and len(rows) == workers:
-            self._measured.add(rows, np.array(times))
+        found = self._owner.session.task_times(self._place[0], number, workers)
+        if found is None or len(rows) != workers:
+            return None
+        times = np.array(found)
+        self._measured.add(rows, times)
+        return times
 
     def _speeds(self) -> np.ndarray:
         """Return the current relative speed of each worker."""
@@ -323,18 +317,8 @@ class _Listener(StreamingQueryListener):  # type: ignore[misc]
         pass
 
     def onQueryProgress(self, event: Any) -> None:
-        progress = event.progress
-        found = progress.observedMetrics.get(self._owner.metrics)
-        if str(progress.runId) != self._run or found is None:
-            return
-        with _lock:
-            query = self._owner._queries.get(self._run)
-            if query is None:
-                return
-            try:
-                query.learn(progress.batchId, found.asDict())
-            except Exception as error:  # the stream goes on by the plan that it has
-                warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
+        if str(event.progress.runId) == self._run:
+            self._owner.hear(event.progress)
 
     def onQueryTerminated(self, event: Any) -> None:
         if str(event.runId) == self._run:

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType
 
+from keysplit.plans import files
 from keysplit.spark import keys, query
+from keysplit.spark.engine import states
 from keysplit.spark.options import Request
 from keysplit.spark.session import versions
 
@@ -21,37 +22,58 @@ def with_worker(request: Request) -> DataFrame:
     key, type_ = keys.key_column(request.keys, request.key_types)
     weights = [] if request.weight is None else [request.weight]
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
-    df = request.df.withColumn(request.worker_column, worker(request.params, key, type_, weights))
-    if not request.allow_inexact:
+    if request.state is not None:
+        _refuse_disordered_stream(request)
+        files.make_folder(request.state)
+    found = worker(request.params, key, type_, weights, request.state)
+    df = request.df.withColumn(request.worker_column, found)
+    if request.state is None and not request.allow_inexact:
         query.refuse_disorder(df)
     return df
+
+
+def _refuse_disordered_stream(request: Request) -> None:
+    """Raise ValueError unless a micro-batch is proved to have the same rows in the same order again."""
+    found = request.query.steadiness
+    why = found.unknown or found.rows or found.order
+    if why is not None:
+        raise ValueError(
+            "mode 'online' is exact only in streams whose rows come again in the same order, got "
+            f"{why}: take mode 'planned'"
+        )
 
 
 # Both UDFs keep one router for all batches of a task, inside the iterator: a Python worker serves other tasks
 # later. Both are nondeterministic to Spark, so that it runs them once a row and moves no filter below them.
 
 
-def _arrow_worker(params: Any, key: Column, type_: DataType, weights: list[Column]) -> Column:
+def _arrow_worker(
+    params: Any, key: Column, type_: DataType, weights: list[Column], state: str | None
+) -> Column:
     def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        router = params.router(source=TaskContext.get().partitionId())
+        router, leave = states.router_of_task(params, state)
         for batch in batches:
             batch_keys, *batch_weights = batch if isinstance(batch, tuple) else (batch,)
             load = batch_weights[0].to_numpy(zero_copy_only=False) if batch_weights else None
             yield pa.array(router.route(batch_keys, weights=load).view(np.int32))
+        leave()
 
     return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights)
 
 
-def _pandas_worker(params: Any, key: Column, type_: DataType, weights: list[Column]) -> Column:
+def _pandas_worker(
+    params: Any, key: Column, type_: DataType, weights: list[Column], state: str | None
+) -> Column:
     columns = keys.pandas_columns(key, type_)
     width, weighted = len(columns), bool(weights)
 
     def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
-        router = params.router(source=TaskContext.get().partitionId())
+        router, leave = states.router_of_task(params, state)
         for batch in batches:
             series = batch if isinstance(batch, tuple) else (batch,)
             load = series[width].to_numpy() if weighted else None
             workers = router.route(keys.from_pandas(series[:width], type_), weights=load)
             yield pd.Series(workers.view(np.int32))
+        leave()
 
     return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights)

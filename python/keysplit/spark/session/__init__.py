@@ -6,7 +6,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import versions
 from keysplit.spark.session.interface import (
@@ -40,6 +41,7 @@ __all__ = [
     "is_connect",
     "local_rows",
     "session_of",
+    "session_of_query",
 ]
 
 
@@ -54,8 +56,15 @@ def session_of(df: DataFrame) -> Session:
     return Classic(df.sparkSession)
 
 
+def session_of_query(query: StreamingQuery) -> SparkSession:
+    """Return the session of a streaming query of a classic session: its listeners hear of it, no others."""
+    from keysplit.spark.session import classic
+
+    return classic.session_of_query(query)
+
+
 def is_connect(value: Any) -> bool:
-    """Say whether a DataFrame or a Column belongs to Spark Connect, where there is no JVM to look into."""
+    """Say whether a DataFrame, Column or query is of Spark Connect, where there is no JVM to look into."""
     return type(value).__module__.startswith("pyspark.sql.connect")
 
 

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import costs, driver, physical, sources, versions
 from keysplit.spark.session.interface import Aggregate, Answer, Ask, Call, Joining, Node, Steadiness, tree_of
@@ -178,6 +179,11 @@ class _Observed:
         return None if context is None or context._jsc is None else context
 
 
+def session_of_query(query: StreamingQuery) -> SparkSession:
+    """Return the session of a streaming query."""
+    return SparkSession(SparkContext.getOrCreate(), query._jsq.sparkSession())
+
+
 def rows_of_arrow(spark: SparkSession, table: "pa.Table") -> DataFrame:
     """Return the rows of a table of whole numbers; before Spark 4, whose public way takes them one by one."""
     schema = from_arrow_schema(table.schema)
@@ -206,6 +212,8 @@ def expression_of(column: Column) -> Any:
 
 
 def _physical(df: DataFrame) -> str:
+    if df.isStreaming:  # a plan of its micro-batches: Spark makes none of the stream as it is
+        return str(_jvm().PythonSQLUtils.explainString(df._jdf.queryExecution(), "simple"))
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 

@@ -115,8 +115,15 @@ class Joining(Protocol):
     keeps_columns: bool
     """Whether `left["k"]` and `right["k"]` may be selected from the result whatever its rows are made of."""
 
-    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows made of both sides on the keys, and on a column that both have got."""
+    def join(
+        self,
+        left: DataFrame,
+        right: DataFrame,
+        kind: str,
+        also: str | None = None,
+        where: Column | None = None,
+    ) -> DataFrame:
+        """Join rows made of both sides on the keys, on a column that both have got, and by a condition."""
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join; `drop` names what `rows`, which `join` made, have more."""

@@ -1,5 +1,6 @@
 """`streaming.repartition`: the rows of a stream in the partition of their worker."""
 
+import os
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -10,6 +11,7 @@ from keysplit.spark.options import (
     AdaptOrAuto,
     Engine,
     GroupingOrName,
+    Mode,
     Options,
     PlanOrPath,
     Trusted,
@@ -25,6 +27,8 @@ def repartition(
     *,
     plan: PlanOrPath | None = None,
     adapt: AdaptOrAuto | None = None,
+    mode: Mode = "planned",
+    state: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
     worker_column: str = "worker",
@@ -45,6 +49,8 @@ def repartition(
         key: as `streaming.route`.
         plan: as `streaming.route`.
         adapt: as `streaming.route`.
+        mode: as `streaming.route`.
+        state: as `streaming.route`.
         workers: the number of workers and of partitions, 1..=65536. Leave it out with a plan or a grouping
             object.
         grouping: as `plan`. Leave it out with a plan.
@@ -75,6 +81,8 @@ def repartition(
     options = Options(
         plan=plan,
         adapt=adapt,
+        mode=mode,
+        state=state,
         workers=workers,
         grouping=grouping,
         worker_column=worker_column,

@@ -1,5 +1,6 @@
 """`streaming.route`: a worker for each row of a stream."""
 
+import os
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -10,6 +11,7 @@ from keysplit.spark.options import (
     AdaptOrAuto,
     Engine,
     GroupingOrName,
+    Mode,
     Options,
     PlanOrPath,
     Trusted,
@@ -25,6 +27,8 @@ def route(
     *,
     plan: PlanOrPath | None = None,
     adapt: AdaptOrAuto | None = None,
+    mode: Mode = "planned",
+    state: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
     worker_column: str = "worker",
@@ -43,12 +47,21 @@ def route(
     tasks; the first attempt at a micro-batch writes down which one, and a restart finds that. Asking for the
     plan costs a few milliseconds per micro-batch; no Python runs on the executors.
 
+    Mode "online" is exact where a micro-batch that is attempted again has the same rows in the same order:
+    files, Kafka, rate and memory streams with nothing but projections and filters upstream. All else is
+    refused. Each attempt at a micro-batch begins with the state after the one before.
+
     Args:
         df: a streaming DataFrame. With `adapt` one of a classic session; or a batch, to try a plan out.
         key: a column, or a list of columns; keys are equal where `groupBy` says so, and null is a key.
         plan: a plan that `plan` has made of a batch of such rows, or the path or URL of one. With `adapt`
             the first one; if left out, the stream begins with all rows of a key on one worker.
         adapt: "auto" for `Adapt()`, or an `Adapt`, which says how the plan changes; None to keep it.
+        mode: "planned", or "online": each partition of the source is one source of the papers, whose router
+            routes its rows in their order and goes on from micro-batch to micro-batch. All groupings may be
+            named, and none of `plan`, `adapt`, `row_id` and `capacities`.
+        state: in mode "online" the folder, or its URL, where routers leave their state after each
+            micro-batch: beside the checkpoint, in reach of all executors.
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: as `plan`. Leave it out with a plan.
         worker_column: the name of the new column.
@@ -68,7 +81,7 @@ def route(
     Raises:
         TypeError: if an argument has a wrong type.
         ValueError: if an argument has a wrong value; if there is neither a plan nor `adapt`; if rows that
-            would be split have no steady identity.
+            would be split have no steady identity; in mode "online", if rows may come in another order.
 
     Source:
         As `Adapt`.
@@ -82,6 +95,8 @@ def route(
     options = Options(
         plan=plan,
         adapt=adapt,
+        mode=mode,
+        state=state,
         workers=workers,
         grouping=grouping,
         worker_column=worker_column,

@@ -84,10 +84,17 @@ class Sides:
         """The hash of a key on the other side; those of equal keys are equal."""
         return key_hash(self.request.keys, self.types, self.request.params.seed)
 
-    def join(self, rows: DataFrame, others: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows of both sides on the keys, and on a column that both have got."""
+    def join(
+        self,
+        rows: DataFrame,
+        others: DataFrame,
+        kind: str,
+        also: str | None = None,
+        where: Column | None = None,
+    ) -> DataFrame:
+        """Join rows of both sides on the keys, on a column that both have got, and by a condition."""
         left, right = (others, rows) if self.hot == "right" else (rows, others)
-        return self.joining.join(left, right, kind, also)
+        return self.joining.join(left, right, kind, also, where)
 
     def result(self, rows: DataFrame) -> DataFrame:
         """Return the columns of Spark's own join."""

@@ -1,0 +1,107 @@
+"""The log of an observer: a folder of Parquet files."""
+
+import io
+import os
+from collections import deque
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from keysplit.plans import files
+from keysplit.spark.streaming.observing.record import Record
+from keysplit.spark.warn import warn
+
+# Records that wait for a store that fails.
+_MOST = 10_000
+
+_HOT = pa.struct(
+    {
+        "key": pa.string(),
+        "share": pa.float64(),
+        "expected": pa.float64(),
+        "workers": pa.int64(),
+        "age": pa.int64(),
+    }
+)
+SCHEMA = pa.schema(
+    {
+        "query": pa.string(),
+        "run": pa.string(),
+        "batch": pa.int64(),
+        "time": pa.timestamp("ms", "UTC"),
+        "duration_s": pa.float64(),
+        "input_rows": pa.int64(),
+        "input_rows_per_s": pa.float64(),
+        "processed_rows_per_s": pa.float64(),
+        "backlog_rows": pa.int64(),
+        "plan": pa.string(),
+        "version": pa.int64(),
+        "workers": pa.int64(),
+        "busiest": pa.float64(),
+        "hash_busiest": pa.float64(),
+        "imbalance": pa.float64(),
+        "relative_imbalance": pa.float64(),
+        "load_stddev": pa.float64(),
+        "replication": pa.float64(),
+        "copies": pa.int64(),
+        "busy_imbalance": pa.float64(),
+        "workers_per_count": pa.int64(),
+        "worker_rows": pa.list_(pa.int64()),
+        "worker_busy_s": pa.list_(pa.float64()),
+        "hot": pa.list_(_HOT),
+    }
+)
+"""A row for each batch and plan: `Record.to_dict`, with the query before."""
+
+
+class ParquetLog:
+    """Writes records to Parquet files, each of some batches, each created whole.
+
+    Args:
+        folder: a path, or a URL as `Plan.save` takes it; it is made if it is not there.
+        every: the batches of a file.
+        query: the id of the query.
+        run: the id of this start of it; the names of files begin with it.
+
+    Raises:
+        OSError: if the folder cannot be made.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], every: int, query: str, run: str) -> None:
+        self._folder, self._every = os.fspath(folder).rstrip("/"), every
+        self._query, self._run = query, run
+        self._batches = 0
+        self._waiting: deque[Record] = deque(maxlen=_MOST)
+        files.make_folder(self._folder)
+
+    def add(self, records: tuple[Record, ...]) -> None:
+        """Take the records of a batch, and write a file if it is full; a failure is a warning."""
+        self._waiting += records
+        self._batches += 1
+        if self._batches >= self._every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is not written yet; a failure is a warning, and the next call tries again."""
+        if not self._waiting:
+            return
+        rows = [
+            {
+                "query": self._query,
+                "run": self._run,
+                **each.to_dict(),
+                "time": each.progress.time,
+            }
+            for each in self._waiting
+        ]
+        first, last = (self._waiting[at].progress.batch for at in (0, -1))
+        data = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), data)
+        try:
+            files.write_bytes(f"{self._folder}/{self._run}-{first:09}-{last:09}.parquet", data.getvalue())
+        except OSError as error:
+            warn(f"the log of an observer waits, as it cannot be written: {error}")
+            return
+        self._waiting.clear()
+        self._batches = 0

@@ -1,0 +1,258 @@
+"""`streaming.observe`: the figures of a running query."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming import StreamingQuery
+
+from keysplit.spark.adapt.running import adapting_in
+from keysplit.spark.kept.counts import workers_per_count
+from keysplit.spark.options import type_name
+from keysplit.spark.streaming.observing.hearing import Hearing, hearing_of
+from keysplit.spark.streaming.observing.history import By, History
+from keysplit.spark.streaming.observing.log import ParquetLog
+from keysplit.spark.streaming.observing.page import draw
+from keysplit.spark.streaming.observing.progress import Progress, progress_of
+from keysplit.spark.streaming.observing.prometheus import Exposition
+from keysplit.spark.streaming.observing.record import Record
+from keysplit.spark.streaming.observing.server import Answer, Server
+from keysplit.spark.warn import warn
+
+LogFunction = Callable[[dict[str, Any]], object]
+Log = str | os.PathLike[str] | LogFunction
+
+
+def observe(
+    query: StreamingQuery,
+    *,
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    log: Log | None = None,
+    log_every: int = 20,
+    keep: int = 1000,
+) -> "Observer":
+    """Observe a running query: rows per worker, imbalance, hot keys, versions of plans, durations of batches.
+
+    Rows of workers, hot keys and versions are those of plans with `adapt`. Other queries, and all on Spark
+    Connect, have the figures that Spark has of each batch: rows, duration, rates and backlog. Observing runs
+    nothing on the executors, and changes neither a plan nor a result. The observer ends with the query.
+
+    Args:
+        query: the query. Of one that has been running, the batches before are there as far as Spark and the
+            plan still have them: 100 by default.
+        port: serves a live page at `Observer.url`, its figures as JSON at `history.json`, and metrics for
+            Prometheus at `metrics`; 0 takes a free port. It needs the extra `keysplit[observe]`.
+        host: the address to serve at. Hot keys are shown to whoever can reach it.
+        log: a folder, or the URL of one as `Plan.save` takes it, that gets Parquet files with a row for each
+            batch and plan; or a function that is called with a dict for each of them, of what JSON knows. It
+            should return soon, as the batches wait for it; what it raises is a warning.
+        log_every: the batches of a Parquet file, at least 1. The last ones are written at the end.
+        keep: the batches that `Observer.history` has, at least 1.
+
+    Returns:
+        The observer.
+
+    Raises:
+        TypeError: if an argument has a wrong type.
+        ValueError: if an argument is out of its range.
+        ImportError: if there is a port, but no prometheus_client.
+        OSError: if the port is taken, or the folder of the log cannot be made.
+
+    Source:
+        "Dynamic Key Grouping: A Load Balancing Algorithm for Distributed Stream Processing Engines", section
+        4.7: the Distribution Observer, which collects count, latency, throughput, StdDev and DistCost.
+
+    Deviations:
+        Latency is the duration of batches. DistCost is `replication`, estimated from drawn rows.
+
+    Example:
+        >>> observer = kss.streaming.observe(query, port=0)  # doctest: +SKIP
+        >>> observer.history()[["batch", "busiest", "hash_busiest"]]  # doctest: +SKIP
+    """
+    if not all(hasattr(query, name) for name in ("runId", "recentProgress", "isActive")):
+        raise TypeError(f"query must be a streaming query, got {type_name(query)}")
+    if port is not None:
+        _check_whole("port", port, 0, 65_535)
+    if not isinstance(host, str):
+        raise TypeError(f"host must be an address such as '127.0.0.1', got {host!r}")
+    if log is not None and not callable(log) and not isinstance(log, str | os.PathLike):
+        raise TypeError(f"log must be a folder or a function, got {log!r}")
+    _check_whole("log_every", log_every, 1)
+    _check_whole("keep", keep, 1)
+    return Observer(query, port=port, host=host, log=log, log_every=log_every, keep=keep)
+
+
+class Observer:
+    """The figures of a query, made by `streaming.observe`; several threads may use it.
+
+    It is a context manager: it stops at the end of the block, or with the query.
+
+    Example:
+        >>> with kss.streaming.observe(query, port=0) as observer:  # doctest: +SKIP
+        ...     print(observer.url)
+        ...     query.awaitTermination(60)
+    """
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        *,
+        port: int | None,
+        host: str,
+        log: Log | None,
+        log_every: int,
+        keep: int,
+    ) -> None:
+        self._query, self._run = str(query.id), str(query.runId)
+        self._title = query.name or self._query
+        self._order = threading.RLock()  # of batches
+        self._closing = threading.Lock()
+        self._stopped, self._ended = False, threading.Event()
+        self._history = History(keep)
+        self._exposition = None if port is None else Exposition(self._title)
+        self._log = log if callable(log) else None
+        self._file = None
+        if log is not None and not callable(log):
+            self._file = ParquetLog(log, log_every, self._query, self._run)
+        self._server = None if port is None else self._served(host, port)
+        self._hearing: Hearing | None = None
+        try:
+            with self._order:  # what is heard meanwhile comes after
+                self._hearing = hearing_of(query, self._hear, self.stop)
+                for each in query.recentProgress:
+                    self._take(each)
+            if self._stopped:  # meanwhile
+                self._hearing.stop()
+            elif not query.isActive:
+                self.stop()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def url(self) -> str | None:
+        """The address of the live page, None without a port."""
+        return None if self._server is None else self._server.url
+
+    def history(self, by: By = "batch") -> pd.DataFrame:
+        """Return the figures of the last batches, the oldest first.
+
+        Args:
+            by: what a row stands for:
+
+                - "batch": a batch and a plan of the query; docs/streaming.md explains the columns.
+                - "worker": a worker in a batch: `rows`, and `busy_s`, the seconds that it was busy, NaN where
+                  nobody knows. Of a plan for more than 4,096 workers, a few neighbouring ones, of which
+                  `worker` is the first.
+                - "key": a hot key in a batch: its `share` of the rows, estimated from those that were drawn,
+                  the share that the plan has `expected`, its number of `workers`, and its `age`: for how many
+                  batches in a row plans have placed it by itself.
+
+        Returns:
+            The figures. What is not known is missing.
+
+        Raises:
+            ValueError: if `by` is something else.
+        """
+        if by not in ("batch", "worker", "key"):
+            raise ValueError(f"by must be 'batch', 'worker' or 'key', got {by!r}")
+        return self._history.frame(by)
+
+    def stop(self) -> None:
+        """Observe no more: close the port and write the rest of the log. `history` stays."""
+        with self._closing:
+            if self._stopped:
+                return
+            self._stopped = True
+        if self._hearing is not None:
+            self._hearing.stop()
+        if self._server is not None:
+            self._server.stop()
+        with self._order:
+            if self._file is not None:
+                self._file.flush()
+        self._ended.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the query has ended and all its batches were heard of, or the observer was stopped.
+
+        Spark reports batches a moment after they have ended: `query.awaitTermination` may return before.
+
+        Args:
+            timeout_s: how long to wait at most, in seconds; for ever if left out.
+
+        Returns:
+            Whether it has ended.
+        """
+        return self._ended.wait(timeout_s)
+
+    def __enter__(self) -> "Observer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _hear(self, said: Any) -> None:
+        """Take a progress that Spark has just reported; plans learn from it first."""
+        with self._order:
+            for each in adapting_in(self._run):
+                each.hear(said)
+            self._take(said)
+
+    def _take(self, said: Any) -> None:
+        progress = progress_of(said)
+        if progress is not None and progress.batch > self._history.last:
+            self._add(self._records(progress))
+
+    def _records(self, progress: Progress) -> tuple[Record, ...]:
+        found = []
+        for each in adapting_in(self._run):
+            of_batch = (one for one in reversed(each.figures(self._run)) if one.batch == progress.batch)
+            figures = next(of_batch, None)
+            if figures is not None:
+                found.append(Record(progress, each.name, workers_per_count(each.first.workers), figures))
+        return tuple(found) or (Record(progress),)
+
+    def _add(self, records: tuple[Record, ...]) -> None:
+        self._history.add(records)
+        if self._exposition is not None:
+            self._exposition.add(records)
+        if self._file is not None:
+            self._file.add(records)
+        if self._log is not None:
+            for each in records:
+                try:
+                    self._log({"query": self._query, "run": self._run, **each.to_dict()})
+                except Exception as error:
+                    warn(f"the log of an observer was not written: {type(error).__name__}: {error}")
+
+    def _served(self, host: str, port: int) -> Server:
+        assert self._exposition is not None
+        exposition = self._exposition
+
+        def page(_: Mapping[str, str]) -> Answer:
+            drawn = draw(self._title, self._history.records())
+            return Answer("text/html; charset=utf-8", drawn.encode())
+
+        def history(asked: Mapping[str, str]) -> Answer:
+            records = self._history.records(after=int(asked.get("after", -1)))
+            found = {"query": self._query, "run": self._run, "records": [each.to_dict() for each in records]}
+            return Answer("application/json", json.dumps(found, allow_nan=False).encode())
+
+        def metrics(_: Mapping[str, str]) -> Answer:
+            return Answer(exposition.content_type, exposition.text())
+
+        return Server(host, port, {"/": page, "/history.json": history, "/metrics": metrics})
+
+
+def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least or (most is not None and value > most):
+        raise ValueError(
+            f"{name} must be {f'at least {least}' if most is None else f'in {least}..={most}'}, got {value}"
+        )

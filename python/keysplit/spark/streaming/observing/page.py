@@ -1,0 +1,123 @@
+"""The live page: the figures of the last batches as charts and tables."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from keysplit import __version__
+from keysplit.report import charts
+from keysplit.report.page import render
+from keysplit.report.panels import make_bars
+from keysplit.spark.streaming.observing.progress import Progress
+from keysplit.spark.streaming.observing.record import Record
+
+MOST_BATCHES = 300
+"""Batches that the charts show."""
+MOST_KEYS = 20
+"""Hot keys that the table shows."""
+
+
+def draw(title: str, records: Sequence[Record]) -> str:
+    """Return the page; in a browser it draws itself anew when there are more batches.
+
+    Args:
+        title: the name of the query.
+        records: the records of its batches, the oldest first.
+    """
+    batches = list({each.progress.batch: each.progress for each in records}.values())[-MOST_BATCHES:]
+    context: dict[str, Any] = {"last": None, "durations": None, "rates": None, "plans": []}
+    if batches:
+        first = batches[0].batch
+        shown = [each for each in records if each.progress.batch >= first]
+        plans = dict.fromkeys(each.plan for each in shown if each.plan is not None)
+        context = {
+            "last": batches[-1],
+            "durations": _lines(
+                [("duration", "fourth", [each.duration_s for each in batches])],
+                [each.batch for each in batches],
+                y_name="seconds",
+                label="How long each batch took",
+            ),
+            "rates": _rates(batches),
+            "plans": [_plan(name, [each for each in shown if each.plan == name]) for name in plans],
+        }
+    return render(__package__, "live.html.j2", title=title, version=__version__, **context)
+
+
+def _rates(batches: Sequence[Progress]) -> Any:
+    found = [
+        ("arrived", "third", [_or_nan(each.input_rows_per_s) for each in batches]),
+        ("processed", "fourth", [_or_nan(each.processed_rows_per_s) for each in batches]),
+    ]
+    known = [each for each in found if any(map(math.isfinite, each[2]))]
+    if not known:
+        return None
+    return _lines(
+        known,
+        [each.batch for each in batches],
+        y_name="rows per second",
+        label="How fast the rows of each batch arrived, and were processed",
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
+    """Return what the page says of a plan; the last of its records is of the newest batch."""
+    last, rows = records[-1], [each.batch_row() for each in records]
+    at = [row["batch"] for row in rows]
+    changes = [
+        (new["batch"], f"version {new['version']}, from batch {new['batch']} on")
+        for old, new in pairwise(rows)
+        if new["version"] != old["version"]
+    ]
+    most_frequent = max((each.share for each in last.hot), default=0.0) or 1.0
+    return {
+        "name": name,
+        "last": rows[-1],
+        "changes": len(changes),
+        "hot": [(each, 100 * each.share / most_frequent) for each in last.hot[:MOST_KEYS]],
+        "more": max(len(last.hot) - MOST_KEYS, 0),
+        "balance": _lines(
+            [
+                ("hash, at least", "hashed", [row["hash_busiest"] for row in rows]),
+                ("plan", "split", [row["busiest"] for row in rows]),
+            ],
+            at,
+            y_name="busiest worker, in fair shares",
+            label="The load of the busiest worker in multiples of its fair share: by hash, and by the plan",
+            events=changes,
+        ),
+        "rows": _bars(last.worker_rows, "{:,.0f} rows", last.together),
+        "busy": None if last.worker_busy_s is None else _bars(last.worker_busy_s, "{:.3f} s", last.together),
+    }
+
+
+def _lines(
+    series: Sequence[tuple[str, str, Sequence[float]]],
+    at: Sequence[int],
+    *,
+    y_name: str,
+    label: str,
+    events: Sequence[tuple[float, str]] = (),
+) -> Any:
+    found = [charts.Line(name, style, at, values) for name, style, values in series]
+    return charts.lines(
+        found, x_name="batch", y_name=y_name, logarithmic=False, label=label, left=at[0], events=events
+    )
+
+
+def _bars(values: np.ndarray, shown: str, workers_each: int) -> dict[str, Any]:
+    most, mean = float(values.max(initial=0.0)), float(values.mean()) if len(values) else math.nan
+    full = most or 1.0
+    return {
+        "bars": make_bars(values, full, shown, workers_each),
+        "mean_height": 100 * mean / full,
+        "mean": shown.format(mean),
+        "most": shown.format(most),
+    }

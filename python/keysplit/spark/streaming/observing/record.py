@@ -1,0 +1,104 @@
+"""A record: one micro-batch and what it has shown of one plan."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keysplit import metrics
+from keysplit.spark.adapt.figures import Figures, HotKey
+from keysplit.spark.streaming.observing.progress import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A micro-batch, and what it has shown of a plan that changes; without one `plan` is None.
+
+    Attributes:
+        progress: what Spark says of the batch.
+        plan: the name of the plan, which is that of its folder in the checkpoint.
+        together: how many neighbouring workers share a counter: 1 up to 4,096 workers.
+        figures: what the batch has shown of the plan.
+    """
+
+    progress: Progress
+    plan: str | None = None
+    together: int = 1
+    figures: Figures | None = None
+
+    @property
+    def worker_rows(self) -> np.ndarray:
+        """The rows of each counter of workers, int64; none without a plan."""
+        return np.empty(0, np.int64) if self.figures is None else self._of_plan(self.figures.rows)
+
+    @property
+    def worker_busy_s(self) -> np.ndarray | None:
+        """For how long each counter's workers were busy, in seconds; None where nobody knows."""
+        if self.figures is None or self.figures.busy_s is None:
+            return None
+        return self._of_plan(self.figures.busy_s)
+
+    @property
+    def hot(self) -> tuple[HotKey, ...]:
+        """The keys that the plan places by themselves, the most frequent first."""
+        return () if self.figures is None else self.figures.hot
+
+    def batch_row(self) -> dict[str, Any]:
+        """Return the figures of the whole batch by name; None where there is none. The names are public."""
+        row = {**self.progress._asdict(), "plan": self.plan, **dict.fromkeys(OF_PLAN)}
+        if self.figures is not None:
+            figures, rows, busy_s = self.figures, self.worker_rows, self.worker_busy_s
+            row |= {
+                "version": figures.version,
+                "workers": figures.workers,
+                "busiest": figures.busiest,
+                "hash_busiest": figures.hash_busiest,
+                "imbalance": metrics.imbalance(rows),
+                "relative_imbalance": metrics.relative_imbalance(rows),
+                "load_stddev": metrics.load_stddev(rows),
+                "replication": figures.replication,
+                "copies": figures.copies,
+                "busy_imbalance": None if busy_s is None else metrics.relative_imbalance(busy_s),
+            }
+        return row
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as JSON has them: those of the batch, and lists of workers and of hot keys."""
+        row, busy_s = self.batch_row(), self.worker_busy_s
+        return {
+            **row,
+            "time": row["time"].isoformat(),
+            "workers_per_count": self.together,
+            "worker_rows": self.worker_rows.tolist(),
+            "worker_busy_s": None if busy_s is None else busy_s.tolist(),
+            "hot": [_named(each) for each in self.hot],
+        }
+
+    def _of_plan(self, counted: np.ndarray) -> np.ndarray:
+        assert self.figures is not None
+        return counted[: -(-self.figures.workers // self.together)]
+
+
+OF_PLAN = (
+    "version",
+    "workers",
+    "busiest",
+    "hash_busiest",
+    "imbalance",
+    "relative_imbalance",
+    "load_stddev",
+    "replication",
+    "copies",
+    "busy_imbalance",
+)
+"""The figures of a batch that there are with a plan only."""
+
+
+def _named(hot: HotKey) -> dict[str, Any]:
+    return {
+        "key": hot.text,
+        "share": hot.share,
+        "expected": hot.expected,
+        "workers": hot.workers,
+        "age": hot.age,
+    }

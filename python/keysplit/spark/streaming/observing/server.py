@@ -1,0 +1,94 @@
+"""A small HTTP server on this machine."""
+
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+_LOCAL = ("127.0.0.1", "localhost")
+# A page may ask this server alone, and runs no script but its own.
+_POLICY = (
+    "default-src 'none'; connect-src 'self'; img-src data:; "
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+
+
+class Answer(NamedTuple):
+    """What is answered: its type and its bytes."""
+
+    type: str
+    content: bytes
+
+
+Route = Callable[[Mapping[str, str]], Answer]
+"""Answers a request by what stands behind the question mark."""
+
+
+class Server:
+    """Answers GET requests on threads of its own.
+
+    On an address of this machine only, it answers those alone that name it as this machine: a page of another
+    site cannot read it by a name that leads here.
+
+    Args:
+        host: the address to listen on, of IPv4.
+        port: the port; 0 takes a free one.
+        routes: what answers each path.
+
+    Raises:
+        OSError: if the port is taken, or the address is not one of this machine.
+    """
+
+    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
+        try:
+            self._server = ThreadingHTTPServer((host, port), _handler(host, routes))
+        except OSError as error:
+            raise OSError(f"port {port} of host {host!r} cannot be served: {error}") from error
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.1},
+            name="keysplit observer",
+            daemon=True,
+        )
+        self._thread.start()
+        self.url = f"http://{host}:{self._server.server_address[1]}/"
+
+    def stop(self) -> None:
+        """Answer no more, and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _handler(host: str, routes: Mapping[str, Route]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = urlsplit(self.path)
+            named = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            if host in _LOCAL and named not in _LOCAL:
+                self.send_error(403, "ask for it as localhost")
+                return
+            route = routes.get(asked.path)
+            if route is None:
+                self.send_error(404)
+                return
+            try:
+                answer = route({name: values[-1] for name, values in parse_qs(asked.query).items()})
+            except ValueError as error:
+                self.send_error(400, str(error))
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", answer.type)
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Content-Security-Policy", _POLICY)
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    return Handler
