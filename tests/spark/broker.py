@@ -65,6 +65,11 @@ class Broker:
 
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+        end = time.monotonic() + 60
+        # the broker learns of it a little later than the controller
+        while len(admin.list_topics(name, 60).topics[name].partitions) < partitions:
+            assert time.monotonic() < end, f"topic {name} did not appear"
+            time.sleep(0.05)
         return name
 
     def read(self, topic, *, committed=True):

@@ -1,10 +1,10 @@
 """Kill the driver of a query that sends a stream to Kafka, at random moments, and start it again; print what
 was at work.
 
-usage: python killed_kafka.py FOLDER SERVERS TOPIC [--kills N] [--seed N]
+usage: python killed_kafka.py FOLDER SERVERS TOPIC [--kills N] [--seed N] [--source TOPIC]
 
 The query sends events by a plan that changes after every micro-batch if it can. A line of JSON for each kill
-says which batch was at work; the last line has the number of events, with values 0, 1, 2 ..., and of plans.
+says which batch was at work; the last line counts the events, whose values are 0, 1, 2 ..., and the plans.
 """
 
 import argparse
@@ -30,6 +30,7 @@ def main():
     parser.add_argument("topic")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--source", help="a topic to read the events from, by the connector of Spark")
     parser.add_argument("--query", action="store_true", help="run the query alone, to the end of its input")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -38,9 +39,13 @@ def main():
         query(options)
         return
     spark = session(options.folder)
-    events(spark).write.parquet(str(options.folder / "events"))
+    if options.source is None:
+        events(spark).write.parquet(str(options.folder / "events"))
+    else:
+        kafka(events(spark).write, options).option("topic", options.source).save()
     spark.stop()
     command = [sys.executable, __file__, str(options.folder), options.servers, options.topic, "--query"]
+    command += [] if options.source is None else ["--source", options.source]
     chance = random.Random(options.seed)
     for _ in range(options.kills):
         print(json.dumps(run_and_kill(options.folder, command, chance)), flush=True)
@@ -61,9 +66,16 @@ def events(spark):
 def query(options):
     """Run the query from its checkpoint to the end of its input."""
     spark = session(options.folder)
-    stream = spark.readStream.schema("key string, value string").option("maxFilesPerTrigger", FILES_A_BATCH)
+    reader = spark.readStream
+    if options.source is None:
+        reader = reader.schema("key string, value string").option("maxFilesPerTrigger", FILES_A_BATCH)
+        stream = reader.parquet(str(options.folder / "events"))
+    else:
+        reader = kafka(reader, options).option("subscribe", options.source)
+        reader = reader.option("startingOffsets", "earliest")
+        stream = reader.option("maxOffsetsPerTrigger", FILES_A_BATCH * FILE_ROWS).load()
     writer = kss.streaming.to_kafka(
-        stream.parquet(str(options.folder / "events")),
+        stream,
         "key",
         topic=options.topic,
         servers=options.servers,
@@ -73,6 +85,11 @@ def query(options):
     running = writer.option("checkpointLocation", str(options.folder / "checkpoint")).start()
     running.awaitTermination()
     spark.stop()
+
+
+def kafka(reader, options):
+    """The reader or writer of Spark's connector."""
+    return reader.format("kafka").option("kafka.bootstrap.servers", options.servers)
 
 
 if __name__ == "__main__":

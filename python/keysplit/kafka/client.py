@@ -2,7 +2,8 @@
 
 try:
     import confluent_kafka as client
+    from confluent_kafka.admin import AdminClient
 except ImportError as error:
     raise ImportError("Kafka needs confluent-kafka: pip install 'keysplit[kafka]'") from error
 
-__all__ = ["client"]
+__all__ = ["AdminClient", "client"]

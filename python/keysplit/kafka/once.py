@@ -28,6 +28,7 @@ class Batch(NamedTuple):
 
     Attributes:
         sender: the name of who sends; the same whenever the batch is sent again.
+        rule: names what decides which messages the partition gets; if it changes, batches no longer follow.
         number: the number of the batch, 0, 1, 2 ...
         first: the number of the first batch that the sender sends.
         topic: where to.
@@ -35,6 +36,7 @@ class Batch(NamedTuple):
     """
 
     sender: str
+    rule: str
     number: int
     first: int
     topic: str
@@ -62,7 +64,7 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
     # Ends what an older attempt has begun, so that the number read below is the last one.
     producer.init_transactions(_PATIENCE_S)
     group = client.Consumer(
-        {**settings, "group.id": f"keysplit-{batch.sender}", "isolation.level": "read_committed"}
+        {**settings, "group.id": f"keysplit-{batch.sender}-{batch.rule}", "isolation.level": "read_committed"}
     )
     try:
         if _is_there(group, batch):
@@ -99,8 +101,9 @@ def _is_there(group: Any, batch: Batch) -> bool:
     if expected < 0:
         raise RuntimeError(
             f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka knows of "
-            f"none: the query had another sink, or Kafka has forgotten (offsets.retention.minutes). Look "
-            f"whether batch {batch.number} is there, and pass first_batch={batch.number} if it is not"
+            f"none: the query had another sink, plan or row_id, or Kafka has forgotten it "
+            f"(offsets.retention.minutes). Look whether a part of batch {batch.number} is there, and pass "
+            f"first_batch={batch.number} if none is"
         )
     raise RuntimeError(
         f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last one there "

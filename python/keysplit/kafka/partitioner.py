@@ -93,7 +93,9 @@ class PlanPartitioner:
         self._table = tables.in_rust()
         self._tail: list[int] = tables.tail.tolist()
         self._shift = 64 - (len(self._tail).bit_length() - 1)
-        cells = list(zip(tables.cuts.tolist(), tables.first.tolist(), tables.second.tolist(), strict=True))
+        cells: list[tuple[int, int, int]] = list(
+            zip(tables.cuts.tolist(), tables.first.tolist(), tables.second.tolist(), strict=True)
+        )
         self._cells = {
             hash_ % 2**64: cells[start : start + length]
             for hash_, start, length in zip(

@@ -23,9 +23,9 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
         >>> partitions_of("words", "localhost:9092")  # doctest: +SKIP
         8
     """
-    from keysplit.kafka.client import client
+    from keysplit.kafka.client import AdminClient, client
 
-    admin = client.admin.AdminClient({"log_level": 2, **(settings or {}), "bootstrap.servers": servers})
+    admin = AdminClient({"log_level": 2, **(settings or {}), "bootstrap.servers": servers})
     try:
         found = admin.list_topics(topic, timeout=_PATIENCE_S).topics[topic]
     except client.KafkaException as error:

@@ -1,7 +1,8 @@
 """`streaming.to_kafka`: the rows of a stream sent to the partitions of a topic by a plan, exactly once."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import BinaryType, StringType
 
+from keysplit.spark.hashes import row_hash_in_sql
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
@@ -60,7 +62,8 @@ def to_kafka(
     it and sends nothing. The rows of a micro-batch become visible partition by partition.
 
     The rows of a micro-batch must be the same ones when it is run again, as the sources of Spark promise:
-    their values may differ, but not their number or their partitions.
+    their values may differ, but not their number or their partitions. So a query that starts again with
+    another `plan` or `row_id` is refused; plans change by `adapt` and `publish`.
 
     Args:
         df: a streaming DataFrame with the column `value`, and perhaps `key` and `headers`, as Spark's own
@@ -70,8 +73,8 @@ def to_kafka(
         servers: the addresses of some brokers, "host:port,host:port".
         settings: further settings of Kafka's client (librdkafka), such as those of security, compression, and
             `transaction.timeout.ms`, in which the rows of a partition are sent, one minute if left out.
-        first_batch: the number of the first micro-batch that this sink sends, where the query had another one
-            before.
+        first_batch: the number of the first micro-batch that this sink sends with this plan, where the query
+            had another sink or plan before.
         plan: as `streaming.route`; it must have as many workers as the topic has partitions.
         adapt: as `streaming.route`.
         grouping: as `streaming.route`.
@@ -139,12 +142,25 @@ def to_kafka(
         return routed_and_placed(request).select(*sent, partition)
 
     rows = built(request, build)
-    target = _Target(topic, first_batch, {"log_level": 2, **(settings or {}), "bootstrap.servers": servers})
+    target = _Target(
+        topic, _rule(request), first_batch, {"log_level": 2, **(settings or {}), "bootstrap.servers": servers}
+    )
 
     def send(batch: DataFrame, number: int) -> None:
         batch.mapInArrow(target.sender(number), "sent bigint").collect()
 
     return took(rows.writeStream.foreachBatch(send), way_of(rows))
+
+
+def _rule(request: Request) -> str:
+    """Return a name for what decides where the rows of a micro-batch go, apart from plans in a plan log."""
+    hash_ = hashlib.sha256(repr((request.keys, request.params.seed)).encode())
+    if request.adapt is not None or (request.plan is not None and request.plan.splits):
+        hash_.update(row_hash_in_sql(request).encode())
+    if request.adapt is None and request.plan is not None:
+        for table in astuple(request.plan.tables):
+            hash_.update(table.tobytes())
+    return hash_.hexdigest()[:16]
 
 
 def _sent(columns: Columns) -> list[Column]:
@@ -171,6 +187,7 @@ class _Target:
     """Where the rows go, as the executors know it."""
 
     topic: str
+    rule: str
     first: int
     settings: dict[str, Any]
 
@@ -181,7 +198,7 @@ class _Target:
             from keysplit.kafka.once import Batch, send_once
 
             partition = TaskContext.get().partitionId()
-            batch = Batch(streaming_query(), number, self.first, self.topic, partition)
+            batch = Batch(streaming_query(), self.rule, number, self.first, self.topic, partition)
             sent = send_once(batch, _messages(batches, partition), self.settings)
             for _ in batches:  # Spark wants its rows read, also where none is sent
                 pass
