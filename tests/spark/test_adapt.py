@@ -23,8 +23,6 @@ from keysplit.spark.session.classic import Classic
 
 WORKERS, ROWS = 4, 3000
 
-pytestmark = pytest.mark.versions
-
 
 class Stream:
     """Files of rows, of which two in five have one key."""
@@ -95,6 +93,7 @@ def learned(query, number):
     raise TimeoutError(f"batch {number} was not heard of")
 
 
+@pytest.mark.versions
 def test_the_plan_follows_the_keys_and_a_restart(spark, stream, tmp_path):
     checkpoint, found = tmp_path / "checkpoint", Busiest()
     routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
@@ -445,6 +444,7 @@ def test_a_change_is_worth_what_it_saves(spark):
     assert not rule.change(new, new, new.summary, 10_000.0).pays(kss.streaming.Adapt())
 
 
+@pytest.mark.versions
 def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
     found, adapt, measured = Busiest(), kss.streaming.Adapt(capacities="measured"), []
 

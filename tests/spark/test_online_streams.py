@@ -11,7 +11,6 @@ from keysplit import spark as kss
 
 WORKERS, ROWS = 4, 600
 QUICK = ("partial_key", "fish", "consistent")
-pytestmark = pytest.mark.versions
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +68,7 @@ def test_routers_go_on_from_batch_to_batch(spark, files, tmp_path, name):
     ]
 
 
+@pytest.mark.versions
 def test_each_attempt_at_a_batch_begins_with_the_state_before_it(spark, files, tmp_path):
     params, first, second = ks.Fish(workers=WORKERS), Rows(fails=1), Rows()
 

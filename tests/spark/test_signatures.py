@@ -37,7 +37,8 @@ def test_operations_take_the_shared_options(name):
         "route": {"force"},
         "join": {"allow_inexact"},
     }
-    shared = set(inspect.signature(Options).parameters) - own.get(name, set())
+    streams = {"adapt", "state"}
+    shared = set(inspect.signature(Options).parameters) - own.get(name, set()) - streams
     shared -= set() if name in ("plan", "apply") else {"group_weight"}
     assert shared <= set(inspect.signature(FUNCTIONS[name]).parameters)
 
