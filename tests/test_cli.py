@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import keysplit as ks
 from keysplit.cli import main
-from keysplit.demo import groups, job, run, stream
+from keysplit.demo import drift, groups, job, run, stream
 from keysplit.groupings import overview
 
 
@@ -161,6 +161,7 @@ def test_wrong_groupings_are_one_line_and_exit_code_2(arguments, text):
         (["demo", "--workers", "257"], "workers must be in 1..=256"),
         (["demo", "--rows", "0"], "rows must be at least 1, got 0"),
         (["demo", "--sources", "0"], "sources must be in 1..=256, got 0"),
+        (["demo", "--batches", "-1"], "batches must be in 0..=1000, got -1"),
         (["demo", "--service-time-ms", "-1"], "service-time-ms must be in 0..=1000, got -1.0"),
         (["demo", "--service-time-ms", "nan"], "service-time-ms must be in 0..=1000, got nan"),
         (["demo", "--grouping", "salt"], "grouping must be one of"),
@@ -271,8 +272,9 @@ def comparison(table: stream.Stream, answers: list[job.Answer], **settings):
     for field, label in (("hashed", "Spark's hash"), ("split", "keysplit d_choices")):
         runs[field] = run.Run.of(label, 1.0, answers, 2)
     settings.pop("progress")
+    settings.pop("batches")
     small = groups.Groups(rows=2, groups=1, spark_s=1.0, keysplit_s=0.5, equal=True, way="slices: made up")
-    settings = {"groups": small, **settings}
+    settings = {"groups": small, "drift": None, **settings}
     return run.Comparison(stream=table, expected=job.plain(table.table), versions={}, **settings, **runs)
 
 
@@ -309,6 +311,17 @@ def test_small_groups_that_differ_end_with_exit_code_1(outcome):
     result = outcome(differ)
     assert_one_line(result, 1, "the results over small groups are NOT equal to those of applyInPandas")
     assert "THE RESULTS DIFFER" in " ".join(result.stdout.split())
+
+
+def test_rows_that_a_stream_loses_end_with_exit_code_1(outcome):
+    lost = drift.Drift(rows=1, hashed=[1.0], split=[1.0], changes=[], versions=1, equal=False)
+
+    def lose(table, **settings):
+        return comparison(table, served(table.table.to_batches()), drift=lost, **settings)
+
+    result = outcome(lose)
+    assert_one_line(result, 1, "the stream has NOT written each row once")
+    assert "ROWS WERE LOST OR DOUBLED" in " ".join(result.stdout.split())
 
 
 def test_a_failure_of_spark_is_one_line_and_exit_code_1(outcome):

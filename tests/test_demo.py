@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from statistics import median_low
 
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keysplit import hash_keys
-from keysplit.demo import groups, job, report, run, stream, terminal
+from keysplit.demo import drift, groups, job, report, run, stream, terminal
 from pages import Page, in_browser
 
 DAY = datetime.date(2024, 2, 29)
@@ -198,6 +199,9 @@ def test_labels_show_what_has_no_text_of_its_own(flights):
 
 
 KEYS_IN_PAGE = 40
+DRIFT = drift.Drift(
+    rows=100, hashed=[2.0, 2.0, 2.0, 3.0], split=[2.0, 1.5, 1.25, 1.25], changes=[], versions=2, equal=True
+)
 SMALL = groups.Groups(
     rows=20_000, groups=3_210, spark_s=4.0, keysplit_s=1.0, equal=True, way="slices: no key is split"
 )
@@ -227,6 +231,7 @@ def comparison():
         service_time_s=0.00025,
         expected=job.plain(rows),
         groups=SMALL,
+        drift=DRIFT,
         versions={"keysplit": "9.9.9", "Spark": "4.3.0"},
         **runs,
     )
@@ -258,7 +263,7 @@ def test_the_report_is_one_page_with_everything_on_it(comparison, tmp_path):
     assert "http" not in path.read_text()
     assert "url(" not in path.read_text()
     assert page.tags["script"] == 0
-    assert page.classes["bar"] == 2 * 8
+    assert page.classes["bar"] == 2 * 8 + 2 * 4
     assert page.tags["tr"] == 1 + report.TOP_KEYS
     assert page.classes["name"] == 2 * (report.TOP_KEYS + 1)
     for words in (
@@ -293,12 +298,40 @@ def test_cells_of_the_picture_add_up_to_all_rows(comparison, tmp_path):
     assert sum(int(rows.replace(",", "")) for rows in shown) == 2 * comparison.stream.rows
 
 
+def test_batches_count_once_a_plan_has_seen_their_keys():
+    found = replace(
+        DRIFT, hashed=[2.0] * 9, split=[3.0, 2.0, 1.0, 1.0, 3.0, 2.0, 1.0, 2.0, 1.0], changes=[4, 7]
+    )
+    assert found.learned == [2, 3, 6]
+    assert found.split_mean == 1.0
+    assert replace(DRIFT, split=[3.0, 2.0]).split_mean == 2.5
+
+
+def test_keys_drift_and_rows_are_counted(tmp_path):
+    keys = pa.chunked_array([["a", "a", "b", None] * 100])
+    expected = drift._write(keys, drift.HOT_FOR + 1, tmp_path / "in")
+    rows = pa.concat_tables(map(pq.read_table, sorted((tmp_path / "in").iterdir())))
+    assert sorted(set(rows["key"].to_pylist())) == ["a", "b", "none"]
+    assert rows["id"].to_pylist() == list(range(drift.ROWS * (drift.HOT_FOR + 1)))
+    counts = {each["values"]: each["counts"] for each in rows["key"].value_counts().to_pylist()}
+    assert counts == expected
+    first, last = rows["key"].to_pylist()[: drift.ROWS], rows["key"].to_pylist()[-drift.ROWS :]
+    assert first.count("a") == drift.ROWS / 2
+    assert last.count("a") == drift.ROWS / 4
+
+
+def test_without_a_stream_nothing_is_said_of_one(comparison, tmp_path):
+    report.write(run.Comparison(**{**vars(comparison), "drift": None}), tmp_path / "report.html")
+    assert "drift" not in " ".join(Page(tmp_path / "report.html").text)
+
+
 def test_json_has_the_same_figures(comparison, tmp_path):
     path = tmp_path / "figures.json"
     report.write_json(comparison, path)
     figures = json.loads(path.read_text())
     assert figures["equal"] is True
     assert figures["small_groups"]["ratio"] == 0.25
+    assert (figures["drift"]["hashed_mean"], figures["drift"]["split_mean"]) == (2.25, 1.25)
     assert figures["stream"]["distinct_keys"] == KEYS_IN_PAGE
     assert figures["hashed"]["rows"] == comparison.hashed.rows.tolist()
     assert figures["hashed"]["idle_workers"] == 1
@@ -377,6 +410,8 @@ def demo(tmp_path):
             "demo",
             "--service-time-ms",
             "0",
+            "--batches",
+            "3",
             "--json",
             "out.json",
         ]
@@ -398,6 +433,9 @@ def test_the_demo_runs_through_spark(demo, flights):
     assert "yes, all" in done.stdout
     assert figures["equal"] is True
     assert figures["small_groups"]["equal"] is True
+    assert figures["drift"]["equal"] is True
+    assert len(figures["drift"]["split"]) == len(figures["drift"]["hashed"]) == 3
+    assert "As a stream of 3 micro-batches" in " ".join(done.stdout.split())
     for side in ("hashed", "split"):
         assert sum(figures[side]["rows"]) == 5000
         assert all(
@@ -433,5 +471,5 @@ def test_a_browser_opens_the_report_without_a_word_of_complaint(comparison, tmp_
         "return bars.map(bar => bar.getBoundingClientRect().height)",
     )
     assert "The most frequent keys" in elements
-    assert len(heights) == 2 * 8
+    assert len(heights) == 2 * 8 + 2 * 4
     assert max(heights) > 150

@@ -3,6 +3,7 @@
 import os
 import sys
 
+import broker as kafka
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
@@ -50,3 +51,12 @@ def conf(spark):
     yield set_
     for name, value in before.items():
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """A broker of Kafka, the same for all tests: each takes topics of its own."""
+    kafka.download_jars()
+    started = kafka.Broker(tmp_path_factory.mktemp("kafka"))
+    yield started
+    started.stop()

@@ -190,7 +190,7 @@ def test_streaming_aggregate(spark, rows, plan, tmp_path):
     stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
     columns, window = [F.sum("v"), F.count("*"), F.avg("v")], F.window("at", "10 minutes")
     found = kss.streaming.aggregate(
-        stream.withWatermark("at", "1 minute"), "key", *columns, window=window, plan=plan
+        stream.withWatermark("at", "1 minute"), "key", *columns, window=window, plan=plan, split_state=True
     )
     query = (
         found.writeStream.format("memory")
@@ -202,6 +202,35 @@ def test_streaming_aggregate(spark, rows, plan, tmp_path):
     assert query.awaitTermination(120)
     expected = events.filter("at < '2029-01-01'").groupBy(window, "key").agg(*columns)
     assert sorted(map(repr, spark.table("found").collect())) == sorted(map(repr, expected.collect()))
+
+
+def test_streaming_join(spark, rows, plan, tmp_path):
+    events = rows.withColumn("at", F.timestamp_seconds("id"))
+    events.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
+    left = stream.withWatermark("at", "1 minute")
+    right = stream.filter("id < 60").selectExpr("key", "at AS then").withWatermark("then", "1 minute")
+    names = rows.filter("id < 60").select("key", F.upper("key").alias("name")).distinct()
+    condition = F.expr("at BETWEEN then AND then + INTERVAL 1 MINUTE")
+    given = {"plan": plan, "force": True}
+    others = events.filter("id < 60").selectExpr("key", "at AS then")
+    results = {
+        "table": (kss.streaming.join(left, names, "key", "left", **given), rows.join(names, "key", "left")),
+        "streams": (
+            kss.streaming.join(left, right, "key", condition=condition, **given),
+            events.join(others, "key").where(condition),
+        ),
+    }
+    for name, (found, expected) in results.items():
+        assert kss.explain(found).startswith("place: ")
+        writer = found.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+        assert writer.option("checkpointLocation", str(tmp_path / name)).start().awaitTermination(120)
+        expected = expected.select(*[each for each in found.columns if each in expected.columns])
+        kept = spark.table(name).select(*expected.columns)
+        assert sorted(map(repr, kept.collect())) == sorted(map(repr, expected.collect()))
+        assert kept.count() > 100
+    with pytest.raises(ValueError, match="condition must be None in a left join on Spark Connect"):
+        kss.streaming.join(left, right, "key", "left", condition=condition, **given)
 
 
 def test_streaming_observe(spark, tmp_path):

@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from keysplit import spark as kss
 from keysplit.spark import slices
-from keysplit.spark.operations.apply import _over
+from keysplit.spark.operations.functions import over
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
 
@@ -609,10 +609,10 @@ def test_executors_need_no_keysplit(spark):
         if format == "arrow":
             first = slices.Call(lambda key, rows: rows.select(["v"]), True, schema, "arrow", settings)
         second = slices.Call(lambda rows: rows, False, schema, format, settings)
-        queries.append(_over(slices.whole, first, places))
-        queries.append(_over(slices.finished, first, second, places))
-        parts = _over(slices.in_parts, first, second, places, 2, None)
-        merged = _over(slices.merged, first, second, places)
+        queries.append(over(slices.whole, first, places))
+        queries.append(over(slices.finished, first, second, places))
+        parts = over(slices.in_parts, first, second, places, 2, None)
+        merged = over(slices.merged, first, second, places)
         queries.append(lambda batches, parts=parts, merged=merged: merged(parts(batches)))
     code = (
         "import sys, pickle\n"

@@ -151,7 +151,7 @@ def test_streams_say_what_their_aggregation_cannot_do(spark, conf):
     with pytest.raises(
         ValueError, match=r"^columns must be aggregates, each by itself, got sum\(sum\(v\)\) OVER"
     ):
-        kss.streaming.aggregate(events, "key", over, window=span, plan=plan)
+        kss.streaming.aggregate(events, "key", over, window=span, plan=plan, split_state=True)
     conf("spark.sql.retainGroupColumns", "false")
-    with pytest.raises(ValueError, match=r"^spark.sql.retainGroupColumns must be true for kss.streaming"):
-        kss.streaming.aggregate(events, "key", F.sum("v"), window=span, plan=plan)
+    with pytest.raises(ValueError, match=r"^spark.sql.retainGroupColumns must be true with split"):
+        kss.streaming.aggregate(events, "key", F.sum("v"), window=span, plan=plan, split_state=True)

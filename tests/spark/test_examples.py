@@ -22,17 +22,22 @@ def test_example(spark, capsys, program):
 
 
 @pytest.mark.filterwarnings("ignore:rows of key")
-def test_the_guide_s_code_runs_in_order(spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["spark.md", "streaming.md"])
+def test_the_guide_s_code_runs_in_order(spark, tmp_path, monkeypatch, page):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "docs" / "spark.md").read_text(), re.DOTALL | re.MULTILINE
+        r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE
     )
     assert blocks
     names = {"spark": spark}
     for block in blocks:
-        for name in ("checkpoints", "words-by-word"):  # Spark takes them from where its JVM was started
+        for name in (
+            "checkpoints",
+            "words-by-word",
+            "events",
+        ):  # Spark takes them from where its JVM was started
             block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
-        exec(compile(block, "docs/spark.md", "exec"), names)
+        exec(compile(block, f"docs/{page}", "exec"), names)
 
 
 DOCUMENTED = {name: getattr(kss, name) for name in kss.__all__ if name != "streaming"} | {

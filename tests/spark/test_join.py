@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
+from keysplit.spark import gain
 
 # Each kind of join with each side that may be split.
 SPLITS = [
@@ -301,9 +302,10 @@ def test_it_may_become_a_broadcast_join(hot, cold, plan):
 
 
 @pytest.fixture
-def large(conf):
-    """Make the other side of `facts` too large to be broadcast whole."""
+def large(conf, monkeypatch):
+    """Make the other side of `facts` too large to be broadcast whole, and the first one worth a plan."""
     conf("spark.sql.autoBroadcastJoinThreshold", "2000")
+    monkeypatch.setattr(gain, "_SMALL", 0)
 
 
 @pytest.fixture(scope="module")
@@ -341,6 +343,22 @@ def test_a_side_that_spark_broadcasts_is_left_to_it(facts):
     assert kss.explain(kss.join(rows, names, "k", plan=plan, force=True)).startswith("broadcast: ")
 
 
+def test_a_small_side_is_left_to_spark_and_not_planned(conf, facts, tmp_path):
+    conf("spark.sql.autoBroadcastJoinThreshold", "2000")
+    rows, names, _ = facts
+    told = r"plain: planning would cost more than it saves: 2 tasks run at once, .* for 0\.0 MB \(up to .*"
+    unread = kss.join(rows, names, "k", workers=8, weight=F.lit(-1))  # a plan would refuse the weight
+    assert re.fullmatch(told, kss.explain(unread))
+    path = tmp_path / "k.plan.json"  # one that is to be kept is made all the same
+    assert re.fullmatch(told, kss.explain(kss.join(rows, names, "k", workers=8, plan=path)))
+    assert kss.Plan.load(path).workers == 8
+    for asked in ({"force": True}, {"way": "broadcast"}):
+        assert kss.explain(kss.join(rows, names, "k", workers=8, **asked)).startswith("broadcast: ")
+    assert gain.reason_for_no_plan(2, 10**6) is not None
+    for slots, size in ((3, 10**6), (None, 10**6), (2, 10**8), (2, None)):
+        assert gain.reason_for_no_plan(slots, size) is None
+
+
 def test_why_no_hot_key_is_broadcast(conf, large, facts):
     rows, names, plan = facts
     drawn = rows.repartition(2).withColumn("k", F.when(F.rand() > 2, 1).otherwise(F.col("k")))
@@ -373,6 +391,9 @@ def test_both_sides_of_a_key_are_split_where_both_are_hot(conf, large, facts):
     rows, _, plan = facts
     many = rows.select(F.coalesce("k", F.lit(-1)).cast("int").alias("k"), F.col("v").alias("w"))
     joined = kss.join(rows, many, "k", plan=plan)
+    told = r"plain: splitting would gain too little: .*; a broadcast makes the 36\d pairs per row no sooner"
+    assert re.fullmatch(told, kss.explain(joined))
+    joined = kss.join(rows, many, "k", plan=plan, force=True)
     told = "grid: 1 key is hot on both sides; the other side has 600 rows of 7, in a grid of 3 x 3"
     assert kss.explain(joined) == told
     totals = [F.count("*"), F.sum(F.xxhash64("k", "v", "w").cast("decimal(38)"))]

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
+from keysplit.plans import files
 from keysplit.spark.kept import counts, pending, runs
 from keysplit.spark.kept.place import Kept
-from keysplit.spark.plans import files
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,16 @@ PROGRAM = Path(__file__).with_name("killed_driver.py")
 
 
 @pytest.mark.slow
-def test_killed_drivers_lose_and_double_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "times"),
+    [
+        *(("split_state", 3), ("force", 1), ("update", 2), ("apply", 2)),
+        *(("table", 1), ("streams", 2), ("adapt", 3), ("online", 2)),
+    ],
+)
+def test_killed_drivers_lose_and_double_nothing(tmp_path, kind, times):
     run = subprocess.run(
-        [sys.executable, PROGRAM, tmp_path / "run"],
+        [sys.executable, PROGRAM, tmp_path / "run", "--kind", kind, "--kills", str(times)],
         capture_output=True,
         text=True,
         check=False,
@@ -21,7 +28,7 @@ def test_killed_drivers_lose_and_double_nothing(tmp_path):
     )
     assert run.returncode == 0, run.stderr[-5000:]
     *kills, found = map(json.loads, run.stdout.splitlines())
-    assert len(kills) == 5
+    assert len(kills) == times
     assert any(kill["batch was at work"] for kill in kills)
     assert found["totals"] > 1000
     assert (found["missing"], found["wrong or doubled"]) == (0, 0)

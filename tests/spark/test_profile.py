@@ -103,7 +103,10 @@ def test_skew_in_words(found):
         ("apply", ["split the frequent keys for whole-group Python: kss.apply with grouping="]),
         ("join", ["kss.join with", "more workers that get the other side's rows"]),
         ("write", ["kss.write with", "more files"]),
-        ("stream", ["kss.streaming.aggregate with", "in each window"]),
+        (
+            "stream",
+            ["kss.streaming.join or kss.streaming.aggregate(split_state=True) with", "in each window"],
+        ),
     ],
 )
 def test_each_operation_has_its_verdict(rows, operation, words_of_it):

@@ -92,7 +92,7 @@ def test_apply(stream, plan, engine):
 @pytest.mark.parametrize("how", ["inner", "left", "full", "semi", "anti"])
 def test_join(stream, plan, engine, how):
     other = stream.groupBy("key").agg(F.min("ts").alias("first")).where("abs(xxhash64(key)) % 3 > 0")
-    ours = kss.join(stream, other, "key", how, plan=plan, engine=engine, row_id="id")
+    ours = kss.join(stream, other, "key", how, plan=plan, engine=engine, row_id="id", force=True)
     assert same_rows(ours, stream.join(other, "key", how))
 
 

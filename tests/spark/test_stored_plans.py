@@ -14,9 +14,8 @@ import pytest
 
 import keysplit as ks
 from keysplit.planning import PLANS, Sample
+from keysplit.plans import FrequentKey, stored
 from keysplit.spark import Plan
-from keysplit.spark.engine import native
-from keysplit.spark.plans import FrequentKey, stored
 
 # Each version's file was written once, by the keysplit that brought the version, and never changes.
 GOLDEN = Path(__file__).parent.parent / "golden" / "plans"
@@ -62,7 +61,7 @@ def test_every_version_is_read(version, kind):
     # where the rows of the first key go, of the second, and of three that are not frequent
     keys = np.array([-5] * 6 + [2**62] + [0, 2**52, -(2**53)])
     rows = np.array([0, 2**32 - 1, 3 << 61, (3 << 61) + 2**32 - 1, -1, -(2**32)] + [0] * 4)
-    assert native.table(plan.tables).route(keys, rows).tolist() == [0, 0, 2, 0, 0, 3, 1, 0, 1, 2]
+    assert plan.tables.in_rust().route(keys, rows).tolist() == [0, 0, 2, 0, 0, 3, 1, 0, 1, 2]
 
 
 @pytest.mark.parametrize("version", stored.FIELDS)

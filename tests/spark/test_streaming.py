@@ -1,10 +1,11 @@
-"""A plan routes a stream, and `streaming.aggregate` equals groupBy(window, key).agg(...) of a batch."""
+"""A plan routes a stream, and an aggregation whose state is spread equals groupBy(window, key).agg(...)."""
 
 import datetime as dt
 import json
 import os
 import time
 from decimal import Decimal
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -13,9 +14,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit.spark.streaming.aggregate import _slot
+from keysplit.spark.streaming.slots import slot
 
 WORKERS = 4
+spread = partial(kss.streaming.aggregate, split_state=True)
 SCHEMA = "at timestamp, key string, v bigint, d decimal(30,4), s string"
 START = dt.datetime(2024, 3, 30, 22, tzinfo=dt.UTC)  # the clocks of Berlin go forward in it
 AGGREGATES = [
@@ -144,14 +146,14 @@ def run(result, path):
 
 @pytest.mark.parametrize("engine", ["columns", "rust"])
 def test_a_batch_equals_groupby(hours, plan, engine):
-    result = kss.streaming.aggregate(hours, "key", *columns(), window=window(), plan=plan, engine=engine)
+    result = spread(hours, "key", *columns(), window=window(), plan=plan, engine=engine)
     plain = hours.groupBy(window(), "key").agg(*columns())
     assert plain.count() > 6 * 6
     assert same(result, plain)
 
 
 def test_a_stream_equals_a_batch(folder, plan, tmp_path):
-    result = kss.streaming.aggregate(folder.stream(), "key", *columns(), window=window(), plan=plan)
+    result = spread(folder.stream(), "key", *columns(), window=window(), plan=plan)
     plain = folder.batch().groupBy(window(), "key").agg(*columns())
     written = run(result, tmp_path)
     assert written.columns == plain.columns
@@ -163,9 +165,7 @@ def test_it_goes_on_after_a_restart_with_another_plan(spark, plan, tmp_path):
 
     def result(plan):
         sums = [F.sum("v"), F.count("*"), F.avg("d"), F.collect_list("s")]
-        return kss.streaming.aggregate(
-            folder.stream(), "key", *sums, window=F.window("at", "2 hours"), plan=plan
-        )
+        return spread(folder.stream(), "key", *sums, window=F.window("at", "2 hours"), plan=plan)
 
     folder.add(hour(0))
     early = run(result(plan), tmp_path)
@@ -193,7 +193,7 @@ def test_a_hot_key_fills_as_many_state_partitions_as_it_has_workers(spark, folde
         pytest.skip("this Spark cannot read its state")
     conf("spark.sql.shuffle.partitions", str(WORKERS))
     events = folder.stream(watermark="20 years")
-    run(kss.streaming.aggregate(events, "key", F.count("*"), window=window(), plan=plan), tmp_path)
+    run(spread(events, "key", F.count("*"), window=window(), plan=plan), tmp_path)
     # nothing has been written yet: all is in the first step, which is operator 1
     states = spark.read.format("statestore").option("operatorId", 1).load(str(tmp_path / "checkpoint"))
     states = states.select("key.keysplit_window.start", "key.key", "partition_id")
@@ -214,7 +214,7 @@ def test_the_hash_of_a_slot_is_the_worker(spark, workers):
         F.col("id").cast("string").alias("b"),
         (F.col("id") % workers).cast("int").alias("worker"),
     )
-    slots = df.withColumn("slot", _slot(F.hash("a", "b"), F.col("worker"), workers))
+    slots = df.withColumn("slot", slot(F.hash("a", "b"), F.col("worker"), workers))
     assert slots.filter(F.hash("a", "b", "slot") == F.col("worker")).count() == 2000
 
 
@@ -242,7 +242,7 @@ def test_keys_of_all_types(spark, name):
     df = frame(spark, type_, skewed(keys, 60), partitions=2).withColumn("at", F.timestamp_seconds("v"))
     plan = kss.plan(df, "key", 3, "round_robin", seed=7)
     span = F.window("at", "40 seconds")
-    result = kss.streaming.aggregate(df, "key", F.sum("v"), F.avg("d"), window=span, plan=plan, row_id="s")
+    result = spread(df, "key", F.sum("v"), F.avg("d"), window=span, plan=plan, row_id="s")
     # equal keys may have other bits: -0.0 and 0.0
     normal = [
         F.col("window"),
@@ -264,7 +264,7 @@ def test_names_are_those_of_groupby(hours):
     plan = kss.plan(df, keys, WORKERS, "w_choices")
     span = F.window("at", "1 hour", "30 minutes").alias("span")
     sums = [F.sum("slot"), F.max("window").alias("window"), F.sum("slot"), F.count("keysplit_window")]
-    result = kss.streaming.aggregate(df, keys, *sums, window=span, plan=plan)
+    result = spread(df, keys, *sums, window=span, plan=plan)
     plain = df.groupBy(span, *keys).agg(*sums)
     assert result.schema == plain.schema
     assert rows_of(result) == rows_of(plain)
@@ -272,13 +272,13 @@ def test_names_are_those_of_groupby(hours):
 
 def test_columns_bound_to_the_frame_are_found(hours, plan):
     span = F.window(hours.at, "1 hour")
-    result = kss.streaming.aggregate(hours, "key", F.sum(hours.v), F.avg(hours["d"]), window=span, plan=plan)
+    result = spread(hours, "key", F.sum(hours.v), F.avg(hours["d"]), window=span, plan=plan)
     assert same(result, hours.groupBy(span, "key").agg(F.sum(hours.v), F.avg(hours["d"])))
 
 
 def test_the_time_itself_is_a_window(hours, plan):
     df = hours.withColumn("at", F.date_trunc("hour", "at"))
-    result = kss.streaming.aggregate(df, "key", F.count("*"), window=F.col("at"), plan=plan)
+    result = spread(df, "key", F.count("*"), window=F.col("at"), plan=plan)
     assert same(result, df.groupBy("at", "key").agg(F.count("*")))
 
 
@@ -297,7 +297,7 @@ def test_overflow_is_spark_s(spark, conf, sql, ansi):
     )
     plan = kss.plan(df, "key", 4, "w_choices")
     span = F.window("at", "1 hour")
-    result = kss.streaming.aggregate(df, "key", F.expr(sql), window=span, plan=plan, row_id="first")
+    result = spread(df, "key", F.expr(sql), window=span, plan=plan, row_id="first")
     if ansi == "true":
         with pytest.raises(Exception, match=r"(?i)overflow|out of range|cannot be represented"):
             result.collect()
@@ -315,7 +315,7 @@ def test_averages_of_long_decimals_round_as_spark_s(spark):
     )
     averages = [F.avg("long"), F.avg("whole"), F.avg("short")]
     plan = kss.plan(df, "key", 5, "round_robin")
-    result = kss.streaming.aggregate(df, "key", *averages, window=F.window("at", "1 hour"), plan=plan)
+    result = spread(df, "key", *averages, window=F.window("at", "1 hour"), plan=plan)
     assert same(result, df.groupBy(F.window("at", "1 hour"), "key").agg(*averages))
 
 
@@ -324,13 +324,15 @@ def test_a_stream_without_a_watermark_is_refused(folder, plan, watermark):
     events = folder.stream(watermark=None)
     if watermark:
         events = events.withColumn("seen", F.current_timestamp()).withWatermark("seen", "1 minute")
-    with pytest.raises(ValueError, match="df must have a watermark on the time of the window, got none"):
-        kss.streaming.aggregate(events, "key", F.count("*"), window=window(), plan=plan)
+    with pytest.raises(
+        ValueError, match="df must have a watermark on the time of the window with split_state=True"
+    ):
+        spread(events, "key", F.count("*"), window=window(), plan=plan)
 
 
 @pytest.mark.parametrize("mode", ["update", "complete"])
 def test_other_output_modes_are_refused_by_spark(folder, plan, tmp_path, mode):
-    result = kss.streaming.aggregate(folder.stream(), "key", F.count("*"), window=window(), plan=plan)
+    result = spread(folder.stream(), "key", F.count("*"), window=window(), plan=plan)
     writer = result.writeStream.format("memory").queryName(f"refused_{mode}").outputMode(mode)
     with pytest.raises(AnalysisException, match=r"(?i)output mode|correctness"):
         writer.option("checkpointLocation", str(tmp_path)).start()
@@ -356,7 +358,7 @@ def test_other_aggregates_are_named(spark, hours, plan, sql, message):
     with pytest.raises(
         expected, match=message if expected is ValueError else "(?i)group by|aggregat"
     ) as error:
-        kss.streaming.aggregate(hours, "key", F.expr(sql), window=window(), plan=plan)
+        spread(hours, "key", F.expr(sql), window=window(), plan=plan)
     assert expected is AnalysisException or "\n" not in str(error.value)
 
 
@@ -366,11 +368,11 @@ def test_python_aggregates_are_refused(hours, plan):
         return v.mean()
 
     with pytest.raises(ValueError, match=r"columns must use .*; got mean\(v"):
-        kss.streaming.aggregate(hours, "key", mean("v"), window=window(), plan=plan)
+        spread(hours, "key", mean("v"), window=window(), plan=plan)
 
 
 def test_arguments_are_checked(hours, plan):
-    aggregate = kss.streaming.aggregate
+    aggregate = spread
     with pytest.raises(ValueError, match="columns must hold at least one aggregate, got none"):
         aggregate(hours, "key", window=window(), plan=plan)
     with pytest.raises(TypeError, match=r"columns must be aggregates such as F.sum\('x'\), got str"):
@@ -381,8 +383,22 @@ def test_arguments_are_checked(hours, plan):
         aggregate(hours, "key", F.sum("v"), window="at", plan=plan)
     with pytest.raises(ValueError, match=r"window must be F.window\(...\) or .*, got a session window"):
         aggregate(hours, "key", F.sum("v"), window=F.session_window("at", "5 minutes"), plan=plan)
-    with pytest.raises(TypeError, match=r"plan must be a Plan that kss.plan made, got NoneType"):
-        aggregate(hours, "key", F.sum("v"), window=window(), plan=None)
+    with pytest.raises(ValueError, match=r"^plan must be given with split_state=True: kss.plan makes one"):
+        aggregate(hours, "key", F.sum("v"), window=window())
+    with pytest.raises(ValueError, match=r"^plan must be given with force=True: kss.plan makes one"):
+        kss.streaming.aggregate(hours, "key", F.sum("v"), window=window(), force=True)
+    with pytest.raises(ValueError, match=r"^split_state must be False with force=True"):
+        aggregate(hours, "key", F.sum("v"), window=window(), plan=plan, force=True)
+    with pytest.raises(
+        TypeError, match=r"^plan must be a Plan that kss.plan made, or a path or URL, got int"
+    ):
+        aggregate(hours, "key", F.sum("v"), window=window(), plan=7)
+    with pytest.raises(ValueError, match=r"^window must be given with split_state=True, got None"):
+        aggregate(hours, "key", F.sum("v"), plan=plan)
+    with pytest.raises(ValueError, match=r"^key must name one column of the DataFrame, got 'nowhere'"):
+        kss.streaming.aggregate(hours, "nowhere", F.sum("v"))
+    with pytest.raises(TypeError, match=r"^df must be a Spark DataFrame, got int"):
+        kss.streaming.aggregate(7, "key", F.sum("v"))
     with pytest.raises(ValueError, match=r"key must have the types that the plan is for, \('string',\)"):
         aggregate(hours, "v", F.sum("v"), window=window(), plan=plan)
     with pytest.raises(TypeError, match="unexpected keyword argument 'mode'"):

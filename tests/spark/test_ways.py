@@ -17,8 +17,9 @@ def skewed(spark):
     return spark.range(4000).selectExpr("IF(id % 10 < 8, 0, id % 100) AS key", "id AS value")
 
 
-def test_a_balanced_frame_takes_the_plain_way(even, conf):
+def test_a_balanced_frame_takes_the_plain_way(even, conf, monkeypatch):
     conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    monkeypatch.setattr(gain, "_SMALL", 0)
     result = kss.join(even, even.limit(9), "key", workers=4)
     assert kss.explain(result).startswith("plain: hashing is balanced: the busiest of 4 workers gets 1.")
 

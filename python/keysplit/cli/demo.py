@@ -47,6 +47,13 @@ MOST_DEMO_WORKERS = 256
     high=1000,
     help="Emulated service time per row; 0 for none.",
 )
+@number(
+    "--batches",
+    default=36,
+    low=0,
+    high=1000,
+    help="Micro-batches of the stream whose keys drift, one per second; 0 for none.",
+)
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -73,6 +80,7 @@ def demo(
     grouping: str,
     sources: int,
     service_time_ms: float,
+    batches: int,
     report: Path,
     json_: Path | None,
 ) -> int:
@@ -101,6 +109,7 @@ def demo(
             grouping=grouping,
             sources=sources,
             service_time_s=service_time_s,
+            batches=batches,
             progress=terminal.Progress(),
         )
     except run.SparkFailed as error:
@@ -119,4 +128,6 @@ def demo(
         raise click.ClickException(f"the results are NOT equal to NumPy's: {'; '.join(unequal)}")
     if not result.groups.equal:
         raise click.ClickException("the results over small groups are NOT equal to those of applyInPandas")
+    if result.drift is not None and not result.drift.equal:
+        raise click.ClickException("the stream has NOT written each row once")
     return 0

@@ -5,8 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from keysplit.demo.drift import Drift
 from keysplit.demo.run import Comparison, Run
-from keysplit.demo.terminal import cost, unemulated
+from keysplit.demo.terminal import cost, drifting, unemulated
 from keysplit.report.page import render
 
 TOP_KEYS = 16
@@ -28,6 +29,7 @@ def write(result: Comparison, path: Path) -> None:
         **figures(result),
         cost=cost(result),
         unemulated=unemulated(result.groups),
+        drifting=None if result.drift is None else drifting(result.drift),
         runs=[_panel(result, run) for run in result.runs],
     )
     path.write_text(page, encoding="utf-8")
@@ -46,6 +48,10 @@ def write_json(result: Comparison, path: Path) -> None:
     path.write_text(json.dumps(figures(result), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _drift(drift: Drift) -> dict[str, Any]:
+    return {**asdict(drift), "hashed_mean": drift.hashed_mean, "split_mean": drift.split_mean}
+
+
 def figures(result: Comparison) -> dict[str, Any]:
     """Return what was measured, in terms that JSON has.
 
@@ -53,8 +59,8 @@ def figures(result: Comparison) -> dict[str, Any]:
         result: what was measured.
 
     Returns:
-        `stream`, `settings`, `hashed`, `split`, `small_groups`, `equal`, `wrong`, `keys` (the most frequent
-        ones), `versions` and `when`.
+        `stream`, `settings`, `hashed`, `split`, `small_groups`, `drift`, `equal`, `wrong`, `keys` (the most
+        frequent ones), `versions` and `when`.
     """
     stream = result.stream
     wrong = result.wrong()
@@ -76,6 +82,7 @@ def figures(result: Comparison) -> dict[str, Any]:
         "hashed": _measured(result.hashed),
         "split": _measured(result.split),
         "small_groups": {**asdict(result.groups), "ratio": result.groups.ratio},
+        "drift": None if result.drift is None else _drift(result.drift),
         "equal": not wrong,
         "wrong": wrong,
         "keys": [

@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import keysplit as ks
-from keysplit.demo import groups, job
+from keysplit.demo import drift, groups, job
+from keysplit.demo.drift import Drift
 from keysplit.demo.groups import Groups
 from keysplit.demo.stream import Stream
 
@@ -116,6 +117,7 @@ class Comparison:
     split: Run
     expected: list[job.Answer]
     groups: Groups
+    drift: Drift | None
     versions: dict[str, str]
     when: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -210,6 +212,7 @@ def compare(
     grouping: str,
     sources: int,
     service_time_s: float,
+    batches: int,
     progress: Progress,
 ) -> Comparison:
     """Run the job over a stream by Spark's hash and by keysplit, and compute its answers without Spark.
@@ -223,6 +226,7 @@ def compare(
         grouping: a name in `keysplit.GROUPINGS`.
         sources: number of tasks that route, each with a router of its own, at least 1.
         service_time_s: emulated service time of a row in seconds, at least 0.
+        batches: micro-batches of the stream whose keys drift, at least 0.
         progress: is told how far it is.
 
     Returns:
@@ -266,6 +270,7 @@ def compare(
                 runs.append(Run.of(label, wall_s, answers, workers))
             with progress.step("running a function over small groups, without emulation"):
                 small = groups.measure(rows)
+            drifting = drift.measure(spark, stream.table["key"], batches, progress.step)
     return Comparison(
         stream=stream,
         workers=workers,
@@ -276,6 +281,7 @@ def compare(
         split=runs[1],
         expected=expected,
         groups=small,
+        drift=drifting,
         versions={
             "keysplit": ks.__version__,
             "Spark": version("pyspark"),

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
+from keysplit.demo.drift import HOT_FOR, WORKERS, Drift
 from keysplit.demo.groups import Groups
 from keysplit.demo.run import Comparison
 from keysplit.demo.stream import Stream
@@ -74,6 +75,9 @@ def show(result: Comparison) -> None:
     console.print()
     console.print(unemulated(result.groups))
     console.print()
+    if result.drift is not None:
+        console.print(drifting(result.drift))
+        console.print()
 
 
 def cost(result: Comparison) -> str:
@@ -93,6 +97,16 @@ def unemulated(groups: Groups) -> str:
         f"Without emulation, on this machine: one pandas function over {groups.groups:,} small groups "
         f"({groups.rows:,} rows). groupBy().applyInPandas() takes {groups.spark_s:.1f} s, kss.apply() "
         f"{groups.keysplit_s:.1f} s, {groups.ratio:.2f} of it. {equal}."
+    )
+
+
+def drifting(drift: Drift) -> str:
+    """Describe in a few sentences what a stream whose keys change went through."""
+    equal = "Each row arrived once" if drift.equal else "ROWS WERE LOST OR DOUBLED"
+    return (
+        f"As a stream of {len(drift.split)} micro-batches, with other frequent keys every {HOT_FOR}: by hash "
+        f"the busiest of {WORKERS} workers has {drift.hashed_mean:.2f} times its fair share, by a plan that "
+        f"adapts {drift.split_mean:.2f} times, from the third micro-batch after a change on. {equal}."
     )
 
 

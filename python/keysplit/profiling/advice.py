@@ -55,7 +55,11 @@ _REMEDIES = {
     "apply": _Remedy("whole-group Python", "kss.apply", "partial results to merge"),
     "join": _Remedy("a join", "kss.join", "workers that get the other side's rows of a key"),
     "write": _Remedy("a partitioned write", "kss.write", "files"),
-    "stream": _Remedy("a stream", "kss.streaming.aggregate", "partial results to merge in each window"),
+    "stream": _Remedy(
+        "streams with state",
+        "kss.streaming.join or kss.streaming.aggregate(split_state=True)",
+        "copies of the other side's rows, or partial results to merge in each window",
+    ),
 }
 _ANY = _Remedy(
     "lists, percentiles, distinct counts, whole-group Python, joins and writes",

@@ -222,7 +222,7 @@ def reason_for_plain(called: Iterable[tuple[str, bool]]) -> str:
         if shown not in into:
             into.append(shown)
     if not grows:
-        return f"Spark combines {_listed(names)} before its shuffle"
+        return f"Spark combines {_listed(names) or 'aggregates'} before its shuffle"
     return (
         f"Spark combines {_listed(names + grows)} before its shuffle, and what {_listed(grows)} "
         "must merge after it does not depend on how rows are split"

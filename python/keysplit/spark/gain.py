@@ -6,6 +6,27 @@ from keysplit.spark.plans import Plan
 _BALANCED = 1.1
 # Where tasks wait for each other, splitting has to finish the job so many times sooner: it works more in all.
 _WORTH = 2.0
+# Up to so many bytes, as Spark estimates those of a side, shuffling them costs less than a plan and a longer
+# query: about half a second of the driver.
+_SMALL = 24 << 20
+
+
+def reason_for_no_plan(slots: int | None, size: int | None) -> str | None:
+    """Return why no plan of a join can pay, whatever its keys are, None if one may.
+
+    On so few slots no splitting pays, as `reason_for_plain` sees it. All that a plan can save there is
+    shuffling the hot rows, and these have to be many.
+
+    Args:
+        slots: how many tasks run at once; None if nobody knows.
+        size: the bytes of the side that is split, as far as Spark knows; None if it does not.
+    """
+    if slots is None or slots > _WORTH or size is None or size > _SMALL:
+        return None
+    return (
+        f"planning would cost more than it saves: {slots} tasks run at once, and Spark takes the side with "
+        f"the hot keys for {size / 1e6:.1f} MB (up to {_SMALL / 1e6:.0f} MB are shuffled as fast)"
+    )
 
 
 def reason_for_plain(plan: Plan, slots: int | None) -> str | None:

@@ -123,20 +123,28 @@ def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Colu
     Returns:
         The column.
     """
-    if not any(_is_collated(type_) for type_ in types):
+    text = key_hash_in_sql(names, types, seed)
+    if text is not None:
         # SQL, as each function of PySpark calls the JVM a dozen times
-        paths = [
-            f"CAST({path_in_sql(name)} AS BIGINT)" if isinstance(type_, _WHOLE) else path_in_sql(name)
-            for name, type_ in zip(names, types, strict=True)
-        ]
-        if len(paths) > 1:
-            paths = [part for path in paths for part in (path, f"{path} IS NULL")]
-        return F.expr(seeded_hash_in_sql(seed, paths))
+        return F.expr(text)
     columns = [_comparable(name, type_) for name, type_ in zip(names, types, strict=True)]
     if len(columns) > 1:
         # xxhash64 skips nulls: without the isNull columns (1, null) and (null, 1) would be one key.
         columns = [part for column in columns for part in (column, column.isNull())]
     return seeded_hash(seed, columns)
+
+
+def key_hash_in_sql(names: Sequence[str], types: Sequence[DataType], seed: int) -> str | None:
+    """Return what `key_hash` does, in SQL; None for a collated key, whose collation key has no name there."""
+    if any(_is_collated(type_) for type_ in types):
+        return None
+    paths = [
+        f"CAST({path_in_sql(name)} AS BIGINT)" if isinstance(type_, _WHOLE) else path_in_sql(name)
+        for name, type_ in zip(names, types, strict=True)
+    ]
+    if len(paths) > 1:
+        paths = [part for path in paths for part in (path, f"{path} IS NULL")]
+    return seeded_hash_in_sql(seed, paths)
 
 
 def _comparable(name: str, type_: DataType) -> Column:

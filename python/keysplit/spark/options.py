@@ -229,6 +229,15 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
     )
 
 
+def checked_keys(df: DataFrame, key: str | Sequence[str]) -> list[str]:
+    """Return the names of the key columns, checked where nothing else is asked for; errors as `check`."""
+    refuse_other_frames(df)
+    columns, keys = Columns(df), key_names(key)
+    for name in keys:
+        columns.type_of("key", name)
+    return keys
+
+
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 

@@ -132,6 +132,28 @@ def whole(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iter
                 yield results.batch
 
 
+def parts(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iterator[pa.RecordBatch]:
+    """Do as `whole`, and keep what says whose rows they are.
+
+    Args:
+        batches: as `whole`.
+        call: as `whole`.
+        places: as `whole`.
+
+    Yields:
+        What it returned, then the columns of the key, then those cuts that are no columns of the key.
+    """
+    halves = _Halves(call, call, places)
+    for groups in _groups(batches, places.cuts):
+        for each in halves.parts(groups):
+            yield _batch(each.table)
+
+
+def types(call: Call) -> list[pa.DataType]:
+    """Return the types of the columns of what a function returns."""
+    return list(_called(call).types)
+
+
 def finished(
     batches: Iterator[pa.RecordBatch], partial: Call, merge: Call, places: Places
 ) -> Iterator[pa.RecordBatch]:

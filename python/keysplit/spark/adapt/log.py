@@ -10,7 +10,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from keysplit.spark.plans import Plan, files
+from keysplit.plans import files
+from keysplit.spark.plans import Plan
 
 MOST_BATCHES = 100
 """Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""

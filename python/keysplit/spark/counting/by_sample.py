@@ -86,7 +86,7 @@ def count(
     """
     lottery = _Lottery(df, keys, names)
     drawn = _drawn(lottery, share, least, sample)
-    hashes, at = np.unique(drawn.hashes, return_inverse=True)
+    hashes, at = _distinct(drawn.hashes)
     counts = np.bincount(at, drawn.weights * drawn.repeats, minlength=len(hashes))
     buckets = np.bincount(bucket_of(hashes, bits), counts, minlength=2**bits)
     total = sum_of(buckets)
@@ -270,6 +270,17 @@ def texts_shown(columns: Sequence[str], types: Sequence[DataType]) -> Column:
             for text, end in zip(texts, cut, strict=True)
         )
     )
+
+
+def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different numbers in their order, and the place of each number among them."""
+    # NumPy would sort all numbers, and here only the different ones are.
+    encoded = pa.array(numbers).dictionary_encode()
+    found = encoded.dictionary.to_numpy()
+    order = np.argsort(found)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return found[order], places[encoded.indices.to_numpy()]
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

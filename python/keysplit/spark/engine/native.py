@@ -27,7 +27,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from keysplit import _core
 from keysplit.spark.engine import columns
 from keysplit.spark.plans import Plan, Tables
 from keysplit.spark.session import versions
@@ -43,13 +42,6 @@ def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
     found = worker(plan.tables, [key] if row is None else [key, F.expr(row)])
     return df.select("*", F.coalesce(found, F.lit(0)).alias(worker_column))
-
-
-def table(tables: Tables) -> "_core.PlanTable":
-    """Return the tables of a plan in Rust."""
-    return _core.PlanTable(
-        tables.tail, tables.hashes, tables.starts, tables.lengths, tables.cuts, tables.first, tables.second
-    )
 
 
 # Above a columnar source Spark 4.3 moves the other columns in batches. It knows these types only, and no
@@ -86,7 +78,7 @@ def _passes(type_: DataType) -> bool:
 
 def _arrow_worker(tables: Tables, hashes: list[Column]) -> Column:
     def route(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        plan = table(tables)
+        plan = tables.in_rust()
         for batch in batches:
             columns = batch if isinstance(batch, tuple) else (batch,)
             workers = plan.route(*(column.to_numpy() for column in columns))
@@ -97,7 +89,7 @@ def _arrow_worker(tables: Tables, hashes: list[Column]) -> Column:
 
 def _pandas_worker(tables: Tables, hashes: list[Column]) -> Column:
     def route(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
-        plan = table(tables)
+        plan = tables.in_rust()
         for batch in batches:
             columns = batch if isinstance(batch, tuple) else (batch,)
             workers = plan.route(*(column.to_numpy() for column in columns))

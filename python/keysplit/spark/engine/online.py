@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType
 
+from keysplit.plans import files
 from keysplit.spark import keys, query
 from keysplit.spark.engine import states
 from keysplit.spark.options import Request
-from keysplit.spark.plans import files
 from keysplit.spark.session import versions
 
 

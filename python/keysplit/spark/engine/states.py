@@ -12,11 +12,11 @@ from typing import Any
 
 from pyspark import TaskContext
 
-from keysplit.spark.plans import files
+from keysplit.plans import files
+from keysplit.spark.session.tasks import BATCH
 
 # States of a source that are kept: Spark attempts only the last batch again.
 _KEPT = 3
-_BATCH = "streaming.sql.batchId"
 _NAME = re.compile(r"source-(\d+)-batch-(\d+)")
 
 
@@ -36,7 +36,7 @@ def router_of_task(params: Any, folder: str | None) -> tuple[Any, Callable[[], N
     source = context.partitionId()
     if folder is None:
         return params.router(source=source), lambda: None
-    batch = int(context.getLocalProperty(_BATCH) or 0)
+    batch = int(context.getLocalProperty(BATCH) or 0)
     found = sorted(_batches(folder, source))
     before = [each for each in found if each < batch]
     router = params.router(source=source, snapshot=_read(folder, source, before[-1]) if before else None)

@@ -9,8 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.plans import files
 from keysplit.spark.kept import counts, pending, runs
-from keysplit.spark.plans import Plan, files
+from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
 from keysplit.spark.warn import warn
 

@@ -11,8 +11,9 @@ from itertools import takewhile
 
 import numpy as np
 
+from keysplit.plans import files
 from keysplit.spark.kept.counts import workers_per_count
-from keysplit.spark.plans import Plan, files
+from keysplit.spark.plans import Plan
 
 MOST_RUNS = 30
 """Runs that are kept of a plan. After as many that sent no rows to workers it is made anew."""

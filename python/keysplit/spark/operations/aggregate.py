@@ -132,12 +132,9 @@ def aggregate(
     request = check(df, key, options)
     plain = df.groupBy(*request.keys).agg(*columns)
     called = session_of(df).aggregates(plain, columns)
-    for each in called:
-        refusal = refusal_of(each.kind, each.name)
-        if refusal is not None:
-            raise ValueError(refusal.format(" ".join(each.text().split())))
+    refuse_unmergeable(called)
     if request.mode == "planned" and not request.force:
-        return took(plain, Way("plain", reason_for_plain(_names(called))))
+        return took(plain, Way("plain", reason_for_plain(names_of(called))))
     if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
 
@@ -150,9 +147,21 @@ def aggregate(
     return built(request, build)
 
 
-def _names(called: Sequence[Aggregate]) -> Iterator[tuple[str, bool]]:
-    """Return the names of aggregates in SQL, and whether they are with DISTINCT."""
+def refuse_unmergeable(called: Sequence[Aggregate]) -> None:
+    """Raise ValueError if the partial results of an aggregate cannot be merged."""
     for each in called:
-        names = AGGREGATES[each.kind].names if each.kind else (each.name or "",)
-        if names[0] in BY_NAME:  # on Spark Connect there are functions of rows among them
-            yield names[0], each.distinct
+        refusal = refusal_of(each.kind, each.name)
+        if refusal is not None:
+            raise ValueError(refusal.format(" ".join(each.text().split())))
+
+
+def names_of(called: Sequence[Aggregate]) -> Iterator[tuple[str, bool]]:
+    """Yield the names of aggregates in SQL, and whether they are with DISTINCT."""
+    for each in called:
+        if each.kind:
+            known = AGGREGATES.get(each.kind)
+            yield known.names[0] if known else each.kind, each.distinct
+        elif (
+            each.name is not None and each.name in BY_NAME
+        ):  # on Spark Connect there are functions of rows among them
+            yield each.name, each.distinct

@@ -1,41 +1,33 @@
 """`apply`: Python functions over the rows of each key, in sorted partitions that are cut into groups."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
     BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
     LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
     StructField,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
-from keysplit.spark import carry, slices
+from keysplit.spark import slices
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.operations.building import built
+from keysplit.spark.operations.functions import (
+    Cut,
+    Function,
+    over,
+    refuse_uncut,
+    struct,
+    takes_key,
+    uncarried,
+)
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
     Engine,
@@ -54,11 +46,9 @@ from keysplit.spark.options import (
     type_name,
 )
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import collation_key, versions
+from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
 from keysplit.spark.ways import Way, took, way_of
-
-Function = Callable[..., Any]
 
 _METHODS = {"pandas": "applyInPandas", "arrow": "applyInArrow"}
 # Groupings whose plans split no key.
@@ -252,17 +242,18 @@ def _whole(
             "plan must not split keys with one function, which needs all rows of a key: keep one made "
             f"with grouping='distribution_aware', got one with grouping={request.plan.grouping.name!r}"
         )
-    takes_key = _takes_key_in_spark(function)
-    result_type = _struct(df, "schema", schema)
-    reason = _uncarried(request, result_type)
+    with_key = _takes_key_in_spark(function)
+    result_type = struct(df, "schema", schema)
+    reason = uncarried(request, result_type)
     if versions.takes_iterator(function, format):
         reason = "the function takes an iterator"
     if reason is not None:
         grouped = df.groupBy(*request.keys)
         return took(getattr(grouped, _METHODS[format])(function, result_type), Way("plain", reason))
-    call = slices.Call(function, takes_key, result_type, format, settings_of(df))
-    rows = _Rows.of(request)
-    run = _over(slices.whole, call, rows.places)
+    call = slices.Call(function, with_key, result_type, format, settings_of(df))
+    cut = Cut.of(request)
+    rows = _Rows(df, request.keys, cut.extra)
+    run = over(slices.whole, call, cut.places)
     hashed = rows.by_hash(None if planned else workers).mapInArrow(run, result_type)
     if not planned:
         return took(hashed, Way("slices", f"Spark's own hash places whole keys; {_CUT}"))
@@ -279,22 +270,23 @@ def _in_parts(
 ) -> DataFrame:
     """Build the query of two functions."""
     df = request.df
-    takes_key = [_takes_key(name, each) for name, each in (("partial", partial), ("merge", merge))]
+    take_keys = [takes_key(name, each) for name, each in (("partial", partial), ("merge", merge))]
     for name, type_ in zip(request.keys, request.key_types, strict=True):
-        _refuse_uncut(name, type_, request.columns.fold)
-    result_type = _struct(df, "schema", schema)
-    part_type = result_type if partial_schema is None else _struct(df, "partial_schema", partial_schema)
-    reason = _uncarried(request, StructType([*result_type, *part_type]))
+        refuse_uncut(name, type_, request.columns.fold)
+    result_type = struct(df, "schema", schema)
+    part_type = result_type if partial_schema is None else struct(df, "partial_schema", partial_schema)
+    reason = uncarried(request, StructType([*result_type, *part_type]))
     if reason is not None:
         grouped = df.groupBy(*request.keys)
-        whole = _composed(partial, merge, *takes_key)
+        whole = _composed(partial, merge, *take_keys)
         return took(getattr(grouped, _METHODS[format])(whole, result_type), Way("plain", reason))
 
     settings = settings_of(df)
-    first = slices.Call(partial, takes_key[0], part_type, format, settings)
-    second = slices.Call(merge, takes_key[1], result_type, format, settings)
-    rows = _Rows.of(request)
-    in_one_stage = _over(slices.finished, first, second, rows.places)
+    first = slices.Call(partial, take_keys[0], part_type, format, settings)
+    second = slices.Call(merge, take_keys[1], result_type, format, settings)
+    cut = Cut.of(request)
+    rows = _Rows(df, request.keys, cut.extra)
+    in_one_stage = over(slices.finished, first, second, cut.places)
 
     def build(request: Request) -> tuple[DataFrame, Way] | DataFrame:
         plan = request.plan
@@ -302,17 +294,17 @@ def _in_parts(
             way = Way("slices", f"the plan splits no key; {_CUT}")
             return rows.by_plan(request).mapInArrow(in_one_stage, result_type), way
         split = None if plan is None else np.array([each.hash for each in plan.head if len(each.workers) > 1])
-        hash_place = rows.width
+        hash_place = cut.width
         placed_rows = rows.by_plan(request, plan_hash(request).alias(request.columns.free("_hash")))
         fields = [StructField("", LongType()), StructField("", BooleanType())]
-        fields += [*result_type, *part_type, *rows.carried]
+        fields += [*result_type, *part_type, *cut.carried]
         staged = placed_rows.mapInArrow(
-            _over(slices.in_parts, first, second, rows.places, hash_place, split),
+            over(slices.in_parts, first, second, cut.places, hash_place, split),
             StructType([StructField(f"_{at}", field.dataType) for at, field in enumerate(fields)]),
         )
-        cuts = [f"_{at + 2 + len(result_type) + len(part_type)}" for at in rows.carried_cuts]
+        cuts = [f"_{at + 2 + len(result_type) + len(part_type)}" for at in cut.carried_cuts]
         parts = staged.repartition(F.col("_0")).sortWithinPartitions(*cuts)
-        result = parts.mapInArrow(_over(slices.merged, first, second, rows.places), result_type)
+        result = parts.mapInArrow(over(slices.merged, first, second, cut.places), result_type)
         if split is None:
             return result
         keys = "1 key is" if len(split) == 1 else f"{len(split)} keys are"
@@ -329,64 +321,11 @@ def _sliced(result: DataFrame, hashed: DataFrame | None) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a DataFrame, with the columns that the cutting needs behind those that functions see.
-
-    Attributes:
-        df: the DataFrame.
-        keys: its key columns.
-        extra: columns to add, where a key is no column of `df`, or cannot be compared in Arrow.
-        places: where which columns are.
-        carried: the columns that go from `partial` to `merge`.
-        carried_cuts: which of these are the cuts.
-    """
+    """The rows of a DataFrame, with the columns that the cutting needs behind those that functions see."""
 
     df: DataFrame
     keys: list[str]
     extra: list[Column]
-    places: slices.Places
-    carried: list[StructField]
-    carried_cuts: list[int]
-
-    @classmethod
-    def of(cls, request: Request) -> "_Rows":
-        columns = request.columns
-        n = len(columns.names)
-        folded = [columns.fold(name) for name in columns.names]
-        extra: list[Column] = []
-
-        def add(column: Column) -> int:
-            extra.append(column.alias(columns.free(f"_key_{len(extra)}")))
-            return n + len(extra) - 1
-
-        keys, cuts = [], []
-        types: dict[int, DataType] = {}
-        for name, type_ in zip(request.keys, request.key_types, strict=True):
-            plain = "." not in name and "`" not in name
-            keys.append(folded.index(columns.fold(name)) if plain else add(F.col(name)))
-            # a collation is for comparing, and that is done by the cut
-            types[keys[-1]] = StringType() if isinstance(type_, StringType) else type_
-            if isinstance(type_, ArrayType | StructType):
-                cuts.append(add(carry.text(F.col(name), type_)))
-                types[cuts[-1]] = StringType()
-            elif isinstance(type_, StringType) and type_ != StringType():
-                cuts.append(add(collation_key(F.col(name))))
-                types[cuts[-1]] = BinaryType()
-            else:
-                cuts.append(keys[-1])
-        carried = [*keys, *(at for at in cuts if at not in keys)]
-        return cls(
-            request.df,
-            request.keys,
-            extra,
-            slices.Places(columns.names, list(range(n)), keys, cuts),
-            [StructField("", types[at]) for at in carried],
-            [carried.index(at) for at in cuts],
-        )
-
-    @property
-    def width(self) -> int:
-        """The number of columns."""
-        return len(self.places.rows) + len(self.extra)
 
     def by_hash(self, workers: int | None) -> DataFrame:
         """Return the rows where Spark's own hash places their keys, sorted by key."""
@@ -403,15 +342,6 @@ class _Rows:
         return rows.sortWithinPartitions(*(F.col(name) for name in self.keys))
 
 
-def _over(function: Function, *arguments: Any) -> Function:
-    """Return a function over batches for mapInArrow; it goes to the executors, which need no keysplit."""
-
-    def run(batches: Any) -> Any:
-        return function(batches, *arguments)
-
-    return run
-
-
 def _composed(partial: Function, merge: Function, partial_takes_key: bool, merge_takes_key: bool) -> Function:
     """Return a function over a whole group that needs no keysplit on the executors."""
 
@@ -424,44 +354,6 @@ def _composed(partial: Function, merge: Function, partial_takes_key: bool, merge
     return whole
 
 
-# What mapInArrow carries as applyInPandas does.
-_CARRIED = (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    NullType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
-
-
-def _uncarried(request: Request, returned: StructType) -> str | None:
-    """Return why groups are left to Spark, None if they need not be."""
-    for field in [*request.columns.schema, *returned]:
-        if not _is_carried(field.dataType):
-            return f"column {field.name!r} is of type {field.dataType.simpleString()}"
-    return None if len(returned) else "the result has no columns"
-
-
-def _is_carried(type_: DataType) -> bool:
-    if isinstance(type_, StructType):
-        return len(type_) > 0 and all(_is_carried(field.dataType) for field in type_)
-    if isinstance(type_, ArrayType):
-        return _is_carried(type_.elementType)
-    if isinstance(type_, MapType):
-        return _is_carried(type_.keyType) and _is_carried(type_.valueType)
-    return type(type_) in _CARRIED
-
-
 def _takes_key_in_spark(function: Any) -> bool:
     """Check a function and say whether Spark would call it with the key before the rows."""
     if not callable(function):
@@ -470,56 +362,3 @@ def _takes_key_in_spark(function: Any) -> bool:
     if taken not in (1, 2):
         raise TypeError(f"partial must take (rows) or (key, rows), got one that takes {taken} arguments")
     return taken == 2
-
-
-def _takes_key(argument: str, function: Any) -> bool:
-    """Check a function of the user and say whether it takes the key before the rows."""
-    if not callable(function):
-        raise TypeError(f"{argument} must be a function, got {type(function).__name__}")
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # one written in C may not say
-        parameters = inspect.signature(lambda rows: rows).parameters.values()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    needed = sum(p.default is p.empty for p in positional)
-    rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    asked = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
-    if needed > 2 or asked or not (positional or rest):
-        raise TypeError(f"{argument} must take (rows) or (key, rows), got one that takes {needed} arguments")
-    return needed == 2
-
-
-def _struct(df: DataFrame, argument: str, schema: Any) -> StructType:
-    if isinstance(schema, StructType):
-        return schema
-    if not isinstance(schema, str):
-        raise TypeError(f"{argument} must be a StructType or DDL, got {type(schema).__name__}")
-    try:
-        return df.sparkSession.createDataFrame([], schema).schema
-    except PySparkException as error:
-        raise ValueError(f"{argument} must be DDL such as 'word string, n long', got {schema!r}") from error
-
-
-def _refuse_uncut(name: str, type_: DataType, fold: Callable[[str], str]) -> None:
-    """Raise TypeError if keys of a type cannot be compared on the executors."""
-    kinds = [type_]
-    while kinds:
-        kind = kinds.pop()
-        fields = getattr(kind, "fields", [])
-        kinds += [field.dataType for field in fields]
-        kinds += [kind.elementType] if isinstance(kind, ArrayType) else []
-        if len({fold(field.name) for field in fields}) < len(fields):
-            raise TypeError(
-                "key must not hold structs with two fields of one name in kss.apply, got "
-                f"{name!r} of type {type_.simpleString()}"
-            )
-        if isinstance(kind, NullType) and kind is not type_:
-            raise TypeError(
-                f"key must not hold void fields in kss.apply, got {name!r} of type {type_.simpleString()}"
-            )
-
-
-def _free(name: str, taken: set[str], fold: Callable[[str], str]) -> str:
-    while fold(name) in taken:
-        name += "_"
-    return name

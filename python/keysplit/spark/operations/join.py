@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import DataType
 
-from keysplit.spark.keys import key_kinds
+from keysplit.spark import gain
 from keysplit.spark.operations.building import built
+from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
 from keysplit.spark.operations.joins.choice import joined
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import (
@@ -33,43 +33,6 @@ from keysplit.spark.options import (
 from keysplit.spark.query import Query
 from keysplit.spark.session import session_of
 from keysplit.spark.ways import Way, took
-
-# Spark's spellings, without underscores and in lower case, as Spark reads them.
-_KINDS = {
-    "inner": "inner",
-    "left": "left",
-    "leftouter": "left",
-    "right": "right",
-    "rightouter": "right",
-    "full": "full",
-    "outer": "full",
-    "fullouter": "full",
-    "semi": "semi",
-    "leftsemi": "semi",
-    "anti": "anti",
-    "leftanti": "anti",
-}
-
-
-How = Literal[
-    "inner",
-    "left",
-    "leftouter",
-    "left_outer",
-    "right",
-    "rightouter",
-    "right_outer",
-    "full",
-    "outer",
-    "fullouter",
-    "full_outer",
-    "semi",
-    "leftsemi",
-    "left_semi",
-    "anti",
-    "leftanti",
-    "left_anti",
-]
 
 
 @by_name
@@ -113,7 +76,9 @@ def join(
       key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
       Spark 4.1 on both sides are placed by worker, and the join itself shuffles nothing. Before, it shuffles
       them by key and worker, which spreads hot keys as widely, but two workers may share a task.
-    - "plain": Spark's own join, where it broadcasts a side or splitting brings nothing.
+    - "plain": Spark's own join, where it broadcasts a side or splitting brings nothing; on up to two task
+      slots also where the side that is split is small, up to 24 MiB as Spark estimates it, and no plan is
+      made then.
 
     Args:
         left: a batch DataFrame, classic or of Spark Connect.
@@ -169,8 +134,8 @@ def join(
     Example:
         >>> sales = kss.join(orders, customers, "customer", "left", workers=8)  # doctest: +SKIP
     """
-    kind = _kind(how)
-    hot = _split(split, kind)
+    kind = kind_of(how)
+    hot = split_of(split, kind)
     if mode != "planned":
         raise ValueError(f"mode must be 'planned' in join, got {mode!r}")
     sides = {"left": left, "right": right}
@@ -179,7 +144,7 @@ def join(
         refuse_stream(df, side)
     names = [quoted(name) for name in key_names(on, "on")]
     columns = {side: Columns(df) for side, df in sides.items()}
-    types = _key_types(names, columns)
+    types = key_types_of(names, columns)
     options = Options(
         workers=workers,
         grouping=grouping,
@@ -200,11 +165,14 @@ def join(
     # What is wrong with the join is said before a plan takes its jobs.
     plain = analysed(left.join(right, key_names(on), kind))
     session = session_of(left)
-    broadcast = None
-    if way is None and not request.force and session.joins_by_broadcast(plain):
-        broadcast = "Spark broadcasts one side whole, and shuffles nothing"
-        if request.kept is None:
-            return took(plain, Way("plain", broadcast))
+    unplanned = None
+    if way is None and not request.force:
+        if session.joins_by_broadcast(plain):
+            unplanned = "Spark broadcasts one side whole, and shuffles nothing"
+        else:
+            unplanned = gain.reason_for_no_plan(session.slots, session.size(sides[hot]))
+        if unplanned is not None and request.kept is None:
+            return took(plain, Way("plain", unplanned))
     # Both sides and the result get these columns, and in the end they are dropped by name.
     worker, *own = (
         columns["left"].free(name, columns["right"])
@@ -229,7 +197,7 @@ def join(
             types=types[other],
             own=own,
         )
-        return joined(both, plain, way, broadcast)
+        return joined(both, plain, way, unplanned)
 
     # Spark has analysed the plain join.
     return built(replace(request, worker_column=worker), build, tried=True)
@@ -240,34 +208,3 @@ def _check_way(way: Any, kind: str) -> None:
         raise ValueError(f"way must be 'broadcast', 'place', 'grid' or None, got {way!r}")
     if way == "grid" and kind != "inner":
         raise ValueError(f"way must be 'broadcast', 'place' or None in a {kind} join, got 'grid'")
-
-
-def _kind(how: Any) -> str:
-    if not isinstance(how, str):
-        raise TypeError(f"how must be a string, got {type(how).__name__}")
-    kind = _KINDS.get(how.lower().replace("_", ""))
-    if kind is None:
-        raise ValueError(f"how must be inner, left, right, full, semi or anti, got {how!r}")
-    return kind
-
-
-def _split(split: Any, kind: str) -> str:
-    if split is None:
-        return "right" if kind == "right" else "left"
-    if split not in ("left", "right"):
-        raise ValueError(f"split must be 'left' or 'right', got {split!r}")
-    if split == "right" and kind in ("semi", "anti"):
-        raise ValueError("split must be 'left' in semi and anti joins, got 'right'")
-    return str(split)
-
-
-def _key_types(names: Sequence[str], columns: dict[str, Columns]) -> dict[str, list[DataType]]:
-    """Return the types of the key columns on both sides, if they fit."""
-    types = {side: [each.type_of("on", name) for name in names] for side, each in columns.items()}
-    for mine, theirs in zip(types["left"], types["right"], strict=True):
-        if key_kinds([mine]) != key_kinds([theirs]):
-            raise TypeError(
-                f"on must have the same type on both sides, got {mine.simpleString()} and "
-                f"{theirs.simpleString()}: cast one of them"
-            )
-    return types

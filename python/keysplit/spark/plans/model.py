@@ -15,29 +15,15 @@ from keysplit.planning import (
     Placement,
     Sample,
     Summary,
-    alias_cells,
     bucket_bits,
     expected_loads,
     place,
     speeds_of,
 )
 from keysplit.planning.rules import even_parts
-from keysplit.spark.plans import files, stored, text
+from keysplit.plans import FrequentKey, Tables, files, stored
+from keysplit.spark.plans import text
 from keysplit.spark.plans.drift import Drift
-from keysplit.spark.plans.frequent import FrequentKey
-
-
-@dataclass(frozen=True)
-class Tables:
-    """A plan as both engines read it; docs/plans.md defines what they do with it."""
-
-    tail: np.ndarray
-    hashes: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    cuts: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,21 +201,7 @@ class Plan:
     @cached_property
     def tables(self) -> Tables:
         """The plan as the engines read it."""
-        cells = [alias_cells(np.array(each.workers), np.array(each.shares)) for each in self.head]
-        lengths = np.array([len(each.workers) for each in self.head], np.uint32)
-        joined = [
-            np.concatenate([cell[part] for cell in cells]) if cells else np.empty(0, type_)
-            for part, type_ in enumerate((np.int64, np.uint32, np.uint32))
-        ]
-        return Tables(
-            tail=self.tail,
-            hashes=np.array([each.hash for each in self.head], np.int64),
-            starts=(np.cumsum(lengths) - lengths).astype(np.uint32),
-            lengths=lengths,
-            cuts=joined[0].astype(np.int64),
-            first=joined[1].astype(np.uint32),
-            second=joined[2].astype(np.uint32),
-        )
+        return Tables.of(self.head, self.tail)
 
     def to_json(self) -> str:
         """Return the plan as JSON; `from_json` is the way back, and gives an equal plan."""

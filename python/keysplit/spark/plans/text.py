@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keysplit.planning import Sample
-from keysplit.spark.plans.frequent import FrequentKey
+from keysplit.plans.frequent import FrequentKey
 
 _SHOWN_KEYS = 10
 _NAMED_KEYS = 5

@@ -78,6 +78,10 @@ class Classic:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
         return costs.beyond_a_scan(_physical(df))
 
+    def size(self, df: DataFrame) -> int | None:
+        """Return how many bytes Spark takes a DataFrame for; it runs nothing."""
+        return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
     def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
         return costs.joins_by_broadcast(_physical(df))
@@ -212,6 +216,8 @@ def expression_of(column: Column) -> Any:
 
 
 def _physical(df: DataFrame) -> str:
+    if df.isStreaming:  # a plan of its micro-batches: Spark makes none of the stream as it is
+        return str(_jvm().PythonSQLUtils.explainString(df._jdf.queryExecution(), "simple"))
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 

@@ -57,6 +57,10 @@ class Connect:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
         return costs.beyond_a_scan(df._explain_string())
 
+    def size(self, df: DataFrame) -> int | None:
+        """Return None: a client may not ask."""
+        return None
+
     def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
         return costs.joins_by_broadcast(df._explain_string())

@@ -5,6 +5,7 @@ driver. So a scalar subquery over local rows that calls a function of the driver
 plan: its answer is the same for all tasks of the micro-batch, and for all their attempts.
 """
 
+import logging
 import os
 import uuid
 from typing import Any
@@ -14,9 +15,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from keysplit.spark.session.interface import Answer, Ask, MicroBatch
+from keysplit.spark.session.tasks import BATCH, QUERY
 
-# Set by Spark in the thread that runs a query.
-_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+_log = logging.getLogger("keysplit")
 # Jobs among which those of the last micro-batch are.
 _LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
@@ -87,11 +88,15 @@ class _Function:
         self._answer = answer
 
     def call(self, question: str) -> str:
-        return self._answer(question, self._micro_batch())
+        try:
+            return self._answer(question, self._micro_batch())
+        except Exception as error:  # Spark 3.5 does not say what it was
+            _log.error("the plan of a micro-batch cannot be had: %s", error)
+            raise
 
     def _micro_batch(self) -> MicroBatch | None:
         context = self._spark.sparkContext._jsc.sc()
-        batch, query = context.getLocalProperty(_BATCH), context.getLocalProperty(_QUERY)
+        batch, query = context.getLocalProperty(BATCH), context.getLocalProperty(QUERY)
         if batch is None or query is None:
             return None
         running = _running(self._spark, query)

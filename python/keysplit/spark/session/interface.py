@@ -39,6 +39,9 @@ class Session(Protocol):
     def beyond_a_scan(self, df: DataFrame) -> str | None:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
 
+    def size(self, df: DataFrame) -> int | None:
+        """Return how many bytes Spark takes a DataFrame for, None if nobody may ask; it runs nothing."""
+
     def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
 
@@ -115,8 +118,15 @@ class Joining(Protocol):
     keeps_columns: bool
     """Whether `left["k"]` and `right["k"]` may be selected from the result whatever its rows are made of."""
 
-    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows made of both sides on the keys, and on a column that both have got."""
+    def join(
+        self,
+        left: DataFrame,
+        right: DataFrame,
+        kind: str,
+        also: str | None = None,
+        where: Column | None = None,
+    ) -> DataFrame:
+        """Join rows made of both sides on the keys, on a column that both have got, and by a condition."""
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join; `drop` names what `rows`, which `join` made, have more."""

@@ -27,11 +27,20 @@ class ClassicJoin:
         join = self._plan.child()
         self.left, self.right = self._frame(join.left()), self._frame(join.right())
 
-    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows made of both sides on the keys, and on a column that both have got."""
+    def join(
+        self,
+        left: DataFrame,
+        right: DataFrame,
+        kind: str,
+        also: str | None = None,
+        where: Column | None = None,
+    ) -> DataFrame:
+        """Join rows made of both sides on the keys, on a column that both have got, and by a condition."""
         condition = self._condition
         if also is not None:
             condition = condition & (left[in_sql(also)] == right[in_sql(also)])
+        if where is not None:
+            condition = condition & where
         return left.join(right, condition, kind)
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
@@ -71,9 +80,28 @@ class JoinOfNames:
     def __init__(self, left: DataFrame, right: DataFrame, on: Sequence[str]) -> None:
         self.left, self.right, self._on = left, right, list(on)
 
-    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows made of both sides on the keys, and on a column that both have got."""
-        return left.join(right, self._on if also is None else [*self._on, also], kind)
+    def join(
+        self,
+        left: DataFrame,
+        right: DataFrame,
+        kind: str,
+        also: str | None = None,
+        where: Column | None = None,
+    ) -> DataFrame:
+        """Join rows made of both sides on the keys, on a column that both have got, and by a condition.
+
+        Raises:
+            ValueError: if there is a condition and the join is no inner one.
+        """
+        joined = left.join(right, self._on if also is None else [*self._on, also], kind)
+        if where is None:
+            return joined
+        if kind != "inner":
+            raise ValueError(
+                f"condition must be None in a {kind} join on Spark Connect, got a column: put the window of "
+                "the time among the keys instead"
+            )
+        return joined.where(where)
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join, of rows that `join` made."""

@@ -6,13 +6,28 @@ micro-batch. What differs from batch stands here, an operation a file.
 
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.streaming.aggregate import aggregate
+from keysplit.spark.streaming.apply import apply
+from keysplit.spark.streaming.join import join
 from keysplit.spark.streaming.observing.observer import Observer, observe
 from keysplit.spark.streaming.publish import publish
 from keysplit.spark.streaming.repartition import repartition
 from keysplit.spark.streaming.route import route
+from keysplit.spark.streaming.to_kafka import to_kafka
 from keysplit.spark.streaming.write import write
 
-__all__ = ["Adapt", "Observer", "aggregate", "observe", "publish", "repartition", "route", "write"]
+__all__ = [
+    "Adapt",
+    "Observer",
+    "aggregate",
+    "apply",
+    "join",
+    "observe",
+    "publish",
+    "repartition",
+    "route",
+    "to_kafka",
+    "write",
+]
 
 
 def __dir__() -> list[str]:

@@ -1,77 +1,114 @@
-"""`streaming.aggregate`: aggregates of a stream, the rows of a key spread over its workers."""
+"""`streaming.aggregate`: aggregates of a stream, plainly or by way of the workers."""
 
 from collections.abc import Sequence
 
-import numpy as np
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
 
-from keysplit.spark.aggregates import AGGREGATES, BY_NAME
-from keysplit.spark.operations.route import routed
+from keysplit.spark.aggregates import reason_for_plain
+from keysplit.spark.operations.aggregate import names_of, refuse_unmergeable
+from keysplit.spark.operations.building import built
+from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
+    AdaptOrAuto,
     Engine,
+    GroupingOrName,
     Options,
+    PlanOrPath,
+    Request,
     Trusted,
+    analysed,
     check,
     check_columns,
-    quoted,
-    type_name,
+    checked_keys,
 )
-from keysplit.spark.plans import Plan
-from keysplit.spark.session import Call, session_of, versions
+from keysplit.spark.session import session_of, versions
+from keysplit.spark.streaming.two_steps import in_two_steps, refuse_two_steps
+from keysplit.spark.ways import Way, took
 
-_STREAMED = tuple(sorted({each.stream for each in AGGREGATES.values() if each.stream}))
-
-_MASK = (1 << 32) - 1
+_MERGES_SESSIONS = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
 
 
 def aggregate(
     df: DataFrame,
     key: str | Sequence[str],
     *columns: Column,
-    window: Column,
-    plan: Plan,
-    row_id: str | Sequence[str] | None = None,
-    engine: Engine | None = None,
+    window: Column | None = None,
+    plan: PlanOrPath | None = None,
+    adapt: AdaptOrAuto | None = None,
+    force: bool = False,
+    split_state: bool = False,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
     worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
     trust: Trusted = (),
 ) -> DataFrame:
-    """Compute `df.groupBy(window, key).agg(*columns)` of a stream, the rows of a key spread over its workers.
+    """Compute `df.groupBy(window, key).agg(*columns)` of a stream in the way that is fastest: plain Spark's.
 
-    Rows are aggregated by (window, key, worker) first, and these partial results by (window, key): two
-    stateful steps, which Spark allows in append mode. The state of a worker lies in the state partition of
-    its number, modulo the state partitions: a hot key fills as many of them as it has workers.
+    Spark aggregates the rows of a key where they lie, before its shuffle: of a hot key one row per task is
+    shuffled, in each micro-batch, and its state is one row per window. Placing the rows first pays for no
+    aggregate, so that the result is plain Spark's own query, without a plan. Every output mode, aggregate and
+    window that Spark has works, without a window and without a watermark, too.
 
-    Rows, column names and types equal those of the plain `groupBy` over the rows that are not later than the
-    watermark, after failures and restarts, too: bit for bit for whole numbers, decimals, strings, dates and
-    booleans. Sums and averages of floats are added in another order, and lists are collected in another.
+    With `force`, the rows are routed and placed by the plan, Spark aggregates them on each worker by window
+    and key, and merges the partial results in its one stateful step. That works as widely as plain Spark, in
+    all output modes.
+
+    With `split_state`, the state itself is spread: rows are aggregated by (window, key, worker), and these
+    results by (window, key), in two stateful steps, which Spark allows in append mode alone. The state of a
+    worker lies in the state partition of its number, modulo the state partitions: a hot key fills as many of
+    them as it has workers. It is for state that grows with a key's rows, such as that of collect_list.
+
+    Rows, column names and types equal those of the plain `groupBy` over the same stream, after failures and
+    restarts, too: bit for bit for whole numbers, decimals, strings, dates and booleans. Sums and averages of
+    floats are added in another order, and lists are collected in another.
 
     Args:
-        df: a streaming DataFrame with a watermark on the time of the window; or a batch, to try a job out.
+        df: a streaming DataFrame; or a batch, to try a job out. Where Spark asks for a watermark, declare it
+            before.
         key: a column name, or a list of them; null is a key.
-        columns: aggregates, each by itself: sum, count, min, max, avg, count_if, bool_and, bool_or, bit_and,
-            bit_or, bit_xor, collect_list or collect_set, with FILTER or without. On Spark Connect they are
-            made by functions such as `F.sum("x")`, not by `F.expr`, and avg is not of decimals.
-        window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself.
-        plan: a plan that was made from a batch of such rows. A query that starts again from its checkpoint
-            may have another one: partial results are merged by key in any case.
+        columns: aggregates and expressions of them, as `groupBy` takes them. With `force` all of Spark's own
+            but first, last, any_value and histogram_numeric. With `split_state` each by itself: sum, count,
+            min, max, avg, count_if, bool_and, bool_or, bit_and, bit_or, bit_xor, collect_list or collect_set,
+            with FILTER or without; on Spark Connect made by functions such as `F.sum("x")`, not by `F.expr`,
+            and avg is not of decimals.
+        window: `F.window(...)` of the time, tumbling or sliding, `F.session_window(...)`, the column of the
+            time itself, or None for no window. `split_state` needs one, with a watermark on its time, and
+            takes no session window.
+        plan: a plan that was made from a batch of such rows, or the path or URL of one; None where rows are
+            not placed, or where `adapt` makes it. A query that starts again from its checkpoint may have
+            another one: partial results are merged by key in any case.
+        adapt: "auto" or an `Adapt`: how the plan changes while the stream runs; None to keep it. Of effect
+            with `force` or `split_state`.
+        force: True to place the rows by the plan all the same. It may help where a few source partitions hold
+            all rows. A query may change it when it starts again from its checkpoint: the state is the same.
+        split_state: True to spread the state of a hot key over its workers. A query must keep it: Spark
+            refuses a checkpoint with another state.
+        workers: as `streaming.route`.
+        grouping: as `streaming.route`.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
             columns of `df` that are proved to come again the same when a task is retried.
+        weight: as `streaming.route`.
+        seed: as `streaming.route`.
+        capacities: as `streaming.route`.
         engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
-        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
 
     Returns:
-        A row for each window and key when the watermark has passed the window: the window, the key columns,
-        then `columns`. Write it in append mode: where a query has two stateful steps, Spark refuses the
-        modes update and complete, with an error at its start.
+        A row for each window and key: the window, the key columns, then `columns`; when it comes out is
+        what the output mode says. docs/streaming.md has a table of them.
 
     Raises:
         TypeError: as `route`, or if `window` or one of `columns` is no Column.
-        ValueError: as `route`; if there is no watermark; if an aggregate is not supported, or stands inside
-            an expression.
+        ValueError: as `route`; if `force` or `split_state` is without a plan and `adapt`, or both are True;
+            with one of them, if an aggregate is not supported; with `split_state`, if there is no window or
+            no watermark, or if an aggregate stands inside an expression.
 
     Source:
         "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results of each worker,
@@ -86,190 +123,71 @@ def aggregate(
         ...     "word",
         ...     F.count("*").alias("n"),
         ...     window=F.window("at", "5 minutes"),
-        ...     plan=plan,
         ... )
     """
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     check_columns(columns)
+    if window is not None and not versions.is_column(window):
+        raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
+    if force and split_state:
+        raise ValueError("split_state must be False with force=True, which aggregates in one step, got True")
     options = Options(
         plan=plan,
-        row_id=row_id,
-        engine=engine,
+        adapt=adapt,
+        force=force,
+        workers=workers,
+        grouping=grouping,
         worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
         trust=trust,
     )
+    if plan is None and adapt is None:
+        if force or split_state:
+            flag = "force" if force else "split_state"
+            raise ValueError(
+                f"plan must be given with {flag}=True: kss.plan makes one from a batch of such rows, and "
+                "with adapt='auto' the stream makes its own"
+            )
+        return _plain(df, checked_keys(df, key), window, columns)
     request = check(df, key, options)
-    if not versions.is_column(window):
-        raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
-    plain = df.groupBy(window, *request.keys).agg(*columns)
-    fields = plain.schema.fields
-    if len(fields) == len(columns):
-        raise ValueError("spark.sql.retainGroupColumns must be true for kss.streaming.aggregate, got false")
-    groups, results = fields[: -len(columns)], fields[-len(columns) :]
-    _refuse_window(df, groups[0])
-    calls = [
-        _call(call, field) for call, field in zip(session_of(df).calls(plain, columns), results, strict=True)
-    ]
-    names = [f"result{at}" for at in range(len(columns))]
-    keys = [f"key{at}" for at in range(len(request.keys))]
+    if not force and not split_state:
+        return _plain(df, request.keys, window, columns)
+    plain = _grouped(df, request.keys, window, columns)
+    if split_state:
+        refuse_two_steps(df, window, plain, columns)
 
-    rows = routed(request)
-    span = request.columns.free("keysplit_window", [request.worker_column])
-    # `withColumn` of Spark Connect would drop what says that there is a watermark
-    rows = rows.select("*", window.alias(span))
-    by = [
-        F.col(span).alias("window"),
-        *(F.col(key).alias(name) for key, name in zip(request.keys, keys, strict=True)),
-    ]
-    slot = _slot(F.hash(span, *request.keys), F.col(quoted(request.worker_column)), request.workers)
-    partial = rows.groupBy(*by, slot.alias("slot")).agg(
-        *(
-            part
-            for call, name, field in zip(calls, names, results, strict=True)
-            for part in _parts(call, name, field)
-        )
-    )
-    types = {field.name: field.dataType for field in partial.schema}
-    merged = partial.groupBy("window", *keys).agg(
-        *(each for call, name in zip(calls, names, strict=True) for each in _merged(call, name, types)),
-        F.count("slot").alias("slots"),
-    )
-    # Spark 4.3 makes one step of a sum of counts and of what it counts, unless the second asks for the slots.
-    merged = merged.filter("slots > 0")
-    finished = [
-        *(F.col(name) for name in ("window", *keys)),
-        *(_finished(call, name, types) for call, name in zip(calls, names, strict=True)),
-    ]
-    return merged.select(
-        *(
-            column.alias(field.name, metadata=field.metadata)
-            for column, field in zip(finished, fields, strict=True)
-        )
-    )
+        def build(request: Request) -> DataFrame:
+            assert window is not None
+            return in_two_steps(request, window, plain, columns)
 
-
-def _refuse_window(df: DataFrame, window: StructField) -> None:
-    if "spark.sessionWindow" in window.metadata:
-        raise ValueError(
-            "window must be F.window(...) or the column of the time, got a session window: the rows of one "
-            "worker do not tell where a session ends"
-        )
-    if df.isStreaming and "spark.watermarkDelayMs" not in window.metadata:
-        raise ValueError(
-            "df must have a watermark on the time of the window, got none: call df.withWatermark before"
-        )
-
-
-def _call(call: Call, field: StructField) -> Call:
-    """Return an aggregate with the name of the function that computes it in two steps, or refuse it."""
-    if call.opaque:
-        raise ValueError(
-            f"columns must be made by functions such as F.sum('x') on Spark Connect, got {call.text}"
-        )
-    if call.name is None:
-        raise ValueError(_inside(call.text))
-    known = AGGREGATES.get(call.kind) if call.kind else BY_NAME.get(call.name)
-    name = None if known is None else known.stream
-    # try_sum and try_avg are of the classes of sum and avg.
-    if name is None or call.distinct or call.name.startswith("try_"):
-        raise ValueError(_inside(call.text) if call.nested else _unsupported(call.text))
-    if name == "avg" and isinstance(field.dataType, DecimalType) and call.divide is None:
-        raise ValueError(
-            f"columns must not hold the avg of a decimal on Spark Connect, got {call.text}: take sum "
-            "and count, and divide them in a select after"
-        )
-    return call._replace(name=name)
-
-
-def _inside(text: str) -> str:
-    return f"columns must be aggregates, each by itself, got {text}: aggregate its parts, and select it after"
-
-
-def _unsupported(text: str) -> str:
-    return f"columns must use these aggregates, without DISTINCT: {', '.join(_STREAMED)}; got {text}"
-
-
-def _parts(call: Call, name: str, field: StructField) -> list[Column]:
-    """Return what the first step aggregates."""
-    decimal, argument = isinstance(field.dataType, DecimalType), call.argument
-    if call.name != "avg" and not (call.name == "sum" and decimal):
-        return [call.whole.alias(name)]
-    if isinstance(field.dataType, DoubleType):
-        argument = argument.cast("double")  # as avg adds whole numbers
-    return [F.sum(argument).alias(f"{name}_sum"), F.count(argument).alias(f"{name}_count")]
-
-
-def _merged(call: Call, name: str, types: dict[str, DataType]) -> list[Column]:
-    """Return what the second step makes of the parts."""
-    if name not in types:
-        return _merged_sum(f"{name}_sum", f"{name}_count", types)
-    if call.name in ("count", "count_if"):
-        merged = F.coalesce(F.sum(name), F.lit(0))
-    elif call.name == "collect_list":
-        merged = F.flatten(F.collect_list(name))
-    elif call.name == "collect_set":
-        merged = F.array_distinct(F.flatten(F.collect_list(name)))
     else:
-        merged = getattr(F, str(call.name))(name)
-    return [merged.alias(name)]
+        refuse_unmergeable(session_of(df).aggregates(plain, columns))
+
+        # The partitions are the workers, so Spark's own partial aggregation is the one by worker. Without
+        # the worker column `*` means the same columns as in `df`.
+        def build(request: Request) -> DataFrame:
+            rows = routed_and_placed(request).drop(request.worker_column)
+            return _grouped(rows, request.keys, window, columns)
+
+    return built(request, build)
 
 
-def _merged_sum(part: str, count: str, types: dict[str, DataType]) -> list[Column]:
-    total = F.sum(part)
-    if isinstance(types[part], DecimalType):
-        # A part that is null for all its numbers has overflowed, and so has the whole.
-        lost = F.max(F.col(part).isNull() & (F.col(count) > 0))
-        total = F.when(~lost, total).cast(types[part])
-    return [total.alias(part), F.sum(count).alias(count)]
+def _grouped(
+    df: DataFrame, keys: Sequence[str], window: Column | None, columns: Sequence[Column]
+) -> DataFrame:
+    by = [*keys] if window is None else [window, *keys]
+    return df.groupBy(*by).agg(*columns)
 
 
-def _finished(call: Call, name: str, types: dict[str, DataType]) -> Column:
-    """Return the result, made of what the second step has merged."""
-    if name in types:
-        return F.col(name)
-    total, count = F.col(f"{name}_sum"), F.col(f"{name}_count")
-    if call.name == "sum":
-        return total
-    if call.divide is None or not isinstance(types[f"{name}_sum"], DecimalType):
-        return F.when(count > 0, total / count)
-    return F.when(count > 0, call.divide(total, count.cast("decimal(20,0)")))
-
-
-def _slot(seed: Column, worker: Column, workers: int) -> Column:
-    """Return the INT that Spark's hash, begun with a seed, maps to the worker's number.
-
-    Spark's partition of (window, key, slot) is the hash of the slot, begun with the hash of window and key,
-    modulo the partitions: this way it is the worker, modulo the partitions.
-
-    Source:
-        The 32-bit MurmurHash3 of four bytes, run backwards: each of its steps is a bijection.
-    """
-    numbers = np.arange(workers, dtype=np.uint32)
-    with np.errstate(over="ignore"):
-        h = numbers ^ (numbers >> np.uint32(16))
-        h *= np.uint32(_inverse(0xC2B2AE35))
-        h ^= (h >> np.uint32(13)) ^ (h >> np.uint32(26))
-        h *= np.uint32(_inverse(0x85EBCA6B))
-        h ^= (h >> np.uint32(16)) ^ np.uint32(4)
-        h = (h - np.uint32(0xE6546B64)) * np.uint32(_inverse(5))
-        h = (h >> np.uint32(13)) | (h << np.uint32(19))
-    table = F.split(F.lit(",".join(map(str, h.view(np.int32).tolist()))), ",").cast("array<bigint>")
-    k = _times(table[worker].bitwiseXOR(seed.cast("bigint")), _inverse(0x1B873593))
-    turned = F.shiftleft(k.bitwiseAND(F.lit(_MASK)), 17)
-    k = turned.bitwiseOR(F.shiftright(turned, 32))
-    return _times(_signed(k), _inverse(0xCC9E2D51)).cast("int")
-
-
-def _times(number: Column, factor: int) -> Column:
-    """Return the product of two numbers of 32 bits with a sign, modulo 2^32 again: nothing overflows."""
-    return _signed(number * (factor - (factor >> 31 << 32)))
-
-
-def _signed(number: Column) -> Column:
-    """Return the low 32 bits of a BIGINT as a number with a sign."""
-    return F.shiftright(F.shiftleft(number, 32), 32)
-
-
-def _inverse(number: int) -> int:
-    return pow(number, -1, 1 << 32)
+def _plain(df: DataFrame, keys: Sequence[str], window: Column | None, columns: Sequence[Column]) -> DataFrame:
+    plain = analysed(_grouped(df, keys, window, columns))
+    session = session_of(df)
+    reason = reason_for_plain(names_of(session.aggregates(plain, columns)))
+    if any("spark.sessionWindow" in field.metadata for field in plain.schema.fields[:1]):
+        merges = session.setting(_MERGES_SESSIONS) == "true"
+        how = "merges sessions there, too, as" if merges else "merges sessions there, too, only if"
+        reason += f"; it {how} {_MERGES_SESSIONS} is true"
+    return took(plain, Way("plain", reason))

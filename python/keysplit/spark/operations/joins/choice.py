@@ -4,15 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from math import ceil, sqrt
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.plans.frequent import FrequentKey
 from keysplit.spark import gain
 from keysplit.spark.operations.joins.broadcast import by_broadcast
 from keysplit.spark.operations.joins.grid import Grid, by_grid
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.plans.frequent import FrequentKey
 from keysplit.spark.session import Session, session_of
 from keysplit.spark.ways import Way
 from keysplit.spark.weights import fixed_width, row_bytes
@@ -23,6 +23,8 @@ _MOST_KEYS = 1_000
 _WORTH = 0.25
 # From this part of the copies on that the workers take, the grid counts as no better.
 _FEWER = 0.8
+# From so many pairs per row on, what a join costs is making them, and it does so fastest by merging.
+_MOST_PAIRS = 8
 # Bytes of a value of any width, in a bound: nobody broadcasts by mistake what has so many on average.
 _WIDE = 2_000
 _THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
@@ -30,17 +32,17 @@ _DEFAULT_LIMIT = 10 << 20
 _UNITS = "bkmgtp"
 
 
-def joined(sides: Sides, plain: DataFrame, way: str | None, broadcast: str | None) -> tuple[DataFrame, Way]:
+def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | None) -> tuple[DataFrame, Way]:
     """Compute a join in the way that is asked for, or in the one that the plan and the other side call for.
 
     Args:
         sides: the join; its plan may be that of no rows.
         plain: Spark's own join.
         way: "broadcast", "place" or "grid"; None to choose.
-        broadcast: why Spark's own join shuffles nothing, None if it does.
+        unplanned: why Spark's own join is as good whatever the plan says, None if that says it.
     """
-    if broadcast is not None:
-        return plain, Way("plain", broadcast)
+    if unplanned is not None:
+        return plain, Way("plain", unplanned)
     plan = sides.plan
     if way == "place" or not plan.head:
         # Also where there is nothing to split: what is wrong with the request shows in building it.
@@ -74,10 +76,14 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
     counted: Mapping[int, tuple[int, float]] = {}
     if against is None:
         rows, at_most = _few_others(sides, keys)
+        if at_most > limit or rows > len(keys):
+            counted = _count_others(sides, keys)
+        reason = None if sides.request.force else _too_many_pairs(sides, keys, counted)
+        if reason is not None:
+            return plain, Way("plain", reason)
         if at_most <= limit:
             why = f"{_held(sides, keys)}; the other side has {rows:,} rows of them (under {_bytes(at_most)})"
             return by_broadcast(sides, keys), Way("broadcast", why)
-        counted = _count_others(sides, keys)
         few, rows, size = _few(keys, counted, limit)
         left_over = [each for each in keys if each not in few and _is_split(each)]
         if not left_over and _share(sides, few) >= _WORTH:
@@ -129,20 +135,28 @@ def _placed(sides: Sides, why: str) -> Way:
 def _few_others(sides: Sides, keys: Sequence[FrequentKey]) -> tuple[int, float]:
     """Count the rows of the other side that have one of some keys; bound their bytes without reading them."""
     types = [field.dataType for field in sides.others.schema.fields]
-    rows = int(_of_keys(sides, keys, sides.others_hash.alias("key")).count())
+    rows = int(sides.others_of(keys).first.count())
     return rows, rows * sum(fixed_width(each) or _WIDE for each in types)
-
-
-def _of_keys(sides: Sides, keys: Sequence[FrequentKey], *columns: Column) -> DataFrame:
-    hashes = [f"{each.hash}L" for each in keys if None not in each.key]
-    return sides.others.select(*columns).filter(f"key IN ({', '.join(hashes)})" if hashes else "false")
 
 
 def _count_others(sides: Sides, keys: Sequence[FrequentKey]) -> dict[int, tuple[int, float]]:
     """Count the rows of the other side, and their bytes, by the hashes of some keys."""
-    found = _of_keys(sides, keys, sides.others_hash.alias("key"), row_bytes(sides.others).alias("bytes"))
-    counted = found.groupBy("key").agg(F.count("*").alias("rows"), F.sum("bytes").alias("bytes")).collect()
+    rows = sides.others_of(keys).first.select(
+        sides.others_hash.alias("key"), row_bytes(sides.others).alias("bytes")
+    )
+    counted = rows.groupBy("key").agg(F.count("*").alias("rows"), F.sum("bytes").alias("bytes")).collect()
     return {row.key: (row.rows, row.bytes) for row in counted}
+
+
+def _too_many_pairs(
+    sides: Sides, keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]]
+) -> str | None:
+    """Return why plain Spark is as good where a join is busy with the pairs of its hot keys, None if not."""
+    if sides.kind in ("semi", "anti") or not sides.plan.total:
+        return None
+    pairs = sum(each.count * counted.get(each.hash, (0, 0))[0] for each in keys) / sides.plan.total
+    reason = _reason_for_plain(sides) if pairs > _MOST_PAIRS else None
+    return reason and f"{reason}; a broadcast makes the {pairs:.0f} pairs per row no sooner"
 
 
 def _few(

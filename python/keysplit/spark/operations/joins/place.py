@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.spark.adapt import adapting, current
 from keysplit.spark.engine.columns import of_split_keys, with_workers
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.names import in_sql
@@ -16,12 +17,12 @@ from keysplit.spark.session import versions
 
 def by_worker(sides: Sides) -> DataFrame:
     """Join two sides on the key and the worker."""
-    request, plan, kind = sides.request, sides.plan, sides.kind
+    request, kind = sides.request, sides.kind
     worker, names = request.worker_column, request.keys
     there, found = sides.own[:2]
     copies = sides.others
     its_workers = in_sql(worker)
-    once = sides.keeps_others and plan.splits
+    once = sides.keeps_others and sides.plan.splits
     if once:
         request.query.refuse_unrepeatable(names, f"as a {kind} join needs its keys first")
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
@@ -37,10 +38,13 @@ def by_worker(sides: Sides) -> DataFrame:
         # Null keys meet nothing.
         copies = copies.filter(f"NOT ({sides.null_key})")
     copies = copies.select("*", sides.others_hash.alias(worker))
-    copies = with_workers(copies, plan, worker)
+    if request.adapt is None:
+        rows, copies = routed(request), with_workers(copies, sides.plan, worker)
+    else:
+        rows, ask = adapting.routed(request)
+        copies = current.with_workers(copies, worker, ask)
     # No list is empty. Of `explode` Spark would check that, and look each key up once more.
     copies = copies.withColumn(worker, F.expr(f"explode_outer({its_workers})"))
-    rows = routed(request)
     if once:
         rows = rows.select("*", F.lit(True).alias(there))
 

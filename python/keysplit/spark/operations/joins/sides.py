@@ -9,8 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.spark.keys import key_hash
-from keysplit.spark.names import path_in_sql
+from keysplit.plans.frequent import FrequentKey
+from keysplit.spark.keys import key_hash, key_hash_in_sql
+from keysplit.spark.names import in_sql, path_in_sql
 from keysplit.spark.options import Request, quoted
 from keysplit.spark.plans import Plan
 from keysplit.spark.query import Query
@@ -84,11 +85,71 @@ class Sides:
         """The hash of a key on the other side; those of equal keys are equal."""
         return key_hash(self.request.keys, self.types, self.request.params.seed)
 
-    def join(self, rows: DataFrame, others: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows of both sides on the keys, and on a column that both have got."""
+    def of(self, keys: Sequence[FrequentKey], rows: DataFrame) -> "Cut":
+        """Cut rows of the side that is split in two: those of some keys, and all others.
+
+        Rows with a null key match nothing: they may be in either part.
+        """
+        nulls = self.null_key if any(None in each.key for each in keys) else None
+        return self._cut(keys, rows, self.request.key_types, nulls)
+
+    def others_of(self, keys: Sequence[FrequentKey]) -> "Cut":
+        """Cut the rows of the other side in two: those of some keys, and all others."""
+        return self._cut(keys, self.others, self.types, None)
+
+    def _cut(
+        self, keys: Sequence[FrequentKey], rows: DataFrame, types: Sequence[DataType], nulls: str | None
+    ) -> "Cut":
+        names, seed, added = self.request.keys, self.request.params.seed, []
+        hash_ = key_hash_in_sql(names, types, seed)
+        if hash_ is None:
+            rows = rows.select("*", key_hash(names, types, seed).alias(self.own[0]))
+            hash_, added = in_sql(self.own[0]), [self.own[0]]
+        hashes = [f"{each.hash}L" for each in keys if None not in each.key]
+        terms = [f"{hash_} IN ({', '.join(hashes)})"] if hashes else []
+        # None of the terms is null.
+        return Cut(rows, " OR ".join([*terms, *([nulls] if nulls else [])]) or "false", added)
+
+    def join(
+        self,
+        rows: DataFrame,
+        others: DataFrame,
+        kind: str,
+        also: str | None = None,
+        where: Column | None = None,
+    ) -> DataFrame:
+        """Join rows of both sides on the keys, on a column that both have got, and by a condition."""
         left, right = (others, rows) if self.hot == "right" else (rows, others)
-        return self.joining.join(left, right, kind, also)
+        return self.joining.join(left, right, kind, also, where)
 
     def result(self, rows: DataFrame) -> DataFrame:
         """Return the columns of Spark's own join."""
         return self.joining.result(rows, [self.request.worker_column, *self.own])
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows that are cut in two.
+
+    Attributes:
+        rows: all of them.
+        chosen: whether a row is in the first part, in SQL; never null.
+        added: columns that `rows` has more.
+    """
+
+    rows: DataFrame
+    chosen: str
+    added: Sequence[str]
+
+    @property
+    def first(self) -> DataFrame:
+        """The rows of the keys."""
+        return self._without_added(self.rows.filter(self.chosen))
+
+    @property
+    def second(self) -> DataFrame:
+        """All others."""
+        return self._without_added(self.rows.filter(f"NOT ({self.chosen})"))
+
+    def _without_added(self, rows: DataFrame) -> DataFrame:
+        return rows.drop(*self.added) if self.added else rows

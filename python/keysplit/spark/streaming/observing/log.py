@@ -7,7 +7,7 @@ from collections import deque
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from keysplit.spark.plans import files
+from keysplit.plans import files
 from keysplit.spark.streaming.observing.record import Record
 from keysplit.spark.warn import warn
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from keysplit import GROUPINGS, __version__
 from keysplit.planning import PLANS, Sample, bucket_bits
-from keysplit.spark.plans.frequent import FrequentKey
+from keysplit.plans.frequent import FrequentKey
 
 FORMAT = "keysplit plan"
 _FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "capacities")

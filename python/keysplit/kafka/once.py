@@ -1,0 +1,127 @@
+"""The messages of one partition of a batch, sent exactly once.
+
+A transaction holds them all, and the number of the batch beside them, as an offset of a consumer group. Who
+sends the batch again finds the number there and sends nothing. The transactional id belongs to the partition:
+whoever begins to send to it ends the transaction of an older attempt, which can commit nothing from then on.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from keysplit.kafka.client import client
+
+Header = tuple[str, bytes | None]
+_PATIENCE_S = 60.0
+
+
+class Message(NamedTuple):
+    """A message as it is sent."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header] | None
+
+
+class Batch(NamedTuple):
+    """Which messages are sent, and who sends them.
+
+    Attributes:
+        sender: the name of who sends; the same whenever the batch is sent again.
+        number: the number of the batch, 0, 1, 2 ...
+        first: the number of the first batch that the sender sends.
+        topic: where to.
+        partition: which partition of it.
+    """
+
+    sender: str
+    number: int
+    first: int
+    topic: str
+    partition: int
+
+
+def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, Any]) -> int:
+    """Send the messages of a batch, unless they are there.
+
+    Args:
+        batch: says which.
+        messages: the messages; the same ones, in any order, whenever the batch is sent again.
+        settings: the settings of Kafka's client, with `bootstrap.servers`.
+
+    Returns:
+        How many were sent: 0 if they were there.
+
+    Raises:
+        RuntimeError: if the sender sent a later batch before, or not the one before this.
+        KafkaException: if Kafka refuses them. Nothing of them is there then.
+    """
+    producer = client.Producer(
+        {**settings, "transactional.id": f"keysplit-{batch.sender}-{batch.topic}-{batch.partition}"}
+    )
+    # Ends what an older attempt has begun, so that the number read below is the last one.
+    producer.init_transactions(_PATIENCE_S)
+    group = client.Consumer(
+        {**settings, "group.id": f"keysplit-{batch.sender}", "isolation.level": "read_committed"}
+    )
+    try:
+        if _is_there(group, batch):
+            return 0
+        producer.begin_transaction()
+        try:
+            sent = _produce(producer, batch, messages)
+            producer.send_offsets_to_transaction(
+                [client.TopicPartition(batch.topic, batch.partition, batch.number + 1)],
+                group.consumer_group_metadata(),
+                _PATIENCE_S,
+            )
+            producer.commit_transaction(_PATIENCE_S)
+        except BaseException:
+            with suppress(client.KafkaException):  # it may be gone already
+                producer.abort_transaction(_PATIENCE_S)
+            raise
+        return sent
+    finally:
+        group.close()
+
+
+def _is_there(group: Any, batch: Batch) -> bool:
+    """Say whether the last batch that was sent is this one, and not the one before."""
+    places = group.committed([client.TopicPartition(batch.topic, batch.partition)], _PATIENCE_S)
+    if places[0].error is not None:
+        raise client.KafkaException(places[0].error)
+    expected = places[0].offset
+    if expected == batch.number + 1:
+        return True
+    if expected == batch.number or (expected < 0 and batch.number == batch.first):
+        return False
+    where = f"partition {batch.partition} of topic {batch.topic!r}"
+    if expected < 0:
+        raise RuntimeError(
+            f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka knows of "
+            f"none: the query had another sink, or Kafka has forgotten (offsets.retention.minutes). Look "
+            f"whether batch {batch.number} is there, and pass first_batch={batch.number} if it is not"
+        )
+    raise RuntimeError(
+        f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last one there "
+        f"is {expected - 1}: is its checkpoint an older copy?"
+    )
+
+
+def _produce(producer: Any, batch: Batch, messages: Iterable[Message]) -> int:
+    sent = 0
+    for message in messages:
+        while True:
+            try:
+                producer.produce(
+                    batch.topic,
+                    value=message.value,
+                    key=message.key,
+                    partition=batch.partition,
+                    headers=message.headers,
+                )
+                break
+            except BufferError:  # more messages than the client keeps
+                producer.poll(0.1)
+        sent += 1
+    return sent

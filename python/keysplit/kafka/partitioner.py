@@ -1,0 +1,238 @@
+"""The partition of a message by a plan, in the program that produces it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, islice
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keysplit.kafka.hashes import murmur2, plan_hash, seed_hash
+from keysplit.plans import Tables, files, stored
+
+Key: TypeAlias = str | bytes | int | None
+Rare = Literal["plan", "murmur2"]
+
+_TYPES = ("bigint", "binary", "string")
+
+
+class _Plan(Protocol):
+    def to_json(self) -> str: ...
+
+
+class PlanPartitioner:
+    """Send each message to the partition that a plan has for its key; the workers are the partitions.
+
+    Guarantees: a key that the plan does not split goes to the partition that is its worker in a Spark job
+    with the same plan. The messages of a key that it splits go to the key's workers in the shares of the
+    plan, by the number of the message in this partitioner: which of them gets a message differs from Spark,
+    which asks the identity of a row. So the order of messages is kept per partition, not for a key that is
+    split. One partitioner may serve several threads.
+
+    Args:
+        plan: a plan of one key column of whole numbers, strings or binary: a `Plan`, its path or URL, or its
+            JSON.
+        rare: where the keys go that are not frequent in the plan: "plan", as in a Spark job; "murmur2",
+            where the default partitioner of Kafka's Java clients sends them, so that other producers of the
+            topic need no plan for all but the frequent keys. A message without a key then goes to any
+            partition, unless null is frequent.
+        partitions: the number of partitions of the topic, if it is to be checked here.
+        decode: makes the key of a plan of the bytes of a message's key: `int` where a number is sent as its
+            digits. If left out, the bytes are the key.
+        seed: begins the numbers by which the messages of a split key are spread, 0..=2^64 - 1. Producers
+            need no different ones.
+
+    Raises:
+        TypeError: if an argument has a wrong type.
+        ValueError: if an argument is out of its range; if the plan is damaged, of several key columns or of
+            a type that producers do not send; if it has another number of workers than `partitions`.
+        OSError: if the plan cannot be read.
+
+    Source:
+        docs/plans.md, "The two hashes of a row" and "The tables".
+
+    Deviations:
+        A message has no identity; its number takes that place.
+
+    Example:
+        >>> partitioner = PlanPartitioner("words.plan.json", partitions=8)  # doctest: +SKIP
+        >>> producer.produce("words", key="a", partition=partitioner.partition("a"))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        plan: _Plan | str | os.PathLike[str],
+        *,
+        rare: Rare = "plan",
+        partitions: int | None = None,
+        decode: Callable[[bytes], Key] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if rare not in get_args(Rare):
+            raise ValueError(f"rare must be 'plan' or 'murmur2', got {rare!r}")
+        if decode is not None and not callable(decode):
+            raise TypeError(f"decode must be a function of bytes, got {decode!r:.60}")
+        fields = stored.read(_json_of(plan))
+        names, types = fields["key"], fields["key_types"]
+        if len(types) != 1:
+            raise ValueError(f"plan must be of one key column, as a message has one key, got {list(names)}")
+        if types[0] not in _TYPES:
+            raise ValueError(
+                f"plan must be of keys of one of the types {', '.join(_TYPES)}, got {names[0]!r} of type "
+                f"{types[0]}"
+            )
+        self._type: str = types[0]
+        self._decode = decode
+        self._rare = rare
+        self._workers = int(fields["grouping"].workers)
+        self._null = seed_hash(fields["grouping"].seed)
+        tables = Tables.of(fields["head"], fields["tail"])
+        self._table = tables.in_rust()
+        self._tail: list[int] = tables.tail.tolist()
+        self._shift = 64 - (len(self._tail).bit_length() - 1)
+        cells = list(zip(tables.cuts.tolist(), tables.first.tolist(), tables.second.tolist(), strict=True))
+        self._cells = {
+            hash_ % 2**64: cells[start : start + length]
+            for hash_, start, length in zip(
+                tables.hashes.tolist(), tables.starts.tolist(), tables.lengths.tolist(), strict=True
+            )
+        }
+        self._split = np.array([hash_ for hash_, run in self._cells.items() if len(run) > 1], np.uint64)
+        self._numbers = _numbers(seed)
+        if partitions is not None:
+            self._refuse_other(partitions)
+
+    @property
+    def workers(self) -> int:
+        """The number of workers of the plan, which is that of the topic's partitions."""
+        return self._workers
+
+    def partition(self, key: Key) -> int:
+        """Return the partition of the next message with a key.
+
+        Args:
+            key: as the plan's column has it: a whole number, or a string or its UTF-8, or bytes; or the bytes
+                that are sent, where `decode` reads them. None is null.
+
+        Raises:
+            TypeError: if the key is of another type.
+            ValueError: if it is a whole number that no BIGINT holds.
+        """
+        hash_ = self._hash(key)
+        cells = self._cells.get(hash_)
+        if cells is None:
+            return self._tail[hash_ >> self._shift] if self._rare == "plan" else self._default(key)
+        if len(cells) == 1:
+            return cells[0][1]
+        row = next(self._numbers)
+        cut, first, second = cells[(row >> 32) * len(cells) >> 32]
+        return first if row & 0xFFFFFFFF < cut else second
+
+    def route(self, keys: Iterable[Key]) -> NDArray[np.uint32]:
+        """Return the partition of each of some messages, in their order: what `partition` returns for each.
+
+        Args:
+            keys: the keys, as `partition` takes them.
+
+        Returns:
+            The partitions, uint32.
+
+        Raises:
+            TypeError: as `partition`.
+            ValueError: as `partition`.
+        """
+        if self._rare == "murmur2":
+            return np.fromiter(map(self.partition, keys), np.uint32)
+        hashes = np.fromiter(map(self._hash, keys), np.uint64)
+        rows = np.zeros(len(hashes), np.uint64)
+        split = np.flatnonzero(np.isin(hashes, self._split))
+        rows[split] = np.fromiter(islice(self._numbers, len(split)), np.uint64)
+        return self._table.route(hashes.view(np.int64), rows.view(np.int64))
+
+    def __call__(
+        self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int] | None = None
+    ) -> int:
+        """Return the partition of the next message with a key, as aiokafka and kafka-python 2 ask for it.
+
+        Args:
+            key: the key as it is sent, or None.
+            all_partitions: the numbers of the topic's partitions.
+            available: those that have a leader; a message waits for one of the others.
+
+        Raises:
+            TypeError: as `partition`.
+            ValueError: as `partition`, or if the topic has not one partition per worker.
+        """
+        if len(all_partitions) != self._workers:
+            self._refuse_other(len(all_partitions))
+        return self.partition(key)
+
+    def __repr__(self) -> str:
+        return f"PlanPartitioner({self._workers} partitions, rare={self._rare!r})"
+
+    def _hash(self, key: Key) -> int:
+        if self._decode is not None and isinstance(key, bytes):
+            key = self._decode(key)
+        if key is None:
+            return self._null
+        if self._type == "bigint":
+            if not isinstance(key, int | np.integer) or isinstance(key, bool):
+                hint = ": decode must say which number it is" if isinstance(key, bytes) else ""
+                raise TypeError(f"key must be a whole number, as those of the plan, got {key!r:.60}{hint}")
+            if not -(2**63) <= key < 2**63:
+                raise ValueError(f"key must be in -2^63..=2^63 - 1, got {key}")
+            return plan_hash(int(key).to_bytes(8, "little", signed=True), self._null)
+        return plan_hash(_bytes_of(key), self._null)
+
+    def _default(self, key: Key) -> int:
+        """Return where Kafka's own partitioner sends a key; one that is not there, anywhere."""
+        if key is None:
+            return (next(self._numbers) >> 32) * self._workers >> 32
+        if not isinstance(key, str | bytes):
+            raise TypeError(
+                f"key must be the bytes that are sent with rare='murmur2', got {key!r:.60}: pass them, and "
+                "decode to read them"
+            )
+        return (murmur2(_bytes_of(key)) & 0x7FFFFFFF) % self._workers
+
+    def _refuse_other(self, partitions: int) -> None:
+        if partitions != self._workers:
+            raise ValueError(
+                f"partitions must be {self._workers}, the workers of the plan, got a topic of {partitions}: "
+                f"plan.with_workers({partitions}) makes a plan that fits"
+            )
+
+
+def _json_of(plan: _Plan | str | os.PathLike[str]) -> str:
+    if isinstance(plan, str) and plan.lstrip().startswith("{"):
+        return plan
+    if isinstance(plan, str | os.PathLike):
+        return files.read(plan)
+    if not hasattr(plan, "to_json"):
+        raise TypeError(f"plan must be a Plan, its JSON, or a path or URL of it, got {plan!r:.60}")
+    return plan.to_json()
+
+
+def _bytes_of(key: Any) -> bytes:
+    if isinstance(key, str):
+        return key.encode()
+    if not isinstance(key, bytes):
+        raise TypeError(f"key must be a string or bytes, as those of the plan, got {key!r:.60}")
+    return key
+
+
+def _numbers(seed: int) -> Iterator[int]:
+    """Return the hashes of 0, 1, 2 ..., 0..=2^64 - 1; several threads may take them."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"seed must be a whole number, got {seed!r:.60}")
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed must be in 0..=2^64 - 1, got {seed}")
+    begin = seed_hash(seed)
+
+    def hash_of(number: int) -> int:
+        return plan_hash(number.to_bytes(8, "little"), begin)
+
+    return map(hash_of, count())  # a generator would refuse a second thread

@@ -1,0 +1,377 @@
+"""`streaming.apply`: Python functions over the rows of each key of a stream, hot keys in parts."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from keysplit.spark import slices
+from keysplit.spark.engine.placement import placed
+from keysplit.spark.keys import key_hash, key_kinds
+from keysplit.spark.operations.building import built
+from keysplit.spark.operations.functions import (
+    Cut,
+    Function,
+    over,
+    refuse_uncut,
+    struct,
+    takes_key,
+    uncarried,
+)
+from keysplit.spark.operations.route import routed
+from keysplit.spark.options import (
+    AdaptOrAuto,
+    Columns,
+    Engine,
+    GroupingOrName,
+    Options,
+    PlanOrPath,
+    Request,
+    Trusted,
+    by_name,
+    check,
+    quoted,
+    refuse_other_frames,
+    type_name,
+)
+from keysplit.spark.session import versions
+from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.streaming import blobs
+from keysplit.spark.streaming.slots import slot
+
+_WATERMARK = "spark.watermarkDelayMs"
+_TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
+_AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
+# The columns behind those of the DataFrame.
+_MARKS = ["hash", "slot", "begin", "end"]
+
+
+@by_name
+def apply(
+    df: DataFrame,
+    key: str | Sequence[str],
+    partial: Function,
+    merge: Function,
+    schema: str | StructType,
+    *,
+    partial_schema: str | StructType | None = None,
+    combine: Function | None = None,
+    window: Column | None = None,
+    every: str | timedelta | None = None,
+    clock: Literal["processing", "event"] = "processing",
+    ttl: str | timedelta | None = None,
+    format: Literal["pandas", "arrow"] = "pandas",
+    plan: PlanOrPath | None = None,
+    adapt: AdaptOrAuto | None = None,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
+    worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+) -> DataFrame:
+    """Compute `merge(partial(rows))` for the rows of each key of a stream, hot keys in parts.
+
+    In each micro-batch `partial` is called with the rows of each key on each worker. What it returns is kept
+    there, and goes to `merge` at a time that is the same for all workers:
+
+    - with `window`, when the watermark has passed the window. There is one call of `merge` for each window
+      and key, with all partial results of its rows. The result is that of `df.groupBy(window,
+      key).applyInPandas(lambda rows: merge(partial(rows)))` in a batch, over the rows that are not later than
+      the watermark;
+    - with `every`, in the first micro-batch of a new period: `merge` is called for each key that had rows
+      since, with their partial results. Each row counts once, so that a result says what has come since the
+      one before;
+    - with neither, in the same micro-batch.
+
+    Each row is in exactly one call of `merge`, after failures and restarts, too. The functions compose as in
+    `kss.apply`: `merge(partial(a) + partial(b))` equals `merge(partial(a + b))`.
+
+    The state is one value for each worker and window, a table of partial results. It is written anew in each
+    batch that has rows for it. A query that starts again from its checkpoint may have another plan, another
+    number of workers, other functions, and more columns in `partial_schema`: those that old partial results
+    lack are null.
+
+    Args:
+        df: a streaming DataFrame, classic or of Spark Connect.
+        key: a column name, or a list of them; null is a key.
+        partial: takes the rows of a key on a worker in one micro-batch, with all columns of `df`, and returns
+            any number of rows with the columns of `partial_schema`. With two arguments it takes the key as a
+            tuple first; with `window` its first element is the window.
+        merge: takes what `partial` returned for a key, with or without the key before it, and returns rows
+            with the columns of `schema`. It is not called for a key of which there is no partial result.
+        schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
+        partial_schema: the columns of what `partial` returns; `schema` if left out.
+        combine: takes partial results of a key, with or without the key before them, and returns fewer with
+            the same columns, such that `merge(combine(a) + b)` equals `merge(a + b)`. It is called when what
+            a worker holds has doubled. Without it partial results are kept one below the other, and state
+            grows with the micro-batches until it goes to `merge`.
+        window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself. Rows
+            without a time are left out.
+        every: a period, such as "5 minutes" or a timedelta, of whole milliseconds.
+        clock: what the period is counted by: "processing", the time at which a micro-batch begins, or
+            "event", the watermark. Without rows Spark runs micro-batches on and on for "processing" if the
+            trigger does not hold it back, and `availableNow` does not end.
+        ttl: for long windows: what has come of a window goes to `merge` once the watermark has passed so much
+            of it, and again so much. A window that is not longer is not cut. Nothing is dropped.
+        format: "pandas", or "arrow" if the functions take and return `pyarrow.Table` (from Spark 4.0 on).
+        plan: as `streaming.route`.
+        adapt: as `streaming.route`. A change of plan moves no state.
+        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
+        grouping: as `plan`. Leave it out with a plan.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+        row_id: as `streaming.route`.
+        weight: as `streaming.route`.
+        seed: as `streaming.route`.
+        capacities: as `streaming.route`.
+        engine: as `streaming.route`.
+        trust: as `streaming.route`.
+
+    Returns:
+        The rows that `merge` returned. Write it in append mode; to be used with `window` or `every`, it
+        cannot be downstream of an aggregation.
+
+    Raises:
+        TypeError: as `streaming.route`, or if a function, a schema, a period or `window` is of another type.
+        ValueError: as `streaming.route`; if `df` is a batch; if there is no watermark for `window` or
+            `clock="event"`; if arguments exclude each other; if a schema or a period cannot be read; if a
+            column is of a type that Spark does not show to functions over Arrow.
+
+    Source:
+        "The Power of Both Choices" (Nasir et al., ICDE 2015), sections III-A and V-A: partial results of each
+        worker, which it sends on every T seconds, merged by key.
+
+    Deviations:
+        As `Adapt`. Periods end with micro-batches.
+
+    Example:
+        >>> sessions = kss.streaming.apply(  # doctest: +SKIP
+        ...     events.withWatermark("at", "10 minutes"),
+        ...     "user",
+        ...     sketch,
+        ...     merged_sketch,
+        ...     "user string, visitors long",
+        ...     partial_schema="sketch binary",
+        ...     window=F.window("at", "1 hour"),
+        ...     plan=plan,
+        ... )
+    """
+    refuse_other_frames(df)
+    if not df.isStreaming:
+        raise ValueError("df must be a streaming DataFrame, got a batch one: kss.apply takes batches")
+    options = Options(
+        plan=plan,
+        adapt=adapt,
+        workers=workers,
+        grouping=grouping,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+    )
+    request = check(df, key, options)
+    if format not in ("pandas", "arrow"):
+        raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
+    if format == "arrow" and not versions.has_apply_in_arrow(df):
+        raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
+    if clock not in _TIMEOUTS:
+        raise ValueError(f"clock must be 'processing' or 'event', got {clock!r}")
+    every_ms, ttl_ms = _milliseconds("every", every), _milliseconds("ttl", ttl)
+    if window is not None and (every is not None or clock != "processing"):
+        raise ValueError("every and clock must be left out with window, whose results come when it has ended")
+    if ttl is not None and window is None:
+        raise ValueError("ttl must be left out without window: every bounds what is held")
+    if clock == "event" and every is None:
+        raise ValueError("every must be given with clock='event': a period such as '5 minutes', got None")
+
+    result_type = struct(df, "schema", schema)
+    part_type = result_type if partial_schema is None else struct(df, "partial_schema", partial_schema)
+    for name, type_ in (("schema", result_type), ("partial_schema", part_type)):
+        if len(set(type_.names)) < len(type_.names) or not type_.names:
+            raise ValueError(f"{name} must have columns, each with a name of its own, got {type_.names}")
+    settings = settings_of(df)
+
+    def call(name: str, function: Any, returned: StructType) -> slices.Call:
+        return slices.Call(function, takes_key(name, function), returned, format, settings)
+
+    first, second = call("partial", partial, part_type), call("merge", merge, result_type)
+    between = None if combine is None else call("combine", combine, part_type)
+    reason = uncarried(request, StructType([*result_type, *part_type]))
+    if reason is not None:
+        raise ValueError(f"df and schemas must hold types that Spark shows to functions over Arrow, {reason}")
+
+    if combine is not None and window is None and every is None:
+        raise ValueError("combine must be left out without window or every: nothing is kept between batches")
+    for name, type_ in zip(request.keys, request.key_types, strict=True):
+        refuse_uncut(name, type_, request.columns.fold)
+    if window is not None and not versions.is_column(window):
+        raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
+    groups = _Groups.of(request, window)
+    delay = None if window is None and clock == "processing" else _delay(df, groups.window)
+
+    cut = groups.cut
+    layout = blobs.Layout(
+        first,
+        groups.kinds,
+        len(cut.carried) - len(groups.kinds),
+        tuple(cut.carried_cuts),
+        min(request.workers, int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))),
+    )
+    rule = blobs.Rule(clock if window is None else "event", every_ms, ttl_ms, between)
+
+    def build(request: Request) -> DataFrame:
+        rows = groups.rows(request)
+        if window is None and every is None:
+            parts = rows.mapInArrow(over(blobs.packed_to_merge, layout, groups.places()), _TO_MERGE)
+        else:
+            pack = over(blobs.packed, layout, groups.places("begin", "end", "slot"))
+            parts = _kept(rows.mapInArrow(pack, _TO_KEEP), rule, layout, delay)
+        parts = placed(parts, "bucket", layout.buckets)
+        return parts.mapInArrow(over(blobs.merged, second, layout), result_type)
+
+    return built(request, build)
+
+
+_TO_MERGE = StructType([StructField("bucket", IntegerType()), StructField("blob", BinaryType())])
+_TO_KEEP = StructType(
+    [
+        StructField("begin", LongType()),
+        StructField("end", LongType()),
+        StructField("slot", IntegerType()),
+        StructField("blob", BinaryType()),
+    ]
+)
+
+
+def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int | None) -> DataFrame:
+    """Keep what workers hold, and return what goes to the merge."""
+    if delay is not None:
+        # Spark drops the rows of windows that have ended by the column that says that there is a watermark.
+        # Behind 2262 there is no time in pandas; windows of a period have no end.
+        end = F.least(F.timestamp_micros("end"), F.timestamp_seconds(F.lit(9_200_000_000)))
+        end = F.when(F.lit(rule.every_ms is None), end)
+        parts = parts.select("*", end.alias("late", metadata={_WATERMARK: delay}))
+    gone = parts.groupBy("begin", "end", "slot").applyInPandasWithState(
+        blobs.keeper(rule, layout), _TO_MERGE, "state binary", "append", _TIMEOUTS[rule.clock]
+    )
+    # Spark gives rows here that its own shuffle does not take, before an expression has made others of them.
+    return gone.select(F.coalesce("bucket", F.lit(0)).alias("bucket"), "blob")
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """The groups of a stream: its keys, within windows if there are any.
+
+    Attributes:
+        window: the window as a column, if there is one.
+        keys: the names of the columns by which rows are grouped, that of the window first.
+        kinds: what types their values have.
+        cut: how rows are cut into them.
+        hash: the hash of the key without its window.
+        column: what computes the window, under its name.
+    """
+
+    window: StructField | None
+    keys: list[str]
+    kinds: tuple[str, ...]
+    cut: Cut
+    hash: Column
+    column: Column | None
+
+    @classmethod
+    def of(cls, request: Request, window: Column | None) -> "_Groups":
+        """Return the groups of a request."""
+        # the seed of a plan may be another one after a restart
+        hash_ = key_hash(request.keys, request.key_types, 0)
+        field, kinds = None, key_kinds(request.key_types)
+        if window is not None:
+            window = window.alias(request.columns.free("_window", [request.worker_column]))
+            field = request.df.groupBy(window).count().schema.fields[0]
+            _refuse_window(field)
+            request = replace(
+                request,
+                columns=Columns(request.df.select("*", window), request.columns.fold),
+                keys=[field.name, *request.keys],
+                key_types=[field.dataType, *request.key_types],
+            )
+            kinds = ["window" if isinstance(field.dataType, StructType) else "time", *kinds]
+        return cls(field, request.keys, tuple(kinds), Cut.of(request), hash_, window)
+
+    def rows(self, request: Request) -> DataFrame:
+        """Return the rows on their workers, with the columns behind them that `places` names."""
+        worker = F.col(quoted(request.worker_column))
+        rows = routed(request)
+        begin = end = F.lit(0).cast("bigint")
+        if self.window is not None:
+            # `withColumn` of Spark Connect would drop what says that there is a watermark
+            rows = rows.select("*", self.column)
+            time = F.col(self.window.name)
+            rows = rows.filter(time.isNotNull())
+            is_span = isinstance(self.window.dataType, StructType)
+            begin, end = (F.unix_micros(time[name] if is_span else time) for name in ("start", "end"))
+        number = slot(F.hash(begin, end), worker, request.workers)
+        marks = zip([self.hash, number, begin, end], map(request.columns.free, _MARKS), strict=True)
+        rows = rows.select("*", *self.cut.extra, *(mark.alias(name) for mark, name in marks))
+        return placed(rows, request.worker_column, request.workers).drop(quoted(request.worker_column))
+
+    def places(self, *marks: str) -> slices.Places:
+        """Say where columns are: the functions see those of the DataFrame; cuts begin with marks and hash."""
+        places, first = self.cut.places, self.cut.width
+        seen = list(places.rows)[: None if self.window is None else -1]
+        cuts = [first + _MARKS.index(mark) for mark in (*marks, "hash")]
+        return slices.Places(list(places.names)[: len(seen)], seen, places.keys, [*cuts, *places.cuts])
+
+
+def _refuse_window(window: StructField) -> None:
+    if "spark.sessionWindow" in window.metadata:
+        raise ValueError(
+            "window must be F.window(...) or the column of the time, got a session window: the rows of one "
+            "worker do not tell where a session ends"
+        )
+
+
+def _delay(df: DataFrame, window: StructField | None) -> int:
+    """Return the delay of the watermark in milliseconds."""
+    fields = df.schema.fields if window is None else [window]
+    found = [field.metadata[_WATERMARK] for field in fields if _WATERMARK in field.metadata]
+    if not found:
+        where = "for clock='event'" if window is None else "on the time of the window"
+        raise ValueError(f"df must have a watermark {where}, got none: call df.withWatermark before")
+    return int(found[0])
+
+
+def _milliseconds(argument: str, period: Any) -> int | None:
+    """Read a period, None if there is none."""
+    if period is None:
+        return None
+    found = timedelta(0)
+    if isinstance(period, timedelta):
+        found = period
+    elif not isinstance(period, str):
+        raise TypeError(f"{argument} must be a str or a timedelta, got {type_name(period)}")
+    elif re.fullmatch(rf"\s*({_AMOUNT}\s*)+", period):
+        for number, unit in re.findall(_AMOUNT, period):
+            found += timedelta(**{f"{unit}s": int(number)})
+    whole, rest = divmod(found, timedelta(milliseconds=1))
+    if rest or whole < 1:
+        raise ValueError(
+            f"{argument} must be a period of whole milliseconds above 0, such as '5 minutes', got {period!r}"
+        )
+    return whole

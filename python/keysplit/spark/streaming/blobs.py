@@ -1,0 +1,317 @@
+"""Partial results on their way through a stream: a blob for each worker, kept between its batches.
+
+Spark's state is kept by key, and costs per key. Here a worker is one group in each window, with one value
+that holds the partial results of all its keys. A blob is an Arrow IPC stream. It says itself which columns it
+has, so that a query may be started again with more of them. All of this runs on the executors and travels
+there by value: they need no keysplit.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import cloudpickle
+
+from keysplit.spark import slices
+from keysplit.spark.slices import Call, Places
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+VERSION = 1
+# Rows are cut from sorted tables in pieces of this many.
+_ROWS = 10_000
+_DEADLINE = "deadline"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of partial results.
+
+    Attributes:
+        partial: the function that returns them, with the names and types of its columns.
+        keys: the kinds of the columns of the key.
+        extra: the number of columns behind those, that are there only to compare keys.
+        cuts: which of the columns of the key, and of those behind its hash, tell keys apart.
+        buckets: the partitions of the merge.
+    """
+
+    partial: Call
+    keys: tuple[str, ...]
+    extra: int
+    cuts: tuple[int, ...]
+    buckets: int
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns: what `partial` returns, the key, its hash, then what compares keys."""
+        named = [f"part {name}" for name in self.partial.schema.names]
+        named += [f"key {at}" for at in range(len(self.keys))]
+        return [*named, "hash", *(f"cut {at}" for at in range(self.extra))]
+
+    def places(self, *more: int) -> Places:
+        """Say where columns are, for a function over partial results; more cuts may stand behind all."""
+        width = len(self.partial.schema)
+        behind = width + len(self.keys)  # the hash is there
+        cuts = [width + at + (width + at >= behind) for at in self.cuts]
+        return Places(
+            names=self.partial.schema.names,
+            rows=range(width),
+            keys=range(width, behind),
+            cuts=[behind, *cuts, *more],
+        )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When what a worker holds goes to the merge.
+
+    Time is in milliseconds since 1970, on the clock of the query.
+
+    Attributes:
+        clock: "event" for the watermark, "processing" for the time at which the batch began.
+        every_ms: the period after which all goes; None if it goes at the end of its window.
+        ttl_ms: how long a window is held before what is there of it goes; None for the whole of it.
+        combine: what makes one partial result of several of a key, if there is such a function.
+    """
+
+    clock: str
+    every_ms: int | None
+    ttl_ms: int | None
+    combine: Call | None
+
+    def deadline(self, now_ms: int, begin_us: int, end_us: int) -> int:
+        """Return when partial results go that have come now; their window is in microseconds.
+
+        All workers have the same clock within a batch, so that all parts of a key go in one batch.
+        """
+        if self.every_ms is not None:
+            return (now_ms // self.every_ms + 1) * self.every_ms
+        end_ms = -(-end_us // 1000)
+        if self.ttl_ms is None:
+            return end_ms
+        begin_ms = begin_us // 1000
+        cuts = max((now_ms - begin_ms) // self.ttl_ms, 0) + 1
+        return min(end_ms, begin_ms + cuts * self.ttl_ms)
+
+
+# What mapInArrow calls
+
+
+def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) -> Iterator[pa.RecordBatch]:
+    """Call `partial` on the rows of each key, for the state.
+
+    Args:
+        batches: the rows of a worker. The first three cuts are the begin and the end of the window in
+            microseconds, and the slot; the fourth is the hash of the key.
+        layout: the columns of partial results.
+        places: the columns of a batch.
+
+    Yields:
+        Begin, end, slot, and a blob of their partial results: one row for each window, as the Python of Spark
+        3.5 fails where a group has two.
+    """
+    width = len(layout.partial.schema) + len(layout.keys)
+    last: tuple[int, ...] = ()
+    held: list[pa.Table] = []
+    for batch in slices.parts(_sorted(batches, places.cuts), layout.partial, places):
+        marks = [column.to_numpy() for column in batch.columns[width : width + 3]]
+        table = pa.table([*batch.columns[:width], *batch.columns[width + 3 :]], layout.names)
+        changes = np.logical_or.reduce([mark[1:] != mark[:-1] for mark in marks])
+        for begin, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]):
+            mark = tuple(int(each[begin]) for each in marks)
+            if held and mark != last:
+                yield _row_to_keep(last, held)
+                held = []
+            last = mark
+            held.append(table.slice(begin, end - begin))
+    if held:
+        yield _row_to_keep(last, held)
+
+
+def _row_to_keep(mark: tuple[int, ...], tables: list[pa.Table]) -> pa.RecordBatch:
+    types = [pa.int64(), pa.int64(), pa.int32()]
+    columns = [pa.array([value], type_) for value, type_ in zip(mark, types, strict=True)]
+    blob = pa.array([_written(pa.concat_tables(tables))], pa.binary())
+    return pa.record_batch([*columns, blob], ["begin", "end", "slot", "blob"])
+
+
+def packed_to_merge(
+    batches: Iterator[pa.RecordBatch], layout: Layout, places: Places
+) -> Iterator[pa.RecordBatch]:
+    """Call `partial` on the rows of each key, for the merge.
+
+    Args:
+        batches: the rows of a partition. The first cut is the hash of the key.
+        layout: the columns of partial results.
+        places: the columns of a batch.
+
+    Yields:
+        The bucket, and a blob of its partial results.
+    """
+    for batch in slices.parts(_sorted(batches, places.cuts), layout.partial, places):
+        found = _by_bucket(pa.table(batch.columns, layout.names), layout)
+        yield pa.record_batch([pa.array(each) for each in found], ["bucket", "blob"])
+
+
+def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Iterator[pa.RecordBatch]:
+    """Call `merge` on all partial results of each key.
+
+    Args:
+        batches: blobs, behind their buckets.
+        call: the function.
+        layout: the columns of partial results.
+
+    Yields:
+        What it returned.
+    """
+    tables = [_read(blob.as_py()) for batch in batches for blob in batch.column(1)]
+    if tables:
+        rows = _together(tables, layout).to_batches()
+        places = layout.places()
+        yield from slices.whole(_sorted(rows, places.cuts), call, places)
+
+
+# What applyInPandasWithState calls
+
+
+def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
+    """Return the function that keeps what a worker holds of a window, and returns what goes to the merge."""
+
+    def keep(key: tuple[int, int, int], frames: Iterable[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        event = rule.clock == "event"
+        now = state.getCurrentWatermarkMs() if event else state.getCurrentProcessingTimeMs()
+        tables, least = [], 0
+        if state.exists:
+            held = _read(state.get[0])
+            least = _least(held, rule, layout)
+            tables.append(held)
+        deadline = rule.deadline(now, int(key[0]), int(key[1]))
+        for frame in frames:
+            for table in map(_read, frame["blob"]):
+                tables.append(table.append_column(_DEADLINE, pa.array(np.full(table.num_rows, deadline))))
+        if not tables:
+            return
+        table = _together(tables, layout, _DEADLINE)
+        due = pc.less_equal(table.column(_DEADLINE), now)
+        rest = table.filter(pc.invert(due))
+        if rest.num_rows:
+            least = min(least or rest.num_rows, rest.num_rows)
+            # so seldom that the calls are as many as the rows that come, so often that twice as many are held
+            if rule.combine is not None and rest.num_rows > 2 * least:
+                rest = _combined(rest, rule.combine, layout)
+                least = rest.num_rows
+        if rest.num_rows:
+            about = {"version": VERSION, "clock": rule.clock, "keys": layout.keys, "least": least}
+            state.update((_written(rest.replace_schema_metadata({"keysplit": json.dumps(about)})),))
+            first = pc.min(rest.column(_DEADLINE)).as_py()
+            # A timer goes off once its time is before the clock's: in the first batch that finds this due.
+            if event:
+                state.setTimeoutTimestamp(first - 1)
+            else:  # 1: no batch begins within 1 ms after another
+                state.setTimeoutDuration(max(first - 1 - now, 1))
+        elif state.exists:
+            state.remove()
+        gone = table.filter(due).drop_columns([_DEADLINE])
+        if gone.num_rows:
+            buckets, blobs = _by_bucket(gone, layout)
+            yield pd.DataFrame({"bucket": buckets, "blob": blobs})
+
+    return keep
+
+
+def _least(held: pa.Table, rule: Rule, layout: Layout) -> int:
+    """Return how many rows were left when the state was combined last, if it fits the query."""
+    about = json.loads(held.schema.metadata[b"keysplit"])
+    if about["version"] > VERSION:
+        raise ValueError(
+            f"the checkpoint must hold state of version {VERSION} at most, got {about['version']}: "
+            "it was written by a later keysplit"
+        )
+    if (about["clock"], tuple(about["keys"])) != (rule.clock, layout.keys):
+        raise ValueError(
+            f"key, window and clock must be those of the checkpoint's state, {about['keys']} by "
+            f"{about['clock']} time, got {list(layout.keys)} by {rule.clock} time"
+        )
+    return int(about["least"])
+
+
+def _combined(table: pa.Table, call: Call, layout: Layout) -> pa.Table:
+    """Call `combine` on the partial results of each key that go at one time."""
+    places = layout.places(table.num_columns - 1)
+    batches = list(slices.parts(_sorted(table.to_batches(), places.cuts), call, places))
+    if not batches:
+        return table.slice(0, 0)
+    return pa.Table.from_batches(batches).rename_columns(table.column_names)
+
+
+# Tables
+
+
+def _sorted(batches: Iterable[pa.RecordBatch], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a partition such that rows of one group are adjacent.
+
+    Spark sorts no partitions of a stream. The rows of one batch on one worker are in memory here.
+    """
+    filled = [batch for batch in batches if batch.num_rows]
+    if not filled:
+        return
+    table = pa.Table.from_batches(filled).combine_chunks()
+    columns = [table.column(at) for at in cuts if not pa.types.is_null(table.column(at).type)]
+    names = [str(at) for at in range(len(columns))]
+    order = pc.sort_indices(pa.table(columns, names), [(name, "ascending") for name in names])
+    yield from table.take(order).to_batches(_ROWS)
+
+
+def _by_bucket(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[bytes]]:
+    """Return buckets, and a blob for each: all parts of a key have one bucket."""
+    buckets = table.column("hash").to_numpy() % layout.buckets
+    order = np.argsort(buckets, kind="stable")
+    found, starts = np.unique(buckets[order], return_index=True)
+    rows = table.take(pa.array(order))
+    ends = [*starts[1:].tolist(), table.num_rows]
+    blobs = [_written(rows.slice(a, b - a)) for a, b in zip(starts.tolist(), ends, strict=True)]
+    return found.astype(np.int32), blobs
+
+
+def _together(tables: list[pa.Table], layout: Layout, *more: str) -> pa.Table:
+    """Return partial results in one table, with the columns that `partial` returns now."""
+    types = dict(zip(layout.names, slices.types(layout.partial), strict=False))
+    newest = tables[-1].schema
+    types |= {name: newest.field(name).type for name in layout.names[len(types) :]}
+    names = [*layout.names, *more]
+    return pa.concat_tables([_fitted(table, names, types) for table in tables]).combine_chunks()
+
+
+def _fitted(table: pa.Table, names: list[str], types: dict[str, pa.DataType]) -> pa.Table:
+    unknown = [name.removeprefix("part ") for name in table.column_names if name not in names]
+    if unknown:
+        raise ValueError(
+            "partial_schema must have the columns of the checkpoint's partial results, and may have more, "
+            f"got one without {unknown}"
+        )
+    columns = []
+    for name in names:
+        if name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, types[name]))
+            continue
+        column = table.column(name)
+        columns.append(column.cast(types[name]) if types.get(name, column.type) != column.type else column)
+    return pa.table(columns, names)
+
+
+def _written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _read(blob: bytes) -> pa.Table:
+    return pa.ipc.open_stream(blob).read_all()

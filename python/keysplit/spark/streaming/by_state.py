@@ -1,0 +1,117 @@
+"""A join of two streams: the state of a hot key is spread over its workers."""
+
+import hashlib
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from keysplit.spark.engine.columns import with_workers
+from keysplit.spark.names import in_sql
+from keysplit.spark.operations.joins.sides import Sides
+from keysplit.spark.operations.route import routed
+from keysplit.spark.plans import Plan
+from keysplit.spark.streaming.slots import slot
+
+# What the state of a join is keyed by. Another way needs another number: Spark then refuses the old state.
+_VERSION = 1
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+# Equal values of these types have equal hashes.
+_EXACT = (
+    *_WHOLE,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    TimestampNTZType,
+    TimestampType,
+)
+_DECIMALS = [(precision, scale) for precision in range(1, 39) for scale in range(precision + 1)]
+# As many of them hold 64 bits.
+_GUARDS = 7
+
+
+def by_state(sides: Sides, where: Column | None) -> DataFrame:
+    """Join two streams on the key and the slot of a worker.
+
+    A row of the split side goes to one worker, a row of the other side to all workers of its key: they meet
+    once. The state lies where key and slot say, which is the state partition of the worker's number.
+
+    Args:
+        sides: of a join that does not keep rows of the side that is not split.
+        where: the condition beside the keys.
+    """
+    request, worker, slots = sides.request, sides.request.worker_column, sides.own[0]
+    copies = sides.others.filter(f"NOT ({sides.null_key})")  # null keys meet nothing
+    copies = with_workers(copies.select("*", sides.others_hash.alias(worker)), sides.plan, worker)
+    copies = copies.withColumn(worker, F.expr(f"explode_outer({in_sql(worker)})"))
+    own = _slot(sides).alias(slots)
+    rows, copies = (each.select("*", own) for each in (routed(request), copies))
+    return sides.result(sides.join(rows, copies, sides.kind, also=slots, where=where))
+
+
+def _slot(sides: Sides) -> Column:
+    """Return the slot of a row, and with it the type that says which plan it is of.
+
+    Its value is a function of the key and the worker on both sides. Spark compares the types of the state
+    with those of the query before it reads the state, so that a query by another plan is refused.
+    """
+    worker, types = in_sql(sides.request.worker_column), _common(sides.request.key_types, sides.types)
+    seed = F.lit(0)
+    if all(map(_is_exact, types)):
+        seed = F.hash(
+            *(F.col(name).cast(type_) for name, type_ in zip(sides.request.keys, types, strict=True))
+        )
+    fields = ", ".join(
+        f"{'keysplit_must_have_the_plan_of_its_checkpoint' if at == 0 else f'_{at}'}: {each}"
+        for at, each in enumerate(_guards(sides.plan, sides.hot))
+    )
+    # Always empty, in a way that Spark does not see through: it would compare no two literals.
+    guard = f"CAST(IF({worker} < 0, array(NULL), array()) AS ARRAY<STRUCT<{fields}>>)"
+    return F.struct(
+        slot(seed, F.col(worker), sides.request.workers).alias("slot"), F.expr(guard).alias("plan")
+    )
+
+
+def _common(mine: Sequence[DataType], theirs: Sequence[DataType]) -> list[DataType]:
+    """Return the types in which Spark compares the keys."""
+    return [
+        max(pair, key=lambda each: _WHOLE.index(type(each))) if isinstance(pair[0], _WHOLE) else pair[0]
+        for pair in zip(mine, theirs, strict=True)
+    ]
+
+
+def _is_exact(type_: DataType) -> bool:
+    if isinstance(type_, StructType):
+        return all(_is_exact(each.dataType) for each in type_.fields)
+    if isinstance(type_, ArrayType):
+        return _is_exact(type_.elementType)
+    return type_ == StringType() or isinstance(type_, _EXACT)  # a collated string is no StringType()
+
+
+def _guards(plan: Plan, split: str) -> list[str]:
+    """Return types that are others for another plan, or where another side is split."""
+    head = sorted((each.hash, sorted(each.workers)) for each in plan.head)
+    text = repr((_VERSION, split, plan.workers, plan.grouping.seed, plan.key_types, head))
+    digest = hashlib.sha256(text.encode() + plan.tail.astype("<u4").tobytes()).digest()
+    number, found = int.from_bytes(digest[:8], "big"), []
+    for _ in range(_GUARDS):
+        number, at = divmod(number, len(_DECIMALS))
+        found.append("DECIMAL({}, {})".format(*_DECIMALS[at]))
+    return found

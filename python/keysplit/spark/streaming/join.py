@@ -1,0 +1,248 @@
+"""`streaming.join`: joins of a stream with a table or with another stream, their hot keys being split."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+
+from keysplit.spark import gain
+from keysplit.spark.operations.building import built
+from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
+from keysplit.spark.operations.joins.place import by_worker
+from keysplit.spark.operations.joins.sides import Sides
+from keysplit.spark.options import (
+    AdaptOrAuto,
+    Columns,
+    Engine,
+    GroupingOrName,
+    Options,
+    PlanOrPath,
+    Request,
+    Side,
+    Trusted,
+    analysed,
+    by_name,
+    check,
+    key_names,
+    quoted,
+    refuse_other_frames,
+)
+from keysplit.spark.query import Query
+from keysplit.spark.session import Session, session_of, versions
+from keysplit.spark.streaming.by_state import by_state
+from keysplit.spark.ways import Way, took
+
+_SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
+# Kinds that Spark has where one side is a table, by the side that is streaming.
+_WITH_A_TABLE = {"left": ("inner", "left", "semi", "anti"), "right": ("inner", "right")}
+_ONCE = "rows of the side that is not split are copied, and would come out once per worker"
+
+
+@by_name
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Sequence[str],
+    how: How = "inner",
+    *,
+    condition: Column | None = None,
+    split: Side | None = None,
+    plan: PlanOrPath | None = None,
+    adapt: AdaptOrAuto | None = None,
+    force: bool = False,
+    workers: int | None = None,
+    grouping: GroupingOrName = "d_choices",
+    worker_column: str | None = None,
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+) -> DataFrame:
+    """Compute `left.join(right, on, how)` where one side is a stream, or both are; hot keys are split.
+
+    Rows, columns, their order and types equal those of the plain join, each key column being there once, and
+    columns of both frames may be selected from the result: `left["k"]`, `right["k"]`. That holds in every
+    micro-batch, after failures and restarts, and for late rows, which Spark drops alike.
+
+    - A stream and a table: the stream is split. A row of it goes to the worker that the plan says, the
+      table's rows go to all workers of their key. Nothing is kept between micro-batches: another plan at a
+      restart, or `adapt`, changes no row.
+    - Two streams: a row of the side that is split goes to one worker, rows of the other side go to all
+      workers of their key, and the state of each worker lies in the state partition of its number, modulo the
+      state partitions. As the state lies where the plan has put it, **a query must keep its plan**: from a
+      checkpoint of another plan, or of another `split`, it fails in its first micro-batch, before anything is
+      written, with an error of Spark's on the state's schema that names
+      `keysplit_must_have_the_plan_of_its_checkpoint`.
+
+    It is Spark's own join where Spark broadcasts the table or splitting brings nothing; `explain` says so.
+
+    Args:
+        left: a DataFrame, streaming if `right` is none.
+        right: another one. Declare watermarks on both streams before, where Spark asks for them.
+        on: a column, or a list of columns, that both sides have with the same types; whole numbers may differ
+            in their width.
+        how: with a table inner, left, semi or anti if the left side is streaming, inner or right if the right
+            one is. Of two streams inner, left or semi with the left side split, inner or right with the right
+            one. In any of Spark's spellings.
+        condition: of two streams, what must hold beside equal keys: usually the range of times in which rows
+            match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the same of
+            `left["shown"]` and `right["clicked"]`. Outer and semi joins of two streams need one, or a
+            watermark among the keys. On Spark Connect for inner joins.
+        split: the side that is split, "left" or "right". If left out, the stream, where there is one; of two
+            "right" in a right join and else "left". Of two streams split the one that has the hot keys.
+        plan: a plan that was made from a batch of rows of the side that is split, or the path or URL of one.
+        adapt: "auto" or an `Adapt`: how the plan changes while the stream runs, for a stream and a table;
+            None to keep it.
+        force: True to go by the plan even where plain Spark is as good.
+        workers: as `streaming.route`.
+        grouping: as `streaming.route`.
+        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
+        row_id: the columns that tell rows of the split side apart; they spread a hot key over its workers. If
+            left out, its columns that are proved to come again the same when a task is retried.
+        weight: as `streaming.route`.
+        seed: as `streaming.route`.
+        capacities: as `streaming.route`.
+        engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
+        trust: columns of the side that is split and functions (UDFs or their names) that give the same values
+            when a task is retried, on your word; docs/exactness.md says what depends on it.
+
+    Returns:
+        The rows of the join. Write them in append mode.
+
+    Raises:
+        TypeError: as `streaming.route`; if `on` or `condition` is of another type, or the types of the keys
+            differ between the sides.
+        ValueError: as `streaming.route`; if `how` or `split` has another value; if no side is streaming; of
+            two streams, if `adapt` is given, or if Spark is told not to check the schema of state; with a
+            table, if there is a condition.
+
+    Source:
+        "Practical Skew Handling in Parallel Joins" (DeWitt, Naughton, Schneider, Seshadri, VLDB 1992): the
+        subset-replicate technique.
+
+    Deviations:
+        DeWitt et al. split ranges of sorted keys of tables by a sample. Here a plan splits keys by shares of
+        their rows, and what they matched with stays in the state of a stream.
+
+    Example:
+        >>> named = kss.streaming.join(events, words, "word", "left", plan=plan)  # doctest: +SKIP
+    """
+    kind = kind_of(how)
+    sides = {"left": left, "right": right}
+    for side, df in sides.items():
+        refuse_other_frames(df, side)
+    streaming = [side for side, df in sides.items() if df.isStreaming]
+    hot = _split(split, kind, streaming)
+    two = len(streaming) == 2
+    if condition is not None and not versions.is_column(condition):
+        raise TypeError(f"condition must be a column such as F.expr('a <= b'), got {condition!r}")
+    if condition is not None and not two:
+        raise ValueError(
+            "condition must be None in a join of a stream and a table, got a column: filter the table or the "
+            "result"
+        )
+    if adapt is not None and two:
+        raise ValueError(
+            "adapt must be None in a join of two streams, whose state stays where a plan has put it, got "
+            f"{adapt!r}"
+        )
+    names = [quoted(name) for name in key_names(on, "on")]
+    columns = {side: Columns(df) for side, df in sides.items()}
+    types = key_types_of(names, columns)
+    options = Options(
+        plan=plan,
+        adapt=adapt,
+        force=force,
+        workers=workers,
+        grouping=grouping,
+        worker_column=worker_column,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+    )
+    # What a path of a plan is for in batches, records of its runs, streams have not.
+    request = replace(check(sides[hot], names, options), kept=None)
+    session = session_of(left)
+    if two:
+        _refuse_unchecked_state(session)
+    plain = analysed(left.join(right, key_names(on), kind))
+    joining = session.joining(plain, left, right, key_names(on))
+    if condition is not None:
+        joined = joining.join(joining.left, joining.right, kind, where=condition)
+        plain = analysed(joining.result(joined, ()))
+    reason = None if request.force else _reason_for_plain(session, request, plain, two)
+    if reason is not None:
+        return took(plain, Way("plain", reason))
+    worker, *own = (
+        columns["left"].free(name, columns["right"])
+        for name in (request.worker_column, *(f"{request.worker_column}_{end}" for end in ("there", "found")))
+    )
+    other = "left" if hot == "right" else "right"
+
+    def build(request: Request) -> DataFrame:
+        df = joining.left if hot == "left" else joining.right
+        both = Sides(
+            request=replace(request, df=df),
+            query=Query(sides[other]),
+            joining=joining,
+            hot=hot,
+            kind=kind,
+            types=types[other],
+            own=own,
+        )
+        return by_state(both, condition) if two else by_worker(both)
+
+    return built(replace(request, worker_column=worker), build)
+
+
+def _split(split: object, kind: str, streaming: Sequence[str]) -> str:
+    """Return the side that is split, if the kind of join is one that comes out right."""
+    if not streaming:
+        raise ValueError("left or right must be streaming, got two batches: kss.join joins them")
+    if len(streaming) == 1:
+        (hot,) = streaming
+        if split not in (None, hot):
+            raise ValueError(f"split must be {hot!r}, the side that is streaming, or None, got {split!r}")
+        if kind not in _WITH_A_TABLE[hot]:
+            kinds = ", ".join(_WITH_A_TABLE[hot])
+            raise ValueError(
+                f"how must be one of {kinds} where the {hot} side is streaming and the other one is not, as "
+                f"Spark has no other, got {kind!r}"
+            )
+        return hot
+    if kind == "anti":
+        raise ValueError(
+            "how must be inner, left, right or semi in a join of two streams, as Spark has no anti join of "
+            "them, got 'anti'"
+        )
+    if kind == "full":
+        raise ValueError(
+            f"how must be inner, left, right or semi in a join of two streams, got 'full': {_ONCE}"
+        )
+    hot = split_of(split, kind)
+    if kind in ("left", "right") and hot != kind:
+        raise ValueError(f"split must be {kind!r} in a {kind} join of two streams, got {hot!r}: {_ONCE}")
+    return hot
+
+
+def _refuse_unchecked_state(session: Session) -> None:
+    if (session.setting(_SCHEMA_CHECK) or "").lower() == "false":
+        raise ValueError(
+            f"{_SCHEMA_CHECK} must be true for a join of two streams, got false: with it Spark refuses the "
+            "state of another plan, whose rows would not be found"
+        )
+
+
+def _reason_for_plain(session: Session, request: Request, plain: DataFrame, two: bool) -> str | None:
+    if two:
+        assert request.plan is not None
+        # Not by the slots of this session: a restart on another machine finds the same state.
+        return gain.reason_for_plain(request.plan, None)
+    if session.joins_by_broadcast(plain):
+        return "Spark broadcasts the table whole, and shuffles nothing"
+    return None if request.plan is None else gain.reason_for_plain(request.plan, session.slots)

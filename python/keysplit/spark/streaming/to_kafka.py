@@ -1,0 +1,202 @@
+"""`streaming.to_kafka`: the rows of a stream sent to the partitions of a topic by a plan, exactly once."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.types import BinaryType, StringType
+
+from keysplit.spark.operations.building import built
+from keysplit.spark.operations.repartition import routed_and_placed
+from keysplit.spark.options import (
+    AdaptOrAuto,
+    Columns,
+    Engine,
+    GroupingOrName,
+    Options,
+    PlanOrPath,
+    Request,
+    Trusted,
+    by_name,
+    check,
+    quoted,
+    refuse_other_frames,
+)
+from keysplit.spark.session.tasks import streaming_query
+from keysplit.spark.ways import took, way_of
+
+_HEADERS = "array<struct<key:string,value:binary>>"
+
+
+@by_name
+def to_kafka(
+    df: DataFrame,
+    key: str | Sequence[str],
+    *,
+    topic: str,
+    servers: str,
+    settings: Mapping[str, Any] | None = None,
+    first_batch: int = 0,
+    plan: PlanOrPath | None = None,
+    adapt: AdaptOrAuto | None = None,
+    grouping: GroupingOrName = "d_choices",
+    row_id: str | Sequence[str] | None = None,
+    weight: str | Column | None = None,
+    seed: int | None = None,
+    capacities: Sequence[float] | None = None,
+    engine: Engine | None = None,
+    trust: Trusted = (),
+) -> DataStreamWriter:
+    """Send the rows of a stream to the partitions of a Kafka topic by a plan, each exactly once.
+
+    Guarantees: a consumer that reads committed messages sees each row once, also after failed tasks and
+    drivers that were killed, if the query starts again from its checkpoint. A task sends the rows of one
+    partition in one transaction, which also holds the number of the micro-batch; a task that runs again finds
+    it and sends nothing. The rows of a micro-batch become visible partition by partition.
+
+    The rows of a micro-batch must be the same ones when it is run again, as the sources of Spark promise:
+    their values may differ, but not their number or their partitions.
+
+    Args:
+        df: a streaming DataFrame with the column `value`, and perhaps `key` and `headers`, as Spark's own
+            sink takes them: strings or binary, and an array of (key, value). Other columns are not sent.
+        key: the columns by which a plan sends rows to partitions, often "key".
+        topic: the topic; its partitions are the workers.
+        servers: the addresses of some brokers, "host:port,host:port".
+        settings: further settings of Kafka's client (librdkafka), such as those of security, compression, and
+            `transaction.timeout.ms`, in which the rows of a partition are sent, one minute if left out.
+        first_batch: the number of the first micro-batch that this sink sends, where the query had another one
+            before.
+        plan: as `streaming.route`; it must have as many workers as the topic has partitions.
+        adapt: as `streaming.route`.
+        grouping: as `streaming.route`.
+        row_id: as `streaming.route`.
+        weight: as `streaming.route`.
+        seed: as `streaming.route`.
+        capacities: as `streaming.route`.
+        engine: as `streaming.route`.
+        trust: as `streaming.route`.
+
+    Returns:
+        The writer of the rows: go on with `.option("checkpointLocation", ...)` and `.start()`.
+
+    Raises:
+        ImportError: if confluent-kafka is not installed; the executors need it, and keysplit, too.
+        TypeError: as `streaming.route`, or if a column that is sent is of another type.
+        ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if there is no such
+            topic, or it has another number of partitions than the plan has workers.
+        ConnectionError: if no broker answers.
+
+    Source:
+        docs/streaming.md, "Kafka".
+
+    Deviations:
+        As `Adapt`.
+
+    Example:
+        >>> writer = kss.streaming.to_kafka(  # doctest: +SKIP
+        ...     events, "key", topic="words", servers="localhost:9092", adapt="auto"
+        ... )
+        >>> query = writer.option("checkpointLocation", where).start()  # doctest: +SKIP
+    """
+    from keysplit.kafka.topics import partitions_of  # which needs the extra
+
+    refuse_other_frames(df)
+    if not df.isStreaming:
+        raise ValueError("df must be a streaming DataFrame, got a batch: its rows have no micro-batch")
+    if isinstance(first_batch, bool) or not isinstance(first_batch, int):
+        raise TypeError(f"first_batch must be a whole number, got {first_batch!r:.60}")
+    if first_batch < 0:
+        raise ValueError(f"first_batch must be 0 or more, got {first_batch}")
+    sent = _sent(Columns(df))
+    partitions = partitions_of(topic, servers, settings)
+    options = Options(
+        plan=plan,
+        adapt=adapt,
+        workers=partitions if plan is None else None,
+        grouping=grouping,
+        row_id=row_id,
+        weight=weight,
+        seed=seed,
+        capacities=capacities,
+        engine=engine,
+        trust=trust,
+    )
+    request = check(df, key, options)
+    if request.workers != partitions:
+        raise ValueError(
+            f"plan must have the {partitions} partitions of topic {topic!r} as workers, got one for "
+            f"{request.workers}: plan.with_workers({partitions}) makes it"
+        )
+
+    def build(request: Request) -> DataFrame:
+        partition = F.col(quoted(request.worker_column)).alias("partition")
+        return routed_and_placed(request).select(*sent, partition)
+
+    rows = built(request, build)
+    target = _Target(topic, first_batch, {"log_level": 2, **(settings or {}), "bootstrap.servers": servers})
+
+    def send(batch: DataFrame, number: int) -> None:
+        batch.mapInArrow(target.sender(number), "sent bigint").collect()
+
+    return took(rows.writeStream.foreachBatch(send), way_of(rows))
+
+
+def _sent(columns: Columns) -> list[Column]:
+    """Return what is sent of each row: key, value and headers."""
+    if "value" not in columns:
+        raise ValueError(f"df must have a column 'value', which is sent, got {columns.names}")
+    found = []
+    for name in ("key", "value"):
+        type_ = columns.type_of("df", name) if name in columns else None
+        if type_ is not None and not isinstance(type_, BinaryType | StringType):
+            raise TypeError(f"{name} must be a string or binary column, got {type_.simpleString()}")
+        column = F.lit(None) if type_ is None else F.col(name)
+        found.append(column.cast("binary").alias(name))
+    if "headers" not in columns:
+        return [*found, F.lit(None).cast(_HEADERS).alias("headers")]
+    kind = columns.type_of("df", "headers").simpleString()
+    if kind != _HEADERS:
+        raise TypeError(f"headers must be a column of type {_HEADERS}, got {kind}")
+    return [*found, F.col("headers")]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where the rows go, as the executors know it."""
+
+    topic: str
+    first: int
+    settings: dict[str, Any]
+
+    def sender(self, number: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return what a task of a micro-batch does with its rows, which are those of one partition."""
+
+        def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from keysplit.kafka.once import Batch, send_once
+
+            partition = TaskContext.get().partitionId()
+            batch = Batch(streaming_query(), number, self.first, self.topic, partition)
+            sent = send_once(batch, _messages(batches, partition), self.settings)
+            for _ in batches:  # Spark wants its rows read, also where none is sent
+                pass
+            yield pa.RecordBatch.from_arrays([pa.array([sent])], ["sent"])
+
+        return send
+
+
+def _messages(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[Any]:
+    from keysplit.kafka.once import Message
+
+    for batch in batches:
+        keys, values, headers = (batch.column(at).to_pylist() for at in range(3))
+        if others := set(batch.column(3).to_pylist()) - {partition}:
+            raise RuntimeError(f"task {partition} must have the rows of its partition, got some of {others}")
+        for key, value, header in zip(keys, values, headers, strict=True):
+            pairs = header and [(each["key"], each["value"]) for each in header if each is not None]
+            yield Message(key, value, pairs)

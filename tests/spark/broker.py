@@ -1,0 +1,145 @@
+"""A broker of Kafka for the tests: one node, its own controller, from the jars of requirements/kafka.jars."""
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+JARS = ROOT / ".cache/kafka/jars"
+SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/log
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=2
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+class Broker:
+    """A broker that runs until `stop`.
+
+    Attributes:
+        servers: its address.
+    """
+
+    def __init__(self, folder):
+        port, controller = _free_ports(2)
+        self.servers = f"127.0.0.1:{port}"
+        self._log = folder / "broker.log"
+        settings = folder / "server.properties"
+        settings.write_text(SETTINGS.format(port=port, controller=controller, folder=folder))
+        _java("kafka.tools.StorageTool", "format", "-t", _cluster(), "-c", settings, log=self._log).wait(120)
+        self._process = _java("kafka.Kafka", settings, log=self._log)
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self):
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def create_topic(self, name, partitions):
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+        return name
+
+    def read(self, topic, *, committed=True):
+        """All messages of a topic that are committed, or all that were sent."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": f"reader-{uuid.uuid4()}",
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        partitions = consumer.list_topics(topic, 60).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+        found, ended, end = [], set(), time.monotonic() + 120
+        while len(ended) < len(partitions):
+            assert time.monotonic() < end, "the topic was not read to its end"
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error() is None:
+                found.append(message)
+            else:
+                ended.add(message.partition())
+        consumer.close()
+        return found
+
+    def _wait(self):
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin, end = AdminClient({"bootstrap.servers": self.servers, "log_level": 0}), time.monotonic() + 120
+        while True:
+            assert self._process.poll() is None, self._log.read_text()[-5000:]
+            try:
+                admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                assert time.monotonic() < end, self._log.read_text()[-5000:]
+
+
+def download_jars():
+    """Download the jars that are not there yet.
+
+    Tests are skipped where that fails, unless KEYSPLIT_KAFKA=required.
+    """
+    run = subprocess.run(
+        [sys.executable, ROOT / "scripts/kafka-jars"], capture_output=True, text=True, check=False
+    )
+    if run.returncode != 0:
+        reason = f"the jars of Kafka cannot be downloaded: {run.stderr.strip().splitlines()[-1]}"
+        assert os.environ.get("KEYSPLIT_KAFKA") != "required", reason
+        pytest.skip(reason)
+
+
+def _java(*arguments, log):
+    java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
+    quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    with log.open("a") as out:
+        return subprocess.Popen([java, *quick, "-cp", f"{JARS}/*", *arguments], stdout=out, stderr=out)
+
+
+def _free_ports(number):
+    sockets = [socket.socket() for _ in range(number)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _cluster():
+    """An id as StorageTool takes it: 16 bytes in base64, with no dash before."""
+    return base64.urlsafe_b64encode(b"keysplit-testing").decode().rstrip("=")

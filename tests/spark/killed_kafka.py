@@ -1,0 +1,79 @@
+"""Kill the driver of a query that sends a stream to Kafka, at random moments, and start it again; print what
+was at work.
+
+usage: python killed_kafka.py FOLDER SERVERS TOPIC [--kills N] [--seed N]
+
+The query sends events by a plan that changes after every micro-batch if it can. A line of JSON for each kill
+says which batch was at work; the last line has the number of events, with values 0, 1, 2 ..., and of plans.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from killed_driver import run_and_kill, session
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+
+FILES, FILE_ROWS, FILES_A_BATCH = 24, 400, 2
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("servers")
+    parser.add_argument("topic")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--query", action="store_true", help="run the query alone, to the end of its input")
+    options = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts fast
+    if options.query:
+        query(options)
+        return
+    spark = session(options.folder)
+    events(spark).write.parquet(str(options.folder / "events"))
+    spark.stop()
+    command = [sys.executable, __file__, str(options.folder), options.servers, options.topic, "--query"]
+    chance = random.Random(options.seed)
+    for _ in range(options.kills):
+        print(json.dumps(run_and_kill(options.folder, command, chance)), flush=True)
+    subprocess.run(command, check=True)
+    plans = len(list((options.folder / "checkpoint/keysplit").glob("**/plan*")))
+    print(json.dumps({"events": FILES * FILE_ROWS, "plans": plans}))
+
+
+def events(spark):
+    """Events of which half have one key, another one in every four files."""
+    hot = f"concat('hot ', id div {4 * FILE_ROWS})"
+    return spark.range(FILES * FILE_ROWS, numPartitions=FILES).select(
+        F.expr(f"IF(id % 2 = 0, {hot}, concat('key ', id % 50))").alias("key"),
+        F.expr("CAST(id AS STRING)").alias("value"),
+    )
+
+
+def query(options):
+    """Run the query from its checkpoint to the end of its input."""
+    spark = session(options.folder)
+    stream = spark.readStream.schema("key string, value string").option("maxFilesPerTrigger", FILES_A_BATCH)
+    writer = kss.streaming.to_kafka(
+        stream.parquet(str(options.folder / "events")),
+        "key",
+        topic=options.topic,
+        servers=options.servers,
+        row_id="value",
+        adapt=kss.streaming.Adapt(decay=0, gain=1e-3, horizon=1000, copy_cost=0),
+    ).trigger(availableNow=True)
+    running = writer.option("checkpointLocation", str(options.folder / "checkpoint")).start()
+    running.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

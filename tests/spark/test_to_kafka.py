@@ -1,0 +1,202 @@
+"""Streams into a real broker of Kafka: each row there once, in the partition of the plan."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit.kafka import PlanPartitioner, check_partitions, partitions_of
+
+confluent_kafka = pytest.importorskip(
+    "confluent_kafka", reason="confluent-kafka is not installed: pip install 'keysplit[kafka]'"
+)
+
+PROGRAM = Path(__file__).with_name("killed_kafka.py")
+FILES, ROWS = 4, 150
+
+
+def events(spark, folder, files=FILES):
+    """A stream of two files a micro-batch; half of the rows has one key."""
+    path = str(folder / "events")
+    rows = spark.range(files * ROWS, numPartitions=files).select(
+        F.expr("IF(id % 2 = 0, 'hot', concat('key ', id % 20))").alias("key"),
+        F.col("id").cast("string").alias("value"),
+        F.expr("array(struct('n' AS key, CAST(id AS STRING) AS value))")
+        .cast("array<struct<key:string,value:binary>>")
+        .alias("headers"),
+    )
+    rows.write.mode("overwrite").parquet(path)
+    stream = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 2).parquet(path)
+    return rows, stream
+
+
+def run(writer, folder):
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def values(messages):
+    return Counter(int(message.value()) for message in messages)
+
+
+def placed(messages):
+    """The partitions of each key."""
+    found = defaultdict(set)
+    for message in messages:
+        found[message.key().decode()].add(message.partition())
+    return found
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("changing", [False, True], ids=["plan", "adapt"])
+def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_path, changing):
+    topic = broker.create_topic(f"once-{changing}", 3)
+    rows, stream = events(spark, tmp_path)
+    plan = kss.plan(rows, "key", 3, sample=1)
+    how = {"adapt": "auto"} if changing else {"plan": plan}
+
+    def writer():
+        return kss.streaming.to_kafka(
+            stream, "key", topic=topic, servers=broker.servers, row_id="value", **how
+        )
+
+    run(writer(), tmp_path)
+    found = broker.read(topic)
+    assert values(found) == Counter(range(FILES * ROWS))
+    assert all(dict(each.headers()) == {"n": each.value()} for each in found)
+    partitioner = PlanPartitioner(plan)
+    keys = placed(found)
+    if not changing:
+        assert len(keys["hot"]) > 1
+        assert all(keys[key] <= {partitioner.partition(key) for _ in range(100)} for key in keys)
+
+    # the driver is killed after its tasks have sent the last batch, before it says so
+    commits = sorted((tmp_path / "checkpoint/commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    assert len(commits) == FILES // 2
+    for path in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
+        path.unlink(missing_ok=True)
+    run(writer(), tmp_path)
+    assert commits[-1].exists()
+    assert values(broker.read(topic, committed=False)) == Counter(range(FILES * ROWS))
+
+
+def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
+    topic = broker.create_topic("arguments", 3)
+    rows, stream = events(spark, tmp_path, 1)
+    plan = kss.plan(rows, "key", 4, sample=1)
+    for df, arguments, error, message in [
+        (rows, {}, ValueError, "df must be a streaming DataFrame, got a batch: "),
+        (stream.drop("value"), {}, ValueError, "df must have a column 'value', which is sent, got ['key', "),
+        (
+            stream.withColumn("value", F.lit(1)),
+            {},
+            TypeError,
+            "value must be a string or binary column, got",
+        ),
+        (stream.withColumn("headers", F.lit(1)), {}, TypeError, "headers must be a column of type array<"),
+        (stream, {"topic": "none"}, ValueError, "topic must be one that is there, got 'none': "),
+        (stream, {"first_batch": -1}, ValueError, "first_batch must be 0 or more, got -1"),
+        (stream, {"first_batch": "1"}, TypeError, "first_batch must be a whole number, got '1'"),
+        (
+            stream,
+            {"plan": plan},
+            ValueError,
+            "plan must have the 3 partitions of topic 'arguments' as workers, got one for 4: "
+            "plan.with_workers(3) makes it",
+        ),
+    ]:
+        given = {"topic": topic, "servers": broker.servers, "adapt": "auto", "row_id": "key"} | arguments
+        if "plan" in given:
+            del given["adapt"]
+        with pytest.raises(error, match=f"^{re.escape(message)}"):
+            kss.streaming.to_kafka(df, "key", **given)
+
+
+def test_a_plan_is_checked_against_the_topic(broker):
+    topic = broker.create_topic("checked", 3)
+    assert partitions_of(topic, broker.servers) == 3
+    check_partitions(topic, 3, broker.servers)
+    with pytest.raises(ValueError, match=r"^workers must be the 3 partitions of topic 'checked', got 4: "):
+        check_partitions(topic, 4, broker.servers)
+    with pytest.raises(ValueError, match=r"^topic must be one that is there, got 'none': "):
+        partitions_of("none", broker.servers)
+
+
+def test_batches_that_do_not_follow_are_refused(broker):
+    from keysplit.kafka.once import Batch, Message, send_once
+
+    settings = {"bootstrap.servers": broker.servers, "log_level": 2}
+    topic = broker.create_topic("following", 2)
+    messages = [Message(b"a", None, None), Message(None, b"b", [("h", None)])]
+
+    def send(number, first=0, messages=messages):
+        return send_once(Batch("sender", number, first, topic, 1), messages, settings)
+
+    def failing():
+        yield messages[0]
+        raise KeyError("a source that fails")
+
+    assert (send(0), send(0)) == (2, 0)
+    with pytest.raises(KeyError):
+        send(1, messages=failing())
+    assert (send(1), send(1), send(2, messages=[])) == (2, 0, 0)
+    for number in (0, 1, 4):
+        with pytest.raises(RuntimeError, match="the last one there is 2: is its checkpoint an older"):
+            send(number)
+    assert [(each.key(), each.value(), each.headers()) for each in broker.read(topic)] == [
+        (b"a", None, None),
+        (None, b"b", [("h", None)]),
+    ] * 2
+    late = Batch("late", 5, 0, topic, 0)
+    with pytest.raises(RuntimeError, match=r"Kafka knows of none: .* pass first_batch=5 if it is not$"):
+        send_once(late, messages, settings)
+    assert send_once(late._replace(first=5), messages, settings) == 2
+
+
+def test_producers_send_rare_keys_where_kafka_s_own_partitioner_does(spark, broker):
+    rows = spark.range(400).select(F.expr("IF(id % 2 = 0, 'hot', concat('key ', id % 60))").alias("key"))
+    plan = kss.plan(rows.withColumn("id", F.monotonically_increasing_id()), "key", 5, row_id="id", sample=1)
+    topic = broker.create_topic("producers", 5)
+    frequent = {key for each in plan.head for key in each.key}
+    rare = [f"{number} and {'x' * number}" for number in range(50)]
+    assert "hot" in frequent
+    assert not frequent & set(rare)
+    partitioner = PlanPartitioner(plan, rare="murmur2", partitions=partitions_of(topic, broker.servers))
+    settings = {"bootstrap.servers": broker.servers, "partitioner": "murmur2_random"}
+    producer = confluent_kafka.Producer(settings)
+    for key in rare:
+        producer.produce(topic, key=key, value="kafka")
+        producer.produce(topic, key=key, value="plan", partition=partitioner.partition(key))
+    for _ in range(200):
+        producer.produce(topic, key="hot", value="plan", partition=partitioner.partition("hot"))
+    producer.flush()
+    found = placed(broker.read(topic))
+    assert {len(found[key]) for key in rare} == {1}
+    hot = next(each for each in plan.head if each.key == ("hot",))
+    assert found["hot"] == set(hot.workers)
+
+
+@pytest.mark.slow
+@pytest.mark.kill
+def test_killed_drivers_lose_and_double_nothing(broker, tmp_path):
+    topic = broker.create_topic("killed", 4)
+    run = subprocess.run(
+        [sys.executable, PROGRAM, tmp_path / "run", broker.servers, topic, "--kills", "3"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
+    assert run.returncode == 0, run.stderr[-5000:]
+    *kills, sent = map(json.loads, run.stdout.splitlines())
+    assert len(kills) == 3
+    assert any(kill["batch was at work"] for kill in kills)
+    assert sent["plans"] > 3
+    assert values(broker.read(topic)) == Counter(range(sent["events"]))
