@@ -246,9 +246,8 @@ def test_streaming_observe(spark, tmp_path):
         assert observer.wait(60)
     found = observer.history()
     assert found.batch.tolist() == list(range(len(found)))
-    said = [each for each in query.recentProgress if "addBatch" in each["durationMs"]]
-    assert found.input_rows.tolist() == [each["numInputRows"] for each in said][: len(found)]
-    assert (found.duration_s > 0).all()
+    assert (found.input_rows == 100).all()
+    assert (found[["duration_s", "processed_rows_per_s"]] > 0).all(axis=None)
     assert found.plan.isna().all(), "it counts nothing per worker"
 
 

@@ -206,6 +206,16 @@ def test_progress_is_read_from_dicts_and_objects():
     assert progress_of(said(7, durationMs={"triggerExecution": 3})) is None, "no batch ran"
 
 
+def test_figures_of_sources_are_added_where_there_is_no_sum():
+    sources = [
+        {"numInputRows": rows, "inputRowsPerSecond": rate, "processedRowsPerSecond": None, "endOffset": None}
+        for rows, rate in [(10, 2.0), (20, 3.0), (0, float("nan"))]
+    ]
+    names = ("numInputRows", "inputRowsPerSecond", "processedRowsPerSecond")
+    found = progress_of(said(0, sources=sources) | dict.fromkeys(names))
+    assert (found.input_rows, found.input_rows_per_s, found.processed_rows_per_s) == (30, 5.0, None)
+
+
 @pytest.mark.parametrize(
     ("end", "latest", "backlog"),
     [
@@ -558,7 +568,8 @@ def test_the_alerts_ask_for_metrics_that_are_there():
 
 
 def test_the_documentation_explains_every_figure_and_metric():
-    text = (ROOT / "docs/streaming.md").read_text(encoding="utf-8")
+    whole = (ROOT / "docs/streaming.md").read_text(encoding="utf-8")
+    text = whole.split("\n## Observe\n")[1].split("\n## ")[0]
     columns = History(1).frame("batch").columns
     assert [name for name in columns if f"`{name}`" not in text] == []
     shown = set(QUERIES.findall(text))

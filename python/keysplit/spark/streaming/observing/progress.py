@@ -41,9 +41,9 @@ def progress_of(said: Any) -> Progress | None:
         batch=int(_part(said, "batchId")),
         time=datetime.fromisoformat(_part(said, "timestamp")),
         duration_s=durations.get("triggerExecution", 0) / 1000,
-        input_rows=int(_part(said, "numInputRows") or 0),
-        input_rows_per_s=_number(_part(said, "inputRowsPerSecond")),
-        processed_rows_per_s=_number(_part(said, "processedRowsPerSecond")),
+        input_rows=int(_of_all(said, "numInputRows") or 0),
+        input_rows_per_s=_of_all(said, "inputRowsPerSecond"),
+        processed_rows_per_s=_of_all(said, "processedRowsPerSecond"),
         backlog_rows=_backlog(_part(said, "sources")),
     )
 
@@ -52,8 +52,13 @@ def _part(said: Any, name: str) -> Any:
     return said.get(name) if isinstance(said, dict) else getattr(said, name)
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
+def _of_all(said: Any, name: str) -> float | None:
+    """Return the figure of all sources; Spark Connect has only that of each."""
+    values = [_part(said, name)]
+    if values[0] is None:
+        values = [_part(each, name) for each in _part(said, "sources")]
+    known = [float(each) for each in values if each is not None and math.isfinite(each)]
+    return sum(known) if known else None
 
 
 def _backlog(sources: Any) -> int | None:
