@@ -38,6 +38,7 @@ def main():
     if options.query:
         query(options)
         return
+    options.folder.mkdir(parents=True)
     spark = session(options.folder)
     if options.source is None:
         events(spark).write.parquet(str(options.folder / "events"))
