@@ -25,11 +25,11 @@ demo: $(BUILT) ## a real skewed stream through Spark, hashed and routed (DEMO="-
 test: $(BUILT) ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
 	cargo test --quiet --package keysplit-core
 	$(RUN) pytest -n auto -m "not slow" --ignore=tests/spark $(PYTEST)
-	$(RUN) pytest -m "not slow" tests/spark $(PYTEST)
+	$(RUN) pytest -n 2 --dist loadfile -m "not slow" tests/spark $(PYTEST)
 
 test-slow: $(BUILT) ## only the slow tests
 	$(RUN) pytest -n auto -m slow --ignore=tests/spark $(PYTEST)
-	$(RUN) pytest -m slow tests/spark $(PYTEST)
+	$(RUN) pytest -n 2 --dist worksteal -m slow tests/spark $(PYTEST)
 
 test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another version of Spark: make test-spark SPARK=3.5.9
 	KEYSPLIT_VENV=.cache/spark-$(SPARK) JAVA_MAX=$(if $(filter 3.%,$(SPARK)),17,25) \
