@@ -59,7 +59,7 @@ def test_the_errors_hold_whatever_the_order_of_the_rows(spark, exact, order):
     ]
     assert np.mean(np.array(errors) <= 1) >= 0.8
     assert max(errors) < 2
-    loads = plan.loads_for(exact._summary)
+    loads = plan.loads_for(exact.summary)
     low, high = plan.busiest_bounds
     assert 1 <= low <= loads.max() / loads.mean() <= high < 1.2
     assert low <= plan.busiest <= high

@@ -28,7 +28,6 @@ from keysplit.spark.streaming import blobs
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-pytestmark = pytest.mark.versions
 WORKERS = 4
 SCHEMA = "at timestamp, key string, v bigint, s string"
 PARTS = "n long, v long"
@@ -108,6 +107,7 @@ def flat(batches):
     return sorted(row for rows in batches.values() for row in rows)
 
 
+@pytest.mark.versions
 def test_windows_equal_a_batch(files, plan, tmp_path):
     windows = {
         "tumbling": F.window("at", "30 minutes"),
@@ -416,6 +416,7 @@ def test_all_workers_send_a_period_in_one_batch(spark, clock):
         assert busy.rows() == (1 if second >= 4 else 2)
 
 
+@pytest.mark.versions
 def test_all_workers_send_a_window_in_one_batch(spark):
     span = {"begin": 2_001, "end": 12_001}  # 13 ms is the first after it
     for watermark in range(10, 14):

@@ -64,7 +64,7 @@ def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[fl
     for at in range(min(jobs.size(), _LATEST_JOBS)):
         job = jobs.apply(at)
         # Spark puts the run and the batch into the description of the job.
-        described = job.description().getOrElse(None) or ""
+        described = job.description().get() if job.description().isDefined() else ""
         if run not in described or not described.endswith(f"batch = {batch}"):
             continue
         stages = job.stageIds()
