@@ -31,11 +31,8 @@ def test_the_guide_s_code_runs_in_order(spark, tmp_path, monkeypatch, page):
     assert blocks
     names = {"spark": spark}
     for block in blocks:
-        for name in (
-            "checkpoints",
-            "words-by-word",
-            "events",
-        ):  # Spark takes them from where its JVM was started
+        # Spark takes them from where its JVM was started
+        for name in ("checkpoint", "checkpoints", "events", "totals", "words-by-word"):
             block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
         exec(compile(block, f"docs/{page}", "exec"), names)
 

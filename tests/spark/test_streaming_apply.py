@@ -130,6 +130,7 @@ def test_windows_equal_a_batch(files, plan, tmp_path):
     assert len(list((tmp_path / "adapting" / "keysplit").rglob("plan-*"))) > 1
 
 
+@pytest.mark.slow
 def test_the_time_itself_is_a_window(spark, plan, tmp_path):
     files = Files(spark, tmp_path / "in", SCHEMA)
     for number in range(2):
@@ -188,6 +189,7 @@ def test_a_restart_with_other_workers_functions_and_columns_loses_nothing(spark,
     assert len(flat(found["query"])) > 15
 
 
+@pytest.mark.slow
 def test_periods_hold_each_row_once(spark, files, plan, tmp_path):
     outputs = Outputs(tmp_path)
     stream = files.stream("10 minutes")
@@ -218,6 +220,7 @@ def totals(rows):
     return found
 
 
+@pytest.mark.slow
 def test_periods_of_processing_time_end_without_rows(files, plan, tmp_path):
     outputs = Outputs(tmp_path)
     result = apply(files.stream(), plan, every="1 second")

@@ -152,6 +152,7 @@ def test_a_plan_that_changes_aggregates(files, tmp_path, conf):
     assert plain.sameSemantics(results["spark"])
 
 
+@pytest.mark.slow
 def test_every_aggregate_of_a_stream(files, plan, tmp_path, conf):
     conf("spark.sql.shuffle.partitions", "2")
     others = ("distinct", "bits", "hll)", "tuples", "theta)", "top,", "kll", "percentile_approx")

@@ -55,7 +55,9 @@ def placed(messages):
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("changing", [False, True], ids=["plan", "adapt"])
+@pytest.mark.parametrize(
+    "changing", [pytest.param(False, id="plan"), pytest.param(True, id="adapt", marks=pytest.mark.slow)]
+)
 def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_path, changing):
     topic = broker.create_topic(f"once-{changing}", 3)
     rows, stream = events(spark, tmp_path)
@@ -138,6 +140,7 @@ def test_a_plan_is_checked_against_the_topic(broker):
         partitions_of("none", broker.servers)
 
 
+@pytest.mark.slow
 def test_batches_that_do_not_follow_are_refused(broker):
     from keysplit.kafka.once import Batch, Message, send_once
 
@@ -169,6 +172,7 @@ def test_batches_that_do_not_follow_are_refused(broker):
     assert send_once(late._replace(first=5), messages, settings) == 2
 
 
+@pytest.mark.slow
 def test_producers_send_rare_keys_where_kafka_s_own_partitioner_does(spark, broker):
     rows = spark.range(400).select(F.expr("IF(id % 2 = 0, 'hot', concat('key ', id % 60))").alias("key"))
     plan = kss.plan(rows.withColumn("id", F.monotonically_increasing_id()), "key", 5, row_id="id", sample=1)
