@@ -14,8 +14,8 @@ PROGRAM = Path(__file__).with_name("killed_driver.py")
 @pytest.mark.parametrize(
     ("kind", "times"),
     [
-        *(("split_state", 2), ("force", 1), ("update", 1), ("apply", 2)),
-        *(("table", 1), ("streams", 2), ("adapt", 2), ("online", 1)),
+        *(("split_state", 1), ("update", 1), ("apply", 1)),
+        *(("streams", 1), ("adapt", 2), ("online", 1)),
     ],
 )
 def test_killed_drivers_lose_and_double_nothing(tmp_path, kind, times):
