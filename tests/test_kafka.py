@@ -235,3 +235,30 @@ def test_wrong_keys_are_named(kind: str, key: Any, error: type[Exception], messa
         partitioner.partition(key)
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         partitioner.route([key])
+
+
+class Group:
+    """A consumer group whose coordinator answers with errors first."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes = list(codes)
+
+    def committed(self, places: list[Any], _: float) -> list[Any]:
+        confluent_kafka = pytest.importorskip("confluent_kafka")
+        if self.codes:
+            raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(self.codes.pop(0)))
+        places[0].offset = 7
+        return places
+
+
+def test_a_group_whose_coordinator_moves_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    from keysplit.kafka import once
+
+    monkeypatch.setattr(once, "_BETWEEN_S", 0.0)
+    place = confluent_kafka.TopicPartition("topic", 0)
+    group = Group(14, 15, 16)
+    assert once._committed(group, place) == 7
+    assert group.codes == []
+    with pytest.raises(confluent_kafka.KafkaException):
+        once._committed(Group(29), place)

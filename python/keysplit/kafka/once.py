@@ -5,6 +5,7 @@ sends the batch again finds the number there and sends nothing. The transactiona
 whoever begins to send to it ends the transaction of an older attempt, which can commit nothing from then on.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -12,7 +13,9 @@ from typing import Any, NamedTuple
 from keysplit.kafka.client import client
 
 Header = tuple[str, bytes | None]
-_PATIENCE_S = 60.0
+_PATIENCE_S, _BETWEEN_S = 60.0, 0.2
+# Kafka's codes for a group whose coordinator is being loaded, is not there yet, or is another one now.
+_MOVING = (14, 15, 16)
 
 
 class Message(NamedTuple):
@@ -89,10 +92,7 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
 
 def _is_there(group: Any, batch: Batch) -> bool:
     """Say whether the last batch that was sent is this one, and not the one before."""
-    places = group.committed([client.TopicPartition(batch.topic, batch.partition)], _PATIENCE_S)
-    if places[0].error is not None:
-        raise client.KafkaException(places[0].error)
-    expected = places[0].offset
+    expected = _committed(group, client.TopicPartition(batch.topic, batch.partition))
     if expected == batch.number + 1:
         return True
     if expected == batch.number or (expected < 0 and batch.number == batch.first):
@@ -109,6 +109,21 @@ def _is_there(group: Any, batch: Batch) -> bool:
         f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last one there "
         f"is {expected - 1}: is its checkpoint an older copy?"
     )
+
+
+def _committed(group: Any, place: Any) -> int:
+    """Return the offset that a group has committed, below 0 if it has none."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            (found,) = group.committed([place], _PATIENCE_S)
+            if found.error is not None:
+                raise client.KafkaException(found.error)
+            return int(found.offset)
+        except client.KafkaException as error:
+            if error.args[0].code() not in _MOVING or time.monotonic() > end:
+                raise
+        time.sleep(_BETWEEN_S)
 
 
 def _produce(producer: Any, batch: Batch, messages: Iterable[Message]) -> int:
