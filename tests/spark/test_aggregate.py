@@ -300,7 +300,7 @@ def test_where_several_tie_it_takes_one_of_them(hot):
 
 
 def test_every_aggregate_of_spark_is_decided_and_tested(spark):
-    registry = spark._jsparkSession.sessionState().functionRegistry()
+    registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
     ids = registry.listFunction()
     infos = [registry.lookupFunction(ids.apply(i)).get() for i in range(ids.size())]
     # Some are registered by a builder, others outside the group.

@@ -31,7 +31,7 @@ class Progress:
     def step(self, what: str) -> Iterator[None]:
         """Show the current step until the context ends."""
         if not self._console.is_terminal:
-            self._console.print(f"{escape(what)} ...")
+            self._console.print(f"{escape(what)} ...", soft_wrap=True)
             yield
             return
         self._what = what
