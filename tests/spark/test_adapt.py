@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import warnings
 from zlib import crc32
 
 import numpy as np
@@ -74,12 +75,11 @@ def start(df, found, checkpoint):
 def versions_of(log):
     names = [each.name for each in log.iterdir()]
     plans = {int(name[5:-5]): Plan.load(log / name) for name in names if name.startswith("plan-")}
-    batches = {
-        int(name[6:-5]): json.loads((log / name).read_text())["plan"]
-        for name in names
-        if name.startswith("batch-")
-    }
-    return plans, batches
+    return plans, versions_of_batches(log)
+
+
+def versions_of_batches(log):
+    return {int(each.name[6:-5]): json.loads(each.read_text())["plan"] for each in log.glob("batch-*.json")}
 
 
 def learned(query, number):
@@ -251,15 +251,79 @@ def test_bad_parameters_are_named(options, message):
         kss.streaming.Adapt(**options)
 
 
-def test_a_plan_of_other_keys_is_refused(spark, stream, tmp_path, caplog):
+def test_a_plan_of_other_keys_is_refused(stream, tmp_path):
     stream.add(hot=0)
     Log(tmp_path / "log").publish(kss.plan(stream.rows(), "value", WORKERS))
     adapt = kss.streaming.Adapt(log=tmp_path / "log")
+    with pytest.raises(ValueError, match=r"^plan must be for keys of .* the query with the plan log"):
+        kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt=adapt)
+
+
+def test_a_log_is_of_one_query(stream, tmp_path, caplog):
+    stream.add(hot=0)
+    adapt = kss.streaming.Adapt(log=tmp_path / "log")
     routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt=adapt)
-    query = start(routed, Busiest(), tmp_path / "checkpoint")
-    with pytest.raises(Exception, match=r"plan must be for keys of|Failed to execute user defined function"):
-        query.awaitTermination(120)
-    assert "plan must be for keys of" in caplog.text
+    for checkpoint, fails in (("a", False), ("a", False), ("b", True)):
+        query = start(routed, Busiest(), tmp_path / checkpoint)
+        try:
+            if fails:
+                with pytest.raises(
+                    Exception, match=r"a log of its own|Failed to execute user defined function"
+                ):
+                    query.awaitTermination(120)
+            else:
+                query.processAllAvailable()
+        finally:
+            query.stop()
+    assert "adapt must have a log of its own for each query" in caplog.text
+
+
+def test_a_batch_that_is_attempted_again_draws_few_rows(stream, tmp_path, monkeypatch):
+    """What the first attempt drew may have been too much for the driver."""
+    drawn, add = [], Memory.add
+
+    def count(self, batch):
+        drawn.append(len(batch.hashes))
+        add(self, batch)
+
+    monkeypatch.setattr(Memory, "add", count)
+    stream.add(hot=0)
+    Log(tmp_path / "c" / "keysplit" / "worker-key").version_of(0, 0)
+    df = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
+    query = start(df, Busiest(), tmp_path / "c")
+    try:
+        for number in range(3):
+            learned(query, number)
+            stream.add(hot=0)
+    finally:
+        query.stop()
+    assert drawn[0] < 10
+    assert drawn[1:] == [ROWS, ROWS]
+
+
+def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, recwarn):
+    stream.add(hot=0)
+    adapt, found = kss.streaming.Adapt(gain=100.0, log=tmp_path / "log"), Busiest()
+    df = kss.streaming.route(stream.read(), "key", workers=WORKERS, grouping="fish", adapt=adapt)
+    query = start(df, found, tmp_path / "c")
+    warnings.simplefilter("always")
+    try:
+        query.processAllAvailable()
+        (tmp_path / "log" / "plan-1.json").write_text("{}")
+        stream.add(hot=0)
+        query.processAllAvailable()
+        kss.plan(stream.rows(), "key", 2).save(tmp_path / "log" / "plan-2.json")
+        stream.add(hot=0)
+        learned(query, 2)
+    finally:
+        query.stop()
+    assert versions_of_batches(tmp_path / "log") == {0: 0, 1: 0, 2: 2}
+    assert [str(each.message)[:9] for each in recwarn].count("version 1") == 1
+    assert not [each for each in recwarn if "was not changed" in str(each.message)]
+    with pytest.raises(
+        ValueError, match=r"to must be a running query or the folder of its plan log, got .*in'"
+    ):
+        kss.streaming.publish(kss.plan(stream.rows(), "key", 2), str(tmp_path / "in"))
 
 
 def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):

@@ -26,6 +26,7 @@ class Following:
     """
 
     def __init__(self, params: Grouping) -> None:
+        self.params = params
         self._router = params.router(source=0)
         self._workers: dict[int, np.ndarray] = {}
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from keysplit.plans import files
 from keysplit.spark.plans import Plan
+from keysplit.spark.warn import warn
 
 MOST_BATCHES = 100
 """Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
@@ -62,6 +63,23 @@ class Log:
         self._versions.append(version)
         return version
 
+    def claim(self, query: str) -> None:
+        """Write down whose log it is: the batches of two queries have the same numbers.
+
+        Raises:
+            OSError: if that cannot be written or read.
+            ValueError: if it is another query's.
+        """
+        path = f"{self._folder}/query.json"
+        if files.create(path, json.dumps({"query": query})):
+            return
+        owner = json.loads(files.read(path))["query"]
+        if owner != query:
+            raise ValueError(
+                f"adapt must have a log of its own for each query, got {self._folder!r} of the query {owner} "
+                f"for the query {query}: pass Adapt(log=...) another folder, and its newest plan as plan"
+            )
+
     def refresh(self) -> None:
         """Look for versions that somebody else has published.
 
@@ -69,6 +87,10 @@ class Log:
             OSError: if the folder cannot be read.
         """
         self._versions = sorted(self._numbers("plan"))
+
+    def has_record(self, batch: int) -> bool:
+        """Return whether the version of a batch was recorded before this process began."""
+        return batch in self._batches
 
     def version_of(self, batch: int, version: int) -> int:
         """Return the version that a batch goes by: this one, unless an earlier attempt has recorded another.
@@ -88,13 +110,16 @@ class Log:
         old = self._batches[:-MOST_BATCHES]
         if not old:
             return
-        for batch in old:
-            files.delete(self._path("batch", batch))
         self._batches = self._batches[-MOST_BATCHES:]
-        first: int = json.loads(files.read(self._path("batch", self._batches[0])))["plan"]
-        for version in [each for each in self._versions[:-1] if each < first]:
-            files.delete(self._path("plan", version))
-            self._versions.remove(version)
+        try:
+            for batch in old:
+                files.delete(self._path("batch", batch))
+            first: int = json.loads(files.read(self._path("batch", self._batches[0])))["plan"]
+            for version in [each for each in self._versions[:-1] if each < first]:
+                files.delete(self._path("plan", version))
+                self._versions.remove(version)
+        except OSError as error:  # what is old harms nobody
+            warn(f"the plan log {self._folder!r} was not pruned: {error}")
 
     def _path(self, kind: str, number: int) -> str:
         return f"{self._folder}/{kind}-{number}.json"

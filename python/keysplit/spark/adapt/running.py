@@ -34,11 +34,14 @@ MOST_BATCHES = 1000
 
 # Rows that are drawn of a batch: so many for each key that may be frequent, and these bounds.
 _PER_KEY, _LEAST, _MOST = 100, 4_000, 20_000
+# The chance of a row to be drawn while nobody knows how many there are, and for how much of that a batch is
+# attempted again: what it draws may have been too much.
+_FIRST, _AGAIN = 0.1, 1e-3
 # Of so many drawn rows the values of the key come along.
 _SHOWN = 512
 
-_lock = threading.RLock()
 # The plans that change in a running query, by its run and the folder of the log.
+_lock = threading.RLock()
 _taken: dict[tuple[str, str], "Adapting"] = {}
 
 
@@ -69,6 +72,12 @@ class Adapting:
         self.name = re.sub(r"[^\w.-]", "_", name)
         self.metrics = f"keysplit {self.name} {id(self):x}"
         self._queries: dict[str, _Query] = {}
+        if adapt.log is not None:  # what is wrong with it is said before the start
+            log = Log(adapt.log)
+            if log.last is not None:
+                first.refuse_other(
+                    log.plan(log.last), f"the query with the plan log {os.fspath(adapt.log)!r}"
+                )
 
     def answer(self, question: str, batch: MicroBatch | None) -> str:
         """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
@@ -78,7 +87,7 @@ class Adapting:
             query = self._queries.get(batch.run)
             if query is None:
                 query = self._queries[batch.run] = _Query(self, batch)
-            return query.answer(question, batch.number)
+        return query.answer(question, batch.number)
 
     def hear(self, progress: Any) -> None:
         """Learn from what Spark says of a batch that has ended; whoever hears of it first says so.
@@ -87,26 +96,23 @@ class Adapting:
             progress: the progress of a query, of any.
         """
         run, found = str(progress.runId), progress.observedMetrics.get(self.metrics)
-        with _lock:
-            query = self._queries.get(run)
-            if query is None or found is None:
-                return
-            try:
-                query.learn(progress.batchId, found.asDict())
-            except Exception as error:  # the stream goes on by the plan that it has
-                warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
+        query = self._queries.get(run)
+        if query is None or found is None:
+            return
+        try:
+            query.learn(progress.batchId, found.asDict())
+        except Exception as error:  # the stream goes on by the plan that it has
+            warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
 
     def figures(self, run: str) -> "list[Figures]":
         """Return what the batches of a run of a query have shown, the oldest first."""
-        with _lock:
-            query = self._queries.get(run)
-            return [] if query is None else list(query.figures)
+        query = self._queries.get(run)
+        return [] if query is None else query.shown()
 
     def publish(self, run: str, plan: Plan) -> int:
         """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
         self.first.refuse_other(plan, "the query")
-        with _lock:
-            return self._queries[run].publish(plan)
+        return self._queries[run].publish(plan)
 
     def ended(self, run: str) -> None:
         """Forget a run of a query."""
@@ -141,30 +147,35 @@ class _Query:
             os.fspath(adapt.log) if adapt.log is not None else f"{batch.checkpoint}/keysplit/{owner.name}"
         )
         self._owner, self._place = owner, (batch.run, folder.rstrip("/"))
-        if _taken.setdefault(self._place, owner) is not owner:
+        if self._place in _taken:
             raise ValueError(
                 f"adapt must have a log of its own for each plan of a query, got {folder!r} twice: pass "
                 "Adapt(log=...), or another worker_column"
             )
-        self._log = Log(folder)
+        self._lock = threading.RLock()
+        try:
+            self._log = Log(folder)
+        except ValueError as error:  # a store that pyarrow does not know
+            raise ValueError(f"adapt must have a log: pass Adapt(log=...), as {error}") from error
+        self._log.claim(batch.query)
         if self._log.last is None:
             self._log.publish(owner.first)
-        self._version = -1
+        self._version, self._refused = -1, -1
         self._plan, self._answers = owner.first, dict[str, str]()
+        self._following: Following | None = None
         self._take_newest()
         wanted = round(_PER_KEY / head_threshold(self._plan.grouping))
         self._wanted = min(max(wanted, _LEAST), _MOST) if adapt.sample is None else adapt.sample
-        self._chance = 1.0
+        self._chance = _FIRST
         self._used: deque[_Used] = deque(maxlen=4)
         self._changed = -adapt.every
         self._learned = -1  # the last batch
         self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
-        self.figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
+        self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(owner.first.workers)
-        grouping = owner.first.grouping
-        self._following = None if type(grouping) in PLANS.values() else Following(grouping)
         self._listener = _Listener(owner, batch.run)
         owner.spark.streams.addListener(self._listener)
+        _taken[self._place] = owner
 
     def close(self) -> None:
         """Listen no longer."""
@@ -173,19 +184,30 @@ class _Query:
 
     def answer(self, question: str, number: int) -> str:
         """Answer a question of a micro-batch."""
-        used = next((each for each in self._used if each.number == number), None)
-        if used is None:
-            used = self._begin(number)
-        return used.answers[question]
+        with self._lock:
+            used = next((each for each in self._used if each.number == number), None)
+            if used is None:
+                used = self._begin(number)
+            return used.answers[question]
 
     def publish(self, plan: Plan) -> int:
         """Publish a plan for the batches to come."""
-        version = self._log.publish(plan)
-        self._take_newest()
-        return version
+        with self._lock:
+            version = self._log.publish(plan)
+            self._take_newest()
+            return version
+
+    def shown(self) -> list[Figures]:
+        """Return what batches have shown, the oldest first."""
+        with self._lock:
+            return list(self._figures)
 
     def learn(self, number: int, metrics: Mapping[str, Any]) -> None:
         """Learn from a micro-batch that has ended, if that is not done; publish a new plan if one pays."""
+        with self._lock:
+            self._learn(number, metrics)
+
+    def _learn(self, number: int, metrics: Mapping[str, Any]) -> None:
         if number <= self._learned:
             return
         self._learned = number
@@ -201,7 +223,7 @@ class _Query:
         rows = batch.rows[: len(speeds)]
         busy_s = self._measure(number, batch.rows) if self._owner.adapt.capacities == "measured" else None
         self._ages = {each.hash: self._ages.get(each.hash, 0) + 1 for each in used.plan.head}
-        self.figures.append(figures_of(batch, used.version, used.plan, speeds, self._ages, busy_s))
+        self._figures.append(figures_of(batch, used.version, used.plan, speeds, self._ages, busy_s))
         if self._following is not None:
             self._following.add(batch, rows, self._speeds())
         if number - self._changed >= self._owner.adapt.every:
@@ -211,13 +233,15 @@ class _Query:
         """Fix the plan of a micro-batch: the newest one, unless an earlier attempt went by another."""
         self._log.refresh()
         self._take_newest()
+        again = self._log.has_record(number)
         version, plan = self._log.version_of(number, self._version), self._plan
         if version != self._version:
             plan = self._log.plan(version)
         answers = self._answers if plan is self._plan else _answers_of(plan)
+        chance = self._chance * (_AGAIN if again else 1.0)
         chances = {
-            current.CHANCE: repr(self._chance),
-            current.SHOWN: repr(self._chance * min(1.0, _SHOWN / self._wanted)),
+            current.CHANCE: repr(chance),
+            current.SHOWN: repr(chance * min(1.0, _SHOWN / self._wanted)),
         }
         used = _Used(number, version, plan, {**answers, **chances})
         self._used.append(used)
@@ -226,12 +250,24 @@ class _Query:
 
     def _take_newest(self) -> None:
         last = self._log.last
-        if last is not None and last != self._version:
+        if last is None or last in (self._version, self._refused):
+            return
+        try:
             plan = self._log.plan(last)
-            self._owner.first.refuse_other(plan, f"the plan log {self._place[1]!r}")
-            if len(plan.tail) != len(self._plan.tail) or self._version < 0:
-                self._memory = self._memory_of(plan)
-            self._version, self._plan, self._answers = last, plan, _answers_of(plan)
+            self._owner.first.refuse_other(plan, f"the query with the plan log {self._place[1]!r}")
+        except (OSError, ValueError) as error:
+            if self._version < 0:
+                raise
+            self._refused = last
+            warn(f"version {last} of a stream's plan was passed over: {error}")
+            return
+        if len(plan.tail) != len(self._plan.tail) or self._version < 0:
+            self._memory = self._memory_of(plan)
+        self._version, self._plan, self._answers = last, plan, _answers_of(plan)
+        if type(plan.grouping) in PLANS.values():
+            self._following = None
+        elif self._following is None or self._following.params != plan.grouping:
+            self._following = Following(plan.grouping)
 
     def _memory_of(self, plan: Plan) -> Memory:
         texts = {each.hash: each.key for each in plan.head}
@@ -266,7 +302,9 @@ class _Query:
             return self._plan.speeds
         if capacities == "measured":
             return self._measured.relative[:workers]
-        return speeds_of(capacities(), workers)
+        found = capacities()
+        # those of the workers that the plan has, of all that there may be
+        return speeds_of(found[:workers] if len(found) == self._owner.first.workers else found, workers)
 
     def _together(self, values: np.ndarray) -> np.ndarray:
         """Add up the values of workers that share a counter."""
@@ -298,8 +336,7 @@ class _Query:
             row_id=plan.row_id,
             group_weight=plan.group_weight,
         )
-        weight = float(batch.weights.sum()) / batch.chance
-        if rule.change(plan, new, summary, weight).pays(adapt):
+        if rule.change(plan, new, summary, float(batch.weights.sum()) / batch.chance).pays(adapt):
             self.publish(new)
             self._changed = batch.number
 

@@ -285,6 +285,10 @@ class Plan:
             raise ValueError(
                 f"plan must be for at most the {self.workers} workers of {where}, got one for {other.workers}"
             )
+        self.refuse_other_keys(other, where)
+
+    def refuse_other_keys(self, other: Plan, where: str) -> None:
+        """Raise ValueError if another plan is for keys of other types or hashes; see `refuse_other`."""
         mine, theirs = ((each.key_types, each.grouping.seed) for each in (self, other))
         if mine != theirs:
             raise ValueError(

@@ -18,7 +18,7 @@ def publish(plan: Plan, to: Any) -> int:
 
     Args:
         plan: a plan for keys of the same types, with the seed of the query's, for at most as many workers as
-            the query began with.
+            the query began with. A query passes over one for more that it finds in its log, with a warning.
         to: the query, a `StreamingQuery` of this session that has one plan; or the folder of its plan log, or
             the URL of one.
 
@@ -39,8 +39,11 @@ def publish(plan: Plan, to: Any) -> int:
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     if isinstance(to, str | os.PathLike):
         log = Log(to)
-        if log.last is not None:
-            log.plan(log.last).refuse_other(plan, "the plan log")
+        if log.last is None:
+            raise ValueError(
+                f"to must be a running query or the folder of its plan log, got {to!r} with no plan"
+            )
+        log.plan(log.last).refuse_other_keys(plan, "the plan log")
         return log.publish(plan)
     if not hasattr(to, "runId"):
         raise TypeError(f"to must be a streaming query, or the folder of a plan log, got {type_name(to)}")
