@@ -26,6 +26,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -68,14 +69,14 @@ ROLES = {
 }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=45)
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--query", type=float, help=argparse.SUPPRESS)  # run the queries; when the soak began
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if options.query is not None:
         run(options.out, options.query, options.minutes)
@@ -236,7 +237,8 @@ def soak(folder: Path, minutes: float, kills: int, chance: random.Random) -> dic
     keys = ks.streams.zipf(1.2, keys=KEYS, messages=1_000_000, seed=1)
     end = minutes * 60
     due = [KILLED * end * (at + 0.5 + 0.5 * chance.random()) / kills for at in range(kills)]
-    began, files, deep_at, samples, killed = time.time(), 0, 0.0, [], list[dict[str, Any]]()
+    samples, killed = list[dict[str, Any]](), list[dict[str, Any]]()
+    began, files, deep_at = time.time(), 0, 0.0
     command = [sys.executable, "-m", "keysplit_experiments.measured.soaking", "--out", str(folder)]
     command += ["--minutes", str(minutes), "--query", str(began)]
     with (folder / "query.log").open("a") as log:

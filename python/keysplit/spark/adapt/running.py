@@ -5,7 +5,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,7 @@ class _Query:
         if self._log.last is None:
             self._log.publish(owner.first)
         self._version = -1
+        self._following: Following | None = None
         self._plan, self._answers = owner.first, dict[str, str]()
         self._take_newest()
         wanted = round(_PER_KEY / head_threshold(self._plan.grouping))
@@ -161,8 +162,6 @@ class _Query:
         self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
         self.figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(owner.first.workers)
-        grouping = owner.first.grouping
-        self._following = None if type(grouping) in PLANS.values() else Following(grouping)
         self._listener = _Listener(owner, batch.run)
         owner.spark.streams.addListener(self._listener)
 
@@ -231,6 +230,8 @@ class _Query:
             self._owner.first.refuse_other(plan, f"the plan log {self._place[1]!r}")
             if len(plan.tail) != len(self._plan.tail) or self._version < 0:
                 self._memory = self._memory_of(plan)
+            if plan.workers != self._plan.workers or self._version < 0:
+                self._following = _following(self._owner.first.grouping, plan.workers)
             self._version, self._plan, self._answers = last, plan, _answers_of(plan)
 
     def _memory_of(self, plan: Plan) -> Memory:
@@ -328,6 +329,11 @@ class _Listener(StreamingQueryListener):  # type: ignore[misc]
 def _texts_of(written: list[Any], types: list[DataType]) -> tuple[str | None, ...]:
     found = map(values.read, written, types)
     return tuple(None if value is None else str(value) for value in found)
+
+
+def _following(grouping: Any, workers: int) -> Following | None:
+    """Return a router of a grouping for so many workers, None if plans are made for it without one."""
+    return None if type(grouping) in PLANS.values() else Following(replace(grouping, workers=workers))
 
 
 def _answers_of(plan: Plan) -> dict[str, str]:
