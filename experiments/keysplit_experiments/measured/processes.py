@@ -20,34 +20,37 @@ def resident_mb(root: int) -> dict[str, list[float]]:
         One number per process: "driver" (Python), "JVM", "daemon", which starts the Python workers, and
         "worker".
     """
-    family, found = _family(root), dict[str, list[float]]()
-    for pid, fields in family.items():
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:  # it has just ended
-            continue
-        if pid == root:
-            role = "driver"
-        elif b"pyspark.daemon" in command or b"pyspark/daemon" in command:
-            above = Path(f"/proc/{fields[1]}/cmdline")
-            role = "worker" if above.exists() and b"daemon" in above.read_bytes() else "daemon"
-        elif b"SparkSubmit" in command:
-            role = "JVM"
-        else:
-            continue
-        found.setdefault(role, []).append(int(fields[21]) * _PAGE / 1e6)
+    found = dict[str, list[float]]()
+    for role, pages in _roles(root).values():
+        found.setdefault(role, []).append(pages * _PAGE / 1e6)
     return found
 
 
 def jvm_of(root: int) -> int | None:
-    """The process of the JVM that a PySpark driver has started, None if there is none yet."""
-    for pid in _family(root):
+    """The process of the JVM that a PySpark driver has started, None if there is none."""
+    return next((pid for pid, (role, _) in _roles(root).items() if role == "JVM"), None)
+
+
+def _roles(root: int) -> dict[int, tuple[str, int]]:
+    """What each process of a PySpark driver is, and how many pages it has in memory."""
+    family, commands = _family(root), dict[int, bytes]()
+    for pid in family:
         try:
-            if b"SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return pid
-        except OSError:
+            commands[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:  # it has just ended
+            commands[pid] = b""
+    found = {}
+    for pid, fields in family.items():
+        if b"pyspark.daemon" in commands[pid]:
+            role = "worker" if b"pyspark.daemon" in commands.get(int(fields[1]), b"") else "daemon"
+        elif b"SparkSubmit" in commands[pid]:
+            role = "JVM"
+        elif pid == root:
+            role = "driver"
+        else:
             continue
-    return None
+        found[pid] = (role, int(fields[21]))
+    return found
 
 
 def _family(root: int) -> dict[int, list[str]]:
