@@ -44,6 +44,8 @@ def _roles(root: int) -> dict[int, tuple[str, int]]:
         if b"pyspark.daemon" in commands[pid]:
             role = "worker" if b"pyspark.daemon" in commands.get(int(fields[1]), b"") else "daemon"
         elif b"SparkSubmit" in commands[pid]:
+            if b"SparkSubmit" in commands.get(int(fields[1]), b""):
+                continue  # the JVM starts a command
             role = "JVM"
         elif pid == root:
             role = "driver"
