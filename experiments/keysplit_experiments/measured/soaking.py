@@ -431,7 +431,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
             (state, "rows of state"),
         ):
             axes.set_ylabel(label)
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.3 * axes.get_ylim()[1])  # room for the legend
             for at, kill in enumerate(found["kills"]):
                 text = "driver killed" if at == 0 and axes is durations else None
                 axes.axvline(kill["at"] / 60, color="black", linewidth=0.8, linestyle="--", label=text)
