@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
 
-from keysplit_experiments.measured import soaking
+from keysplit_experiments.measured import soaked, soaking
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads memory in /proc")
 
@@ -45,7 +45,7 @@ def found(values: list[float]) -> dict[str, object]:
 
 
 def test_memory_that_grows_is_seen() -> None:
-    line = soaking.table(found([100.0 + 3 * minute for minute in range(21)])).splitlines()[2]
+    line = soaked.table(found([100.0 + 3 * minute for minute in range(21)])).splitlines()[2]
     assert line == "| driver, Python, MB | 103 | 157 | 160 | 3 | 3 |"
-    flat = soaking.table(found([100.0, *[130.0] * 20])).splitlines()[2]
+    flat = soaked.table(found([100.0, *[130.0] * 20])).splitlines()[2]
     assert flat.split(" | ")[-1] == "0 |" or abs(float(flat.split(" | ")[-1].strip("| "))) < 1e-9
