@@ -607,3 +607,22 @@ def test_a_stream_follows_an_online_grouping(spark, stream, tmp_path, name):
     assert found.shares[2] < 1.25
     plans, batches = versions_of(next((tmp_path / "c" / "keysplit").iterdir()))
     assert plans[batches[2]].grouping == ks.GROUPINGS[name](workers=WORKERS)
+
+
+def test_an_online_grouping_goes_on_with_fewer_workers(spark, stream, tmp_path):
+    df = kss.streaming.route(stream.read(), "key", workers=WORKERS, grouping="fish", adapt="auto")
+    query = start(df, Busiest(), tmp_path / "c")
+    try:
+        stream.add(hot=0)
+        learned(query, 0)
+        published = kss.streaming.publish(kss.plan(stream.rows(), "key", 2), query)
+        for number in range(1, 4):
+            stream.add(hot=1)
+            learned(query, number)
+    finally:
+        query.stop()
+    plans, batches = versions_of(next((tmp_path / "c" / "keysplit").iterdir()))
+    assert batches[1] == published < batches[3]
+    last = plans[batches[3]]
+    assert last.workers == 2
+    assert last.head[0].key == ("hot 1",)

@@ -3,8 +3,8 @@
 usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.measured.adapting
            [--batches 50] [--rows 20000] [--only TEXT]
 
-Each stream goes through Spark once per way, in as many micro-batches of equal size, to 16 workers; the real streams
-are short, and so are their micro-batches. The ways:
+Each stream goes through Spark once per way, in as many micro-batches of equal size, to 16 workers; the real
+streams are short, and so are their micro-batches. The ways:
 
 - hash: all rows of a key on one worker, by its hash.
 - frozen: a plan for d_choices, made of the first ten micro-batches.
