@@ -47,7 +47,7 @@ from pyspark.sql import functions as F
 from keysplit import spark as kss
 
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
-FILES, FILES_A_KILL = 30, 5
+FILES, FILES_A_KILL = 30, 6
 KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
 OF_ROWS = ("table", "streams", "repartition", "online")
 PARTS = "n bigint, rows bigint, amount decimal(22, 2)"
@@ -105,9 +105,10 @@ def outcome(spark, folder, kind, sink):
     true = plain(spark, folder, kind).where(ends)
     found = written(spark, folder / kind, kind, sink, true.schema).where(ends)
     true, found = Counter(true.collect()), Counter(found.collect())
+    batches = (folder / kind).glob("checkpoint/keysplit/*/batch-*")  # each says which plan it went by
     return {
         "batches": newest(folder / kind / "checkpoint" / "commits") + 1,
-        "plans": len(list((folder / kind).glob("checkpoint/keysplit/*/plan-*"))),
+        "plans": len({json.loads(path.read_text())["plan"] for path in batches}),
         "totals": true.total(),
         "missing": (true - found).total(),
         "wrong or doubled": (found - true).total(),
@@ -326,17 +327,16 @@ class Queries:
             return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def wait_for_moment(self, process, chance):
-        """Wait for a random moment of the batch after the next one of a query."""
+        """Wait for a random moment of the next batch of a query; one takes about a second for each query."""
         checkpoint = chance.choice(list(self.checkpoints.values()))
         offsets, commits = checkpoint / "offsets", checkpoint / "commits"
         batch = newest(offsets) + 1
-        begin = wait_for_batch(process, offsets, batch)
-        now = wait_for_batch(process, offsets, batch + 1)
-        end = now + chance.random() * (now - begin)
-        while time.monotonic() < end and newest(commits) <= batch:
+        wait_for_batch(process, offsets, batch)
+        end = time.monotonic() + chance.random() * len(self.checkpoints)
+        while time.monotonic() < end and newest(commits) < batch:
             time.sleep(0.02)
-        if newest(commits) > batch:  # it was faster: take the next one as it begins
-            wait_for_batch(process, offsets, batch + 2)
+        if newest(commits) >= batch:  # it was faster: take the next one as it begins
+            wait_for_batch(process, offsets, batch + 1)
         assert process.poll() is None, "the queries ended before the kill"
 
     def met(self):
@@ -395,13 +395,12 @@ def executors(driver):
 
 
 def wait_for_batch(process, offsets, batch):
-    """Wait until a query has begun a batch, five minutes at most; return the time."""
+    """Wait until a query has begun a batch, five minutes at most."""
     end = time.monotonic() + 300
     while newest(offsets) < batch:
         assert process.poll() is None, "the queries ended before the kill"
         assert time.monotonic() < end, f"the query did not come to batch {batch}"
         time.sleep(0.02)
-    return time.monotonic()
 
 
 def newest(folder):
