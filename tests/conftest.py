@@ -1,4 +1,4 @@
-"""What every test shares: the number of examples that hypothesis tries.
+"""What every test shares: the number of examples that hypothesis tries, and a JVM that starts fast.
 
 `HYPOTHESIS_PROFILE=thorough pytest tests/test_differential.py` is the long run; `ci` is repeatable.
 """
@@ -12,3 +12,6 @@ settings.register_profile("default", max_examples=100, **COMMON)
 settings.register_profile("ci", max_examples=300, derandomize=True, **COMMON)
 settings.register_profile("thorough", max_examples=20_000, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Queries of tests are small: half of the time goes where the JVM compiles each only once.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

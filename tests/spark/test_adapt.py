@@ -467,7 +467,7 @@ def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
         query.stop()
     rows = found.batches[3].worker.value_counts()
     assert rows[2] < 0.6 * rows.drop(2).mean()
-    assert all(len(each) == WORKERS and min(each) > 0 for each in measured)
+    assert all(len(each) == WORKERS and sum(each) > 0 for each in measured)
 
 
 def test_speeds_are_measured_relative_to_the_median():

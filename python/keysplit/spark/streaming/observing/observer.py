@@ -124,7 +124,7 @@ class Observer:
             with self._order:  # what is heard meanwhile comes after
                 self._hearing = hearing_of(query, self._hear, self.stop)
                 for each in query.recentProgress:
-                    self._take(each)
+                    self._hear(each)
             if self._stopped:  # meanwhile
                 self._hearing.stop()
             elif not query.isActive:
@@ -198,16 +198,13 @@ class Observer:
         self.stop()
 
     def _hear(self, said: Any) -> None:
-        """Take a progress that Spark has just reported; plans learn from it first."""
+        """Take a progress, whoever hears of it first; plans learn from it before."""
         with self._order:
             for each in adapting_in(self._run):
                 each.hear(said)
-            self._take(said)
-
-    def _take(self, said: Any) -> None:
-        progress = progress_of(said)
-        if progress is not None and progress.batch > self._history.last:
-            self._add(self._records(progress))
+            progress = progress_of(said)
+            if progress is not None and progress.batch > self._history.last:
+                self._add(self._records(progress))
 
     def _records(self, progress: Progress) -> tuple[Record, ...]:
         found = []
