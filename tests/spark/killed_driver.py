@@ -47,7 +47,7 @@ from pyspark.sql import functions as F
 from keysplit import spark as kss
 
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
-FILES, FILES_A_KILL = 30, 6
+FILES, FILES_A_KILL = 24, 4
 KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
 OF_ROWS = ("table", "streams", "repartition", "online")
 PARTS = "n bigint, rows bigint, amount decimal(22, 2)"
