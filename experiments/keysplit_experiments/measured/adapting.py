@@ -1,9 +1,10 @@
 """What a plan that adapts brings to streams whose keys change: a table in Markdown.
 
 usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.measured.adapting
-           [--batches 60] [--rows 5000] [--only TEXT]
+           [--batches 50] [--rows 20000] [--only TEXT]
 
-Each stream goes through Spark once per way, in micro-batches of as many rows, to 32 workers. The ways:
+Each stream goes through Spark once per way, in as many micro-batches of equal size, to 16 workers; the real streams
+are short, and so are their micro-batches. The ways:
 
 - hash: all rows of a key on one worker, by its hash.
 - frozen: a plan for d_choices, made of the first ten micro-batches.
@@ -36,7 +37,7 @@ import keysplit as ks
 from keysplit import spark as kss
 from keysplit_experiments.measured.files import data_folder, why_left_out
 
-WORKERS, PLANNED, EVERY = 32, 10, 20
+WORKERS, PLANNED, EVERY = 16, 10, 20
 SLOW, SLOW_SPEED = 3, 0.3
 WAYS = ("hash", "frozen", "adapt", "fish", "consistent")
 HEAD = (
@@ -67,8 +68,8 @@ class Keys:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--batches", type=int, default=60)
-    parser.add_argument("--rows", type=int, default=5_000)
+    parser.add_argument("--batches", type=int, default=50)
+    parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--only", default="", help="rows of the table with this in their names")
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -111,14 +112,14 @@ def run(spark: SparkSession, stream: Keys, way: str, rows: int, batches: int) ->
     with tempfile.TemporaryDirectory(prefix="keysplit-adapting-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "in").mkdir()
-        count = min(batches, len(stream.keys) // rows)
-        for batch in range(count):
+        rows = min(rows, len(stream.keys) // batches)
+        for batch in range(batches):
             ids = np.arange(batch * rows, (batch + 1) * rows)
             path = folder / "in" / f"{batch:05}.parquet"
             keys = stream.keys.slice(batch * rows, rows).cast(pa.string())
             pq.write_table(pa.table({"key": keys, "id": ids}), path)
             os.utime(path, (batch, batch))  # a stream reads the oldest file first
-        first = [str(folder / "in" / f"{batch:05}.parquet") for batch in range(min(PLANNED, count))]
+        first = [str(folder / "in" / f"{batch:05}.parquet") for batch in range(min(PLANNED, batches))]
         under_way = [0]
         source = spark.readStream.schema("key string, id bigint").option("maxFilesPerTrigger", 1)
         df = source.parquet(str(folder / "in"))

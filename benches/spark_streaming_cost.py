@@ -1,0 +1,152 @@
+"""What plans that adapt cost in a stream without skew, as ratios to plain Spark's own stream.
+
+A file is a micro-batch, and its keys are uniform: nothing is to be gained, so all that is measured is the
+cost of counting, planning and routing. The CPU time is that of the JVM over the whole query, the duration the
+median of the batches but the first two. The runs alternate, and a figure is the median of the ratios of
+neighbouring runs.
+
+usage: scripts/with-env python benches/spark_streaming_cost.py [--rows 1e6] [--batches 10] [--repeats 5]
+           [--keys 10000] [--workers 8] [--only TEXT]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit_experiments.measured.processes import cpu_s
+
+Query = Callable[[DataFrame, int], DataFrame]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An operation on a stream and a number of workers: Spark's own and ours."""
+
+    name: str
+    plain: Query
+    ours: Query
+
+
+def counted(by: Query) -> Query:
+    """The rows of each key and the sum of their values, which Spark combines after it has placed them."""
+
+    def query(df: DataFrame, workers: int) -> DataFrame:
+        return by(df, workers).groupBy("key").agg(F.count("*").alias("n"), F.sum("value").alias("total"))
+
+    return query
+
+
+def hashed(df: DataFrame, workers: int) -> DataFrame:
+    """Rows where Spark's hash of the key says."""
+    return df.repartition(workers, "key")
+
+
+def adapted(df: DataFrame, workers: int) -> DataFrame:
+    """Rows where a plan says that adapts."""
+    return kss.streaming.repartition(df, "key", workers=workers, adapt="auto", row_id="id")
+
+
+def totals(df: DataFrame, workers: int) -> DataFrame:
+    """Totals, as Spark makes them."""
+    return counted(lambda df, _: df)(df, workers)
+
+
+def our_totals(df: DataFrame, workers: int) -> DataFrame:
+    """The same by `streaming.aggregate`."""
+    return kss.streaming.aggregate(df, "key", F.count("*").alias("n"), F.sum("value").alias("total"))
+
+
+def our_placed_totals(df: DataFrame, workers: int) -> DataFrame:
+    """The same, the rows being placed by a plan that adapts."""
+    columns = F.count("*").alias("n"), F.sum("value").alias("total")
+    return kss.streaming.aggregate(
+        df, "key", *columns, workers=workers, adapt="auto", row_id="id", force=True
+    )
+
+
+OPERATIONS = (
+    Compared("repartition", hashed, adapted),
+    Compared("aggregate", totals, our_totals),
+    Compared("aggregate, force=True, after Spark's repartition", counted(hashed), our_placed_totals),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=lambda text: int(float(text)), default=1_000_000)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--only", default="", help="operations with this in their names")
+    arguments = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        spark = session(path, arguments.workers)
+        events = write_events(spark, path / "in", arguments.keys, arguments.rows, arguments.batches)
+        print("| operation | CPU | duration of a batch | of plain, s |\n|---|---:|---:|---:|")
+        for each in OPERATIONS:
+            if arguments.only not in each.name:
+                continue
+            both = []
+            for number in range(arguments.repeats + 1):
+                measured = [
+                    run(query(events, arguments.workers), path / f"{each.name} {number} {at}")
+                    for at, query in enumerate((each.plain, each.ours))
+                ]
+                both += [measured] * (number > 0)  # the first warms up
+            ratios = [median(ours[at] / theirs[at] for theirs, ours in both) for at in (0, 1)]
+            of_plain = median(theirs[1] for theirs, _ in both)
+            print(f"| {each.name} | {ratios[0]:.2f} | {ratios[1]:.2f} | {of_plain:.2f} |", flush=True)
+        spark.stop()
+
+
+def session(folder: Path, workers: int) -> SparkSession:
+    """Return a session on two cores with as many state partitions as workers."""
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", str(folder))
+        .config("spark.sql.shuffle.partitions", str(workers))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def write_events(spark: SparkSession, folder: Path, keys: int, rows: int, batches: int) -> DataFrame:
+    """Write a file for each batch; return the stream."""
+    for number in range(batches):
+        ids = spark.range(number * rows, (number + 1) * rows, numPartitions=2)
+        frame = ids.selectExpr(f"pmod(xxhash64(id), {keys}) AS key", "id * 2 AS value", "id")
+        frame.coalesce(1).write.mode("append").parquet(str(folder))
+    stream = spark.readStream.schema("key long, value long, id long")
+    return stream.option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def run(query: DataFrame, checkpoint: Path) -> tuple[float, float]:
+    """Run a query to the end of its input; return its CPU time, and the median duration of its batches."""
+    before = cpu_s(os.getpid())
+    writer = query.writeStream.foreachBatch(lambda df, _: df.write.format("noop").mode("overwrite").save())
+    mode = "update" if query.columns == ["key", "n", "total"] else "append"
+    running = writer.outputMode(mode).trigger(availableNow=True)
+    running = running.option("checkpointLocation", str(checkpoint)).start()
+    running.awaitTermination()
+    durations = [each["durationMs"]["triggerExecution"] for each in running.recentProgress]
+    return cpu_s(os.getpid()) - before, median(durations[2:]) / 1000
+
+
+if __name__ == "__main__":
+    main()
