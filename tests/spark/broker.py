@@ -120,7 +120,7 @@ def download_jars():
     Tests are skipped where that fails, unless KEYSPLIT_KAFKA=required.
     """
     run = subprocess.run(
-        [sys.executable, ROOT / "scripts/kafka-jars"], capture_output=True, text=True, check=False
+        [sys.executable, ROOT / "scripts/jars", "kafka"], capture_output=True, text=True, check=False
     )
     if run.returncode != 0:
         reason = f"the jars of Kafka cannot be downloaded: {run.stderr.strip().splitlines()[-1]}"

@@ -1,18 +1,27 @@
-"""Kill the driver of a streaming query at random moments with SIGKILL and start it again from its checkpoint;
-print what came out.
+"""Kill the driver of streaming queries, or one of its executors, at random moments with SIGKILL; print what
+came out.
 
-usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--engine columns|rust] [--kind KIND]
+usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--kinds KIND...] [--engine columns|rust]
+                               [--sink parquet|delta] [--executors]
 
-By KIND the query
+Queries of several kinds run in the driver at the same time. By KIND a query
 
 - aggregates events by window and key, their state being spread (split_state, the default) or their rows
-  placed (force), by Python functions (apply), or in update mode, each batch replacing what it wrote (update);
+  placed: in append mode (force), in update mode, each batch replacing what it wrote (update), or in complete
+  mode (complete);
+- does so by Python functions (apply);
 - joins them with a table (table) or with another stream of them (streams);
-- routes them by a plan that changes after every batch (adapt), or online (online).
+- places them (repartition), also online (online).
 
-All but adapt and online go by a frozen plan. A kill takes Python and the JVM, at a random moment of a batch.
-A line of JSON for each kill says which batch was at work; the last one compares what came out with what plain
-Spark gives for a batch of all events.
+All but streams and online go by a plan that changes in every batch: it adapts, and another one is published
+while a batch is at work. With `--engine rust` it is frozen, as it is in streams. With `--sink delta` a Delta
+table takes the place of files, or of foreachBatch in complete mode; `scripts/jars delta` has its jars, for
+Spark 4.1.
+
+A kill takes Python and the JVM of the driver, at a random moment of a batch of one of the queries, and they
+start again from their checkpoints. With `--executors` a kill takes one of two executors of a local cluster,
+and the queries go on. A line of JSON for each kill and query says which batch was at work; the last ones
+compare what came out of each query with what plain Spark gives for a batch of all events.
 """
 
 import argparse
@@ -37,12 +46,14 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 
-FILES, FILE_ROWS, FILES_A_BATCH, WORKERS = 40, 500, 2, 8
-KINDS = ["split_state", "force", "apply", "update", "table", "streams", "adapt", "online"]
-ROUTED = ("adapt", "online")
+FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
+FILES, FILES_A_KILL = 24, 4
+KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
+OF_ROWS = ("table", "streams", "repartition", "online")
 PARTS = "n bigint, rows bigint, amount decimal(22, 2)"
 RANGE = "u BETWEEN t AND t + INTERVAL 1 MINUTE"
 START = datetime(2024, 1, 1)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def main():
@@ -50,66 +61,81 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["split_state"], metavar="KIND")
     parser.add_argument("--engine", choices=["columns", "rust"], default="columns")
-    parser.add_argument("--kind", choices=KINDS, default="split_state")
-    parser.add_argument("--query", action="store_true", help="run the query alone, to the end of its input")
+    parser.add_argument("--sink", choices=["parquet", "delta"], default="parquet")
+    parser.add_argument("--executors", action="store_true")
+    parser.add_argument(
+        "--query", action="store_true", help="run the queries alone, to the end of their input"
+    )
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts fast
     folder = options.folder
     if options.query:
-        query(folder, options.engine, options.kind)
+        run_queries(options)
         return
 
-    write_events(folder / "events")
-    spark = session(folder)
+    write_events(folder / "events", max(FILES, FILES_A_KILL * options.kills))
+    spark = session(folder, settings=settings_of(options.sink))
     kss.plan(events(spark.read, folder), "key", WORKERS).save(folder / "plan.json")
     spark.stop()
-    chance = random.Random(options.seed)
-    run = command(folder, options.engine, options.kind)
-    for _ in range(options.kills):
-        print(json.dumps(run_and_kill(folder, run, chance)), flush=True)
-    subprocess.run(run, check=True)
+    command, queries = [sys.executable, __file__, *sys.argv[1:], "--query"], Queries(folder, options.kinds)
+    chance, met = random.Random(options.seed), Counter()
+    for kill in (kill_executors if options.executors else kill_drivers)(
+        queries, command, options.kills, chance
+    ):
+        for line in kill:
+            print(json.dumps(line), flush=True)
+            met[line["kind"]] += line["batch was at work"]
 
-    spark = session(folder)
+    spark = session(folder, settings=settings_of(options.sink))
+    lost = queries.log.read_text().count("Lost task ")
+    for kind in options.kinds:
+        summary = {"spark": pyspark.__version__, "kind": kind, "kills": options.kills}
+        summary |= {"batches at work": met[kind], "tasks lost": lost}
+        print(json.dumps(summary | outcome(spark, folder, kind, options.sink)))
+    spark.stop()
+
+
+def outcome(spark, folder, kind, sink):
+    """Compare what a query has written with what plain Spark gives."""
     # the window of the last event never ends
-    of_rows = options.kind in ("table", "streams", *ROUTED)
-    ends = "t < '2025-01-01'" if of_rows else "window.end < '2025-01-01'"
-    true = plain(spark, folder, options.kind).where(ends)
-    found = written(spark, folder, options.kind, true.schema).where(ends)
+    ends = "t < '2025-01-01'" if kind in OF_ROWS else "window.end < '2025-01-01'"
+    true = plain(spark, folder, kind).where(ends)
+    found = written(spark, folder / kind, kind, sink, true.schema).where(ends)
     true, found = Counter(true.collect()), Counter(found.collect())
-    summary = {
-        "spark": pyspark.__version__,
-        "kills": options.kills,
-        "batches": newest(folder / "checkpoint" / "commits") + 1,
+    batches = (folder / kind).glob("checkpoint/keysplit/*/batch-*")  # each says which plan it went by
+    return {
+        "batches": newest(folder / kind / "checkpoint" / "commits") + 1,
+        "plans": len({json.loads(path.read_text())["plan"] for path in batches}),
         "totals": true.total(),
         "missing": (true - found).total(),
         "wrong or doubled": (found - true).total(),
     }
-    print(json.dumps(summary))
-    spark.stop()
 
 
-def write_events(folder):
+def write_events(folder, files):
     """Write small files of events, one file after the other in time; events are a few minutes out of order.
 
-    A third of the events has one key. The last files hold one event of a later year each, which ends all
-    windows before.
+    A third of the events has one key, which is another one in each batch. The last files hold one event of a
+    later year each, which ends all windows before.
     """
     folder.mkdir(parents=True)
     chance = random.Random(1)
-    for number in range(FILES):
+    for number in range(files):
         first, last = number * FILE_ROWS, (number + 1) * FILE_ROWS
+        hot = f"hot {number // FILES_A_BATCH % 3}"
         rows = [
             {
                 "t": START + timedelta(seconds=i + chance.randrange(300)),
-                "key": chance.choice(["hot", f"key {i % 40}", f"key {i % 7}"]),
+                "key": chance.choice([hot, f"key {i % 40}", f"key {i % 7}"]),
                 "n": i,
                 "amount": Decimal(i) / 100,
             }
             for i in range(first, last)
         ]
-        if number >= FILES - 4:
+        if number >= files - 4:
             rows = [rows[0] | {"t": datetime(2025, 1, 1)}]
         schema = pa.schema(
             {
@@ -146,8 +172,10 @@ def clicks(events):
 
 
 def table(spark):
-    """Names of some keys, two of the most frequent one."""
-    return spark.range(30).selectExpr("if(id < 2, 'hot', concat('key ', id)) AS key", "id AS name")
+    """Names of some keys, two of each frequent one."""
+    return spark.range(30).selectExpr(
+        "concat(if(id < 6, 'hot ', 'key '), if(id < 6, id % 3, id)) AS key", "id AS name"
+    )
 
 
 def plain(spark, folder, kind):
@@ -160,17 +188,22 @@ def plain(spark, folder, kind):
         return rows.join(others, F.expr(f"key = other AND {RANGE}"), "left").select(
             "key", "t", "n", "amount", "u", "m"
         )
-    if kind in ROUTED:
+    if kind in ("repartition", "online"):
         return rows
     return rows.groupBy(window(), "key").agg(*totals())
 
 
-def written(spark, folder, kind, schema):
-    """What the query has written."""
-    if kind != "update":
-        return spark.read.schema(schema).parquet(str(folder / "totals"))
+def written(spark, folder, kind, sink, schema):
+    """What a query has written."""
+    totals = str(folder / "totals")
+    if sink == "delta":
+        return spark.read.format("delta").load(totals)
+    if kind not in ("update", "complete"):
+        return spark.read.schema(schema).parquet(totals)
+    rows = spark.read.schema(f"{ddl(schema)}, batch bigint").parquet(totals)
+    if kind == "complete":
+        return rows.where(F.col("batch") == rows.agg(F.max("batch")).first()[0]).drop("batch")
     # of each total what the last batch says
-    rows = spark.read.schema(f"{ddl(schema)}, batch bigint").parquet(str(folder / "totals"))
     last = rows.groupBy("window", "key").agg(F.max_by(F.struct("n", "rows", "amount"), "batch").alias("last"))
     return last.select("window", "key", "last.*")
 
@@ -180,45 +213,69 @@ def ddl(schema):
     return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
 
 
-def query(folder, engine, kind):
-    """Run the query from its checkpoint to the end of its input."""
-    spark = session(folder)
+def run_queries(options):
+    """Run the queries from their checkpoints to the end of their input."""
+    master = "local-cluster[2,1,1024]" if options.executors else "local[2]"
+    spark = session(options.folder, master, settings_of(options.sink))
+    if options.executors:
+        spark.sparkContext.setLogLevel("WARN")  # it says which tasks are lost
+    running = [start_query(spark, options, kind) for kind in options.kinds]
+    seen, plan = dict.fromkeys(options.kinds, -1), kss.Plan.load(options.folder / "plan.json")
+    while any(each.isActive for each in running):
+        for kind in options.kinds:
+            checkpoint = options.folder / kind / "checkpoint"
+            if newest(checkpoint / "offsets") > seen[kind]:
+                seen[kind] = newest(checkpoint / "offsets")
+                for log in checkpoint.glob("keysplit/*"):
+                    kss.streaming.publish(other_plan(plan), log)
+        time.sleep(0.05)
+    for each in running:
+        each.awaitTermination()
+    spark.stop()
+
+
+def other_plan(plan):
+    """The same plan for workers of other speeds."""
+    return plan.with_workers(WORKERS, [random.uniform(0.5, 1.5) for _ in range(WORKERS)])
+
+
+def start_query(spark, options, kind):
+    """Start a query from its checkpoint."""
+    folder, own = options.folder, options.folder / kind
 
     def stream():
         return events(spark.readStream.option("maxFilesPerTrigger", FILES_A_BATCH), folder)
 
     rows = stream().withWatermark("t", "10 minutes")
-    by = {"plan": kss.Plan.load(folder / "plan.json"), "engine": engine, "force": True}
-    if kind == "adapt":
+    by = {"plan": kss.Plan.load(folder / "plan.json"), "engine": options.engine}
+    if options.engine == "columns" and kind != "streams":
         # each plan is replaced by the next one, whatever it gains
-        adapt = kss.streaming.Adapt(gain=1e-9, copy_cost=0.0, horizon=10**9)
-        found = kss.streaming.repartition(rows, "key", workers=WORKERS, adapt=adapt).drop("worker")
+        by["adapt"] = kss.streaming.Adapt(gain=1e-9, copy_cost=0.0, horizon=10**9)
+    if kind == "repartition":
+        found = kss.streaming.repartition(rows, "key", **by).drop("worker")
     elif kind == "online":
-        state = folder / "routers"
+        state = own / "routers"
         found = kss.streaming.repartition(
             rows, "key", workers=WORKERS, grouping="fish", mode="online", state=state
         ).drop("worker")
     elif kind == "apply":
-        found = applied(rows, by["plan"])
-    elif kind == "update":
-        found = kss.streaming.aggregate(rows, "key", *totals(), window=window(), **by)
+        found = applied(rows, by)
     elif kind == "table":
-        found = kss.streaming.join(rows, table(spark), "key", "left", **by)
+        found = kss.streaming.join(rows, table(spark), "key", "left", force=True, **by)
     elif kind == "streams":
         others = clicks(stream()).withWatermark("u", "10 minutes")
         found = kss.streaming.join(rows, others, "key", "left", condition=F.expr(RANGE), **by)
     else:
-        by |= {kind: True, "force": kind == "force"}
-        found = kss.streaming.aggregate(rows, "key", *totals(), window=window(), **by)
-    mode = "update" if kind == "update" else "append"
+        way = "split_state" if kind == "split_state" else "force"
+        found = kss.streaming.aggregate(rows, "key", *totals(), window=window(), **by, **{way: True})
+    mode = kind if kind in ("update", "complete") else "append"
     writer = found.writeStream.outputMode(mode).trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    if kind == "update":
-        writer = writer.foreachBatch(lambda df, batch: replace(df, batch, folder / "totals"))
+    writer = writer.option("checkpointLocation", str(own / "checkpoint"))
+    if mode == "append" or options.sink == "delta":
+        writer = writer.format(options.sink).option("path", str(own / "totals"))
     else:
-        writer = writer.format("parquet").option("path", str(folder / "totals"))
-    writer.start().awaitTermination()
-    spark.stop()
+        writer = writer.foreachBatch(lambda df, batch: replace(df, batch, own / "totals"))
+    return writer.start()
 
 
 def replace(df, batch, folder):
@@ -226,7 +283,7 @@ def replace(df, batch, folder):
     df.write.mode("overwrite").parquet(str(folder / f"batch={batch}"))
 
 
-def applied(rows, plan):
+def applied(rows, by):
     """The same totals by Python functions, with what workers keep combined as they go."""
 
     def partial(rows):
@@ -248,44 +305,102 @@ def applied(rows, plan):
         partial_schema=PARTS,
         combine=combine,
         window=window(),
-        plan=plan,
+        **by,
     )
 
 
-def run_and_kill(folder, command, chance):
-    """Start the query by a command and kill it, with all its processes, at a random moment of a batch."""
-    offsets, commits = folder / "checkpoint" / "offsets", folder / "checkpoint" / "commits"
-    batch = newest(offsets) + 1
-    with (folder / "query.log").open("a") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-    try:
-        begin = wait_for_batch(process, offsets, batch)
-        now = wait_for_batch(process, offsets, batch + 1)
-        end = now + chance.random() * (now - begin)
-        while time.monotonic() < end and newest(commits) <= batch:
+class Queries:
+    """Queries of one driver, each with a checkpoint in a folder of its own.
+
+    Args:
+        folder: where the log is.
+        kinds: the folders below it; "" is the folder itself.
+    """
+
+    def __init__(self, folder, kinds):
+        self.log = folder / "query.log"
+        self.checkpoints = {kind: folder / kind / "checkpoint" for kind in kinds}
+
+    def start(self, command):
+        """Start the driver by a command, in a session of processes of its own."""
+        with self.log.open("a") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def wait_for_moment(self, process, chance):
+        """Wait for a random moment of the next batch of a query; one takes about a second for each query."""
+        checkpoint = chance.choice(list(self.checkpoints.values()))
+        offsets, commits = checkpoint / "offsets", checkpoint / "commits"
+        batch = newest(offsets) + 1
+        wait_for_batch(process, offsets, batch)
+        end = time.monotonic() + chance.random() * len(self.checkpoints)
+        while time.monotonic() < end and newest(commits) < batch:
             time.sleep(0.02)
-        if newest(commits) > batch:  # it was faster: kill the next one as it begins
-            wait_for_batch(process, offsets, batch + 2)
-        assert process.poll() is None, "the query ended before the kill"
+        if newest(commits) >= batch:  # it was faster: take the next one as it begins
+            wait_for_batch(process, offsets, batch + 1)
+        assert process.poll() is None, "the queries ended before the kill"
+
+    def met(self):
+        """Which batch of each query a kill has met."""
+        for kind, checkpoint in self.checkpoints.items():
+            offsets, commits = newest(checkpoint / "offsets"), newest(checkpoint / "commits")
+            yield {"kind": kind, "killed in batch": offsets, "batch was at work": offsets > commits}
+
+
+def kill_drivers(queries, command, kills, chance):
+    """Start the driver and kill it, again and again, and then let it run to its end."""
+    for _ in range(kills):
+        yield run_and_kill(queries, command, chance)
+    assert queries.start(command).wait(timeout=1200) == 0, "a query failed"
+
+
+def run_and_kill(queries, command, chance):
+    """Start the driver and kill it, with all its processes, at a random moment of a batch."""
+    process = queries.start(command)
+    try:
+        queries.wait_for_moment(process, chance)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return {"killed in batch": newest(offsets), "batch was at work": newest(offsets) > newest(commits)}
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return list(queries.met())
 
 
-def command(folder, engine, kind):
-    """The command that runs the query."""
-    return [sys.executable, __file__, str(folder), "--query", "--engine", engine, "--kind", kind]
+def kill_executors(queries, command, kills, chance):
+    """Start the driver, kill one of its executors again and again, and let it run to its end."""
+    process = queries.start(command)
+    try:
+        for _ in range(kills):
+            while len(executors(process)) < 2:
+                time.sleep(0.1)
+            queries.wait_for_moment(process, chance)
+            os.kill(chance.choice(executors(process)), signal.SIGKILL)
+            yield list(queries.met())
+        assert process.wait(timeout=1200) == 0, "a query failed"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def executors(driver):
+    """The process ids of the executors of a driver."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            of_driver = os.getsid(int(path.name)) == driver.pid
+            if of_driver and b"CoarseGrainedExecutorBackend" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+        except OSError:  # it has ended
+            continue
+    return sorted(found)
 
 
 def wait_for_batch(process, offsets, batch):
-    """Wait until the query has begun a batch, five minutes at most; return the time."""
+    """Wait until a query has begun a batch, five minutes at most."""
     end = time.monotonic() + 300
     while newest(offsets) < batch:
-        assert process.poll() is None, "the query ended before the kill"
+        assert process.poll() is None, "the queries ended before the kill"
         assert time.monotonic() < end, f"the query did not come to batch {batch}"
         time.sleep(0.02)
-    return time.monotonic()
 
 
 def newest(folder):
@@ -293,20 +408,33 @@ def newest(folder):
     return max((int(path.name) for path in folder.glob("*") if path.name.isdigit()), default=-1)
 
 
-def session(folder):
+def session(folder, master="local[2]", settings=None):
     """A session of two tasks at a time."""
-    spark = (
-        SparkSession.builder.master("local[2]")
+    builder = (
+        SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
     )
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def settings_of(sink):
+    """What a session needs for a sink."""
+    if sink != "delta":
+        return {}
+    return {
+        "spark.jars": ",".join(map(str, (ROOT / ".cache/delta/jars").glob("*.jar"))),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
 
 
 if __name__ == "__main__":

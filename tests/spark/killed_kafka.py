@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from killed_driver import run_and_kill, session
+from killed_driver import Queries, run_and_kill, session
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
@@ -47,9 +47,9 @@ def main():
     spark.stop()
     command = [sys.executable, __file__, str(options.folder), options.servers, options.topic, "--query"]
     command += [] if options.source is None else ["--source", options.source]
-    chance = random.Random(options.seed)
+    chance, queries = random.Random(options.seed), Queries(options.folder, [""])
     for _ in range(options.kills):
-        print(json.dumps(run_and_kill(options.folder, command, chance)), flush=True)
+        print(json.dumps(run_and_kill(queries, command, chance)[0]), flush=True)
     subprocess.run(command, check=True)
     plans = len(list((options.folder / "checkpoint/keysplit").glob("**/plan*")))
     print(json.dumps({"events": FILES * FILE_ROWS, "plans": plans}))
