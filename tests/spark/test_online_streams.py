@@ -130,12 +130,12 @@ def test_only_threads_that_inherit_the_batch_route(spark, files, tmp_path):
             thread.join()
 
     routed = kss.streaming.route(
-        read(spark, files), "key", workers=WORKERS, mode="online", state=tmp_path / "routers"
+        read(spark, files / "0*"), "key", workers=WORKERS, mode="online", state=tmp_path / "routers"
     )
     run(routed, tmp_path / "c", in_threads)
-    assert len(found) == 6
-    assert all("start threads as pyspark.InheritableThread" in each for each in found[::2])
-    assert found[1::2] == [ROWS] * 3
+    refused, rows = found
+    assert "start threads as pyspark.InheritableThread" in refused
+    assert rows == ROWS
 
 
 def test_weights_count(spark, files, tmp_path):
