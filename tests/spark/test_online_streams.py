@@ -2,8 +2,10 @@
 
 import json
 import re
+import threading
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import functions as F
 
 import keysplit as ks
@@ -32,6 +34,7 @@ def run(df, checkpoint, each):
     writer = df.writeStream.foreachBatch(each).trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     query.awaitTermination(120)
+    return query.id
 
 
 class Rows:
@@ -60,12 +63,11 @@ def test_routers_go_on_from_batch_to_batch(spark, files, tmp_path, name):
         read(spark, files), "key", grouping=params, mode="online", state=tmp_path / "routers"
     )
     assert kss.explain(routed).startswith("online: ")
-    run(routed, tmp_path / "c", rows)
+    query = run(routed, tmp_path / "c", rows)
     assert [len(each) for each in rows.batches] == [ROWS] * 3
     assert [each.worker.tolist() for each in rows.batches] == expected(params, rows.batches)
-    assert sorted(each.name for each in (tmp_path / "routers").iterdir()) == [
-        f"source-0-batch-{batch}" for batch in range(3)
-    ]
+    routers = tmp_path / "routers" / query / "routes-worker" / "source-0"
+    assert sorted(each.name for each in routers.iterdir()) == [f"batch-{batch}" for batch in range(3)]
 
 
 @pytest.mark.versions
@@ -82,6 +84,58 @@ def test_each_attempt_at_a_batch_begins_with_the_state_before_it(spark, files, t
     assert first.batches[1].equals(second.batches[0])
     batches = [*first.batches[:1], *second.batches]
     assert [each.worker.tolist() for each in batches] == expected(params, batches)
+
+
+def test_queries_with_one_folder_go_on_by_themselves(spark, files, tmp_path):
+    params, first, second, other = ks.Fish(workers=WORKERS), Rows(fails=1), Rows(), Rows()
+
+    def routed(df):
+        return kss.streaming.route(df, "key", grouping=params, mode="online", state=tmp_path / "routers")
+
+    with pytest.raises(Exception, match="an attempt"):
+        run(routed(read(spark, files)), tmp_path / "c", first)
+    run(routed(read(spark, files).filter("value % 3 = 1")), tmp_path / "new checkpoint", other)
+    run(routed(read(spark, files)), tmp_path / "c", second)
+    batches = [*first.batches[:1], *second.batches]
+    for each in (other.batches, batches):
+        assert [rows.worker.tolist() for rows in each] == expected(params, each)
+
+
+def test_states_of_other_workers_are_refused(spark, files, tmp_path):
+    def routed(workers):
+        return kss.streaming.route(
+            read(spark, files), "key", workers=workers, mode="online", state=tmp_path / "routers"
+        )
+
+    with pytest.raises(Exception, match="an attempt"):
+        run(routed(WORKERS), tmp_path / "c", Rows(fails=1))
+    with pytest.raises(Exception, match=r"state must be of DChoices for 5 workers, as this query is, got "):
+        run(routed(5), tmp_path / "c", Rows())
+
+
+@pytest.mark.versions
+def test_only_threads_that_inherit_the_batch_route(spark, files, tmp_path):
+    found = []
+
+    def collect(df):
+        try:
+            found.append(len(df.collect()))
+        except Exception as error:
+            found.append(str(error))
+
+    def in_threads(df, batch):
+        for kind in (threading.Thread, InheritableThread):
+            thread = kind(target=lambda: collect(df))
+            thread.start()
+            thread.join()
+
+    routed = kss.streaming.route(
+        read(spark, files / "0*"), "key", workers=WORKERS, mode="online", state=tmp_path / "routers"
+    )
+    run(routed, tmp_path / "c", in_threads)
+    refused, rows = found
+    assert "start threads as pyspark.InheritableThread" in refused
+    assert rows == ROWS
 
 
 def test_weights_count(spark, files, tmp_path):

@@ -1,6 +1,7 @@
 """Online mode: each task routes its rows in their order, with a router of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from keysplit.spark.engine import states
 from keysplit.spark.options import Request
 from keysplit.spark.session import versions
 
+# Returns the router of a task, and what is to be called once it has routed all rows.
+_Routers = Callable[[], tuple[Any, Callable[[], None]]]
+
 
 def with_worker(request: Request) -> DataFrame:
     """Add the worker column to the DataFrame of a checked request, or refuse where it would not be exact."""
@@ -25,7 +29,8 @@ def with_worker(request: Request) -> DataFrame:
     if request.state is not None:
         _refuse_disordered_stream(request)
         files.make_folder(request.state)
-    found = worker(request.params, key, type_, weights, request.state)
+    routers = partial(states.router_of_task, request.params, request.state, request.worker_column)
+    found = worker(routers, key, type_, weights)
     df = request.df.withColumn(request.worker_column, found)
     if request.state is None and not request.allow_inexact:
         query.refuse_disorder(df)
@@ -47,11 +52,9 @@ def _refuse_disordered_stream(request: Request) -> None:
 # later. Both are nondeterministic to Spark, so that it runs them once a row and moves no filter below them.
 
 
-def _arrow_worker(
-    params: Any, key: Column, type_: DataType, weights: list[Column], state: str | None
-) -> Column:
+def _arrow_worker(routers: _Routers, key: Column, type_: DataType, weights: list[Column]) -> Column:
     def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        router, leave = states.router_of_task(params, state)
+        router, leave = routers()
         for batch in batches:
             batch_keys, *batch_weights = batch if isinstance(batch, tuple) else (batch,)
             load = batch_weights[0].to_numpy(zero_copy_only=False) if batch_weights else None
@@ -61,14 +64,12 @@ def _arrow_worker(
     return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights)
 
 
-def _pandas_worker(
-    params: Any, key: Column, type_: DataType, weights: list[Column], state: str | None
-) -> Column:
+def _pandas_worker(routers: _Routers, key: Column, type_: DataType, weights: list[Column]) -> Column:
     columns = keys.pandas_columns(key, type_)
     width, weighted = len(columns), bool(weights)
 
     def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
-        router, leave = states.router_of_task(params, state)
+        router, leave = routers()
         for batch in batches:
             series = batch if isinstance(batch, tuple) else (batch,)
             load = series[width].to_numpy() if weighted else None

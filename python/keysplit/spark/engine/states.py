@@ -1,62 +1,80 @@
 """The state of routers between the micro-batches of a stream: one per source, written by its task.
 
-A folder with files `source-P-batch-B`: the state of the router of partition P after micro-batch B. A task of
-a batch begins with the newest state of its partition before that batch, however often the batch is attempted,
-and replaces only the state after it.
+A file `QUERY/routes-COLUMN/source-P/batch-B` in the folder of states: the state of the router of partition P
+after micro-batch B, for that worker column of that query. A task of a batch begins with the newest state of
+its partition before that batch, however often the batch is attempted, and replaces only the state after it.
 """
 
 import base64
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from pyspark import TaskContext
 
 from keysplit.plans import files
-from keysplit.spark.session.tasks import BATCH
+from keysplit.spark.session.tasks import micro_batch, streaming_query
 
 # States of a source that are kept: Spark attempts only the last batch again.
 _KEPT = 3
-_NAME = re.compile(r"source-(\d+)-batch-(\d+)")
+_NAME = re.compile(r"batch-(\d+)")
 
 
-def router_of_task(params: Any, folder: str | None) -> tuple[Any, Callable[[], None]]:
+def router_of_task(params: Any, state: str | None, worker_column: str) -> tuple[Any, Callable[[], None]]:
     """Return the router of the task in which this runs, and what is to be called once it has routed all rows.
 
     Args:
         params: the grouping.
-        folder: where the states of a stream are; None for a batch, which begins anew.
+        state: the folder of states of a stream; None for a batch, which begins anew.
+        worker_column: the column that the router fills: a query may have several routers per task.
 
     Raises:
         OSError: if a state cannot be read.
-        ValueError: if it is of another grouping, or damaged.
+        RuntimeError: if there is a folder of states and the task belongs to no streaming query.
+        ValueError: if a state is of another grouping or other parameters, or damaged.
     """
     context = TaskContext.get()
     assert context is not None
     source = context.partitionId()
-    if folder is None:
+    if state is None:
         return params.router(source=source), lambda: None
-    batch = int(context.getLocalProperty(BATCH) or 0)
-    found = sorted(_batches(folder, source))
+    batch = micro_batch()
+    folder = f"{state.rstrip('/')}/{streaming_query()}/{_routes(worker_column)}/source-{source}"
+    found = _batches(folder)
     before = [each for each in found if each < batch]
-    router = params.router(source=source, snapshot=_read(folder, source, before[-1]) if before else None)
+    router = _restored(params, source, folder, before[-1]) if before else params.router(source=source)
 
     def leave() -> None:
-        files.write(_path(folder, source, batch), base64.b64encode(router.snapshot()).decode())
+        if not found:
+            files.make_folder(folder)
+        files.write(_path(folder, batch), base64.b64encode(router.snapshot()).decode())
         for each in before[: 1 - _KEPT]:
-            files.delete(_path(folder, source, each))
+            files.delete(_path(folder, each))
 
     return router, leave
 
 
-def _batches(folder: str, source: int) -> list[int]:
+def _routes(worker_column: str) -> str:
+    """Return the name of a folder: another one for each column, and no % in it, which URLs decode."""
+    return "routes-" + quote(worker_column, safe="").replace("%", "=")
+
+
+def _batches(folder: str) -> list[int]:
     names = map(_NAME.fullmatch, files.names(folder))
-    return [int(name[2]) for name in names if name and int(name[1]) == source]
+    return sorted(int(name[1]) for name in names if name)
 
 
-def _read(folder: str, source: int, batch: int) -> bytes:
-    return base64.b64decode(files.read(_path(folder, source, batch)))
+def _restored(params: Any, source: int, folder: str, batch: int) -> Any:
+    path = _path(folder, batch)
+    try:
+        return params.router(source=source, snapshot=base64.b64decode(files.read(path)))
+    except ValueError as error:
+        raise ValueError(
+            f"state must be of {type(params).__name__} for {params.workers} workers, as this query is, "
+            f"got {path}: {error}; start the query as before, or with another state folder"
+        ) from error
 
 
-def _path(folder: str, source: int, batch: int) -> str:
-    return f"{folder.rstrip('/')}/source-{source}-batch-{batch}"
+def _path(folder: str, batch: int) -> str:
+    return f"{folder}/batch-{batch}"

@@ -12,8 +12,24 @@ def streaming_query() -> str:
     Raises:
         RuntimeError: if the task belongs to no streaming query.
     """
+    return _of_query(QUERY)
+
+
+def micro_batch() -> int:
+    """Return the number of the micro-batch of this task: attempts at one batch have the same.
+
+    Raises:
+        RuntimeError: if the task belongs to no streaming query.
+    """
+    return int(_of_query(BATCH))
+
+
+def _of_query(name: str) -> str:
     context = TaskContext.get()
-    query = None if context is None else context.getLocalProperty(QUERY)
-    if query is None:
-        raise RuntimeError("this task must belong to a streaming query")
-    return str(query)
+    value = None if context is None else context.getLocalProperty(name)
+    if value is None:
+        raise RuntimeError(
+            f"this task must belong to a streaming query, got no {name}: in foreachBatch, start threads as "
+            "pyspark.InheritableThread, others do not inherit it"
+        )
+    return str(value)

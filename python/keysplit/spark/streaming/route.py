@@ -57,11 +57,12 @@ def route(
         plan: a plan that `plan` has made of a batch of such rows, or the path or URL of one. With `adapt`
             the first one; if left out, the stream begins with all rows of a key on one worker.
         adapt: "auto" for `Adapt()`, or an `Adapt`, which says how the plan changes; None to keep it.
-        mode: "planned", or "online": each partition of the source is one source of the papers, whose router
-            routes its rows in their order and goes on from micro-batch to micro-batch. All groupings may be
-            named, and none of `plan`, `adapt`, `row_id` and `capacities`.
+        mode: "planned", or "online": each partition of a micro-batch is one source of the papers, whose
+            router routes its rows in their order and goes on from micro-batch to micro-batch. All groupings
+            may be named, and none of `plan`, `adapt`, `row_id` and `capacities`.
         state: in mode "online" the folder, or its URL, where routers leave their state after each
-            micro-batch: beside the checkpoint, in reach of all executors.
+            micro-batch: beside the checkpoint, in reach of all executors. Queries may share one; a new
+            checkpoint is a new query, and begins with empty routers.
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: as `plan`. Leave it out with a plan.
         worker_column: the name of the new column.
