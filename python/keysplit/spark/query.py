@@ -144,9 +144,11 @@ class Query:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
         found = self.why_unrepeatable(names)
         if found is not None:
+            before = "write df to files or a topic before and read them"
+            before = before if self.df.isStreaming else "call df.checkpoint() before"
             raise ValueError(
                 f"df must have the same rows each time that it is read, {why}, got {found}: "
-                "call df.checkpoint() before, or pass trust=[...]"
+                f"{before}, or pass trust=[...]"
             )
 
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
