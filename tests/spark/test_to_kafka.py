@@ -123,6 +123,8 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
         (stream, {"first_batch": "1"}, TypeError, "first_batch must be a whole number, got '1'"),
         (stream.filter("rand() < 0.5"), {"row_id": "value"}, ValueError, repeats),
         (stream.filter("rand() < 0.5"), {"plan": by_hash}, ValueError, repeats),
+        (stream.filter("now() > DATE '2026-01-01'"), {"row_id": "value"}, ValueError, repeats),
+        (stream.withColumn("id", F.monotonically_increasing_id()), {"row_id": "id"}, ValueError, repeats),
         (stream.withColumn("key", upper("key")), {"row_id": "value"}, ValueError, repeats),
         (stream.withColumn("key", upper("key")), {"plan": by_hash}, ValueError, repeats),
         (

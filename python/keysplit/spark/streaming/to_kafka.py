@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StringType
 
 from keysplit.spark.adapt.adapting import place_of_log
 from keysplit.spark.checks import check_whole
-from keysplit.spark.hashes import row_hash_in_sql
+from keysplit.spark.hashes import identity_of, row_hash_in_sql
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
@@ -133,9 +133,8 @@ def to_kafka(
         trust=trust,
     )
     request = check(df, key, options)
-    request.query.refuse_unrepeatable(
-        request.keys, "as a micro-batch that is run again sends the rest"
-    )
+    deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]
+    request.query.refuse_unrepeatable(deciding, "as a micro-batch that is run again sends the rest")
     if request.workers != partitions:
         raise ValueError(
             f"plan must have the {partitions} partitions of topic {topic!r} as workers, got one for "
@@ -157,10 +156,14 @@ def to_kafka(
     return took(rows.writeStream.foreachBatch(send), way_of(rows))
 
 
+def _splits(request: Request) -> bool:
+    return request.adapt is not None or (request.plan is not None and request.plan.splits)
+
+
 def _rule(request: Request) -> str:
     """Return a name for what decides where the rows of a micro-batch go, apart from plans in a plan log."""
     hash_ = hashlib.sha256(repr((request.keys, request.params.seed)).encode())
-    if request.adapt is not None or (request.plan is not None and request.plan.splits):
+    if _splits(request):
         hash_.update(row_hash_in_sql(request).encode())
     if request.adapt is not None:
         hash_.update(place_of_log(request).encode())
