@@ -180,6 +180,17 @@ def test_weights_are_balanced(spark, stream, tmp_path):
     assert found[2] < 1.3
 
 
+def test_a_plan_made_by_weight_goes_on_by_weight(spark, stream):
+    stream.add(hot=0)
+    by_weight = {"weight": "value", "row_id": "value"}
+    plan = kss.plan(stream.rows(), "key", WORKERS, **by_weight)
+    routed = kss.streaming.route(stream.read(), "key", plan=plan, adapt="auto", **by_weight)
+    assert "changes while the stream runs" in kss.explain(routed)
+    for options, name in (({}, "weight"), ({"adapt": "auto", "capacities": [1] * WORKERS}, "capacities")):
+        with pytest.raises(ValueError, match=f"^{name} must be left out with a plan, which has been made"):
+            kss.streaming.route(stream.read(), "key", plan=plan, **by_weight, **options)
+
+
 def test_rows_are_placed(spark, stream, tmp_path):
     found = []
 
@@ -228,6 +239,10 @@ def test_arguments_are_checked_before_a_query_starts(spark, stream, tmp_path):
     ):
         with pytest.raises((TypeError, ValueError), match=re.escape(message)):
             kss.streaming.route(stream.read(), "key", **options)
+    missing = str(tmp_path / "typo.json")
+    for options in ({}, {"workers": 2, "adapt": "auto"}):
+        with pytest.raises(FileNotFoundError, match=f"^plan must be the path .*, got '{missing}': kss.plan"):
+            kss.streaming.route(stream.read(), "key", plan=missing, **options)
     with pytest.raises(ValueError, match="adapt must be None for a batch"):
         kss.streaming.route(rows, "key", workers=2, adapt="auto")
 

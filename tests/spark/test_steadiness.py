@@ -528,3 +528,23 @@ def test_streams(spark, rows, plan, tmp_path):
     with pytest.raises(ValueError, match=r"^row_id must be given") as error:
         kss.route(socket.withColumn("key", F.lit(1)), "key", plan=plan)
     assert "checkpoint" not in str(error.value)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"filter": "rand(1) < 0.5"}, "rand downstream of a stream"),
+        ({"filter": "uuid() < '5'"}, "uuid downstream of a stream"),
+        ({"filter": "value < spark_partition_id()"}, "spark_partition_id downstream of a stream"),
+        ({"filter": "timestamp < now()"}, "now downstream of a stream"),
+        ({"sample": 0.5}, "a sample downstream of a stream"),
+        ({"filter": "timestamp < current_timestamp()"}, None),
+        ({"dropDuplicates": ["value"]}, None),
+    ],
+)
+def test_a_stream_is_planned_anew_for_each_attempt_at_a_batch(spark, change, why):
+    ((name, argument),) = change.items()
+    rows = getattr(spark.readStream.format("rate").load(), name)(argument)
+    assert query.Query(rows).steadiness.rows is None
+    assert query.Query(rows).why_unrepeatable(["value"]) == why

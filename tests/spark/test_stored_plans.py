@@ -14,7 +14,7 @@ import pytest
 
 import keysplit as ks
 from keysplit.planning import PLANS, Sample
-from keysplit.plans import FrequentKey, stored
+from keysplit.plans import FrequentKey, files, stored
 from keysplit.spark import Plan
 
 # Each version's file was written once, by the keysplit that brought the version, and never changes.
@@ -239,6 +239,13 @@ def store(monkeypatch):
 
 def names(store):
     return [each.path for each in store.files.get_file_info(pyarrow.fs.FileSelector("", recursive=True))]
+
+
+def test_a_place_has_one_name(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in ("log", Path("log"), "./log", str(tmp_path / "log")):
+        assert files.absolute(path) == str(tmp_path / "log")
+    assert files.absolute("mock://bucket/log") == "mock://bucket/log"
 
 
 @pytest.mark.parametrize("kind", ["s3", "gcs", "abfs", "hdfs", "mock"])

@@ -88,20 +88,26 @@ def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_
     assert commits[-1].exists()
     assert values(broker.read(topic, committed=False)) == Counter(range(FILES * ROWS))
 
-    # part of a batch may be there by the plan of before: another one is refused
-    if not changing:
+    # part of a batch may be there by the plan of before: another one is refused, and so is a plan log that
+    # does not know which plan the batch went by
+    if changing:
+        how["adapt"] = kss.streaming.Adapt(log=tmp_path / "log")
+    else:
         how["plan"] = kss.plan(rows, "key", 3, "key")
-        commits[-1].unlink()
-        with pytest.raises(
-            Exception, match="Kafka knows of none: the query had another sink, plan or row_id"
-        ):
-            run(writer(), tmp_path)
+    commits[-1].unlink()
+    with pytest.raises(
+        Exception, match="Kafka knows of none: the query had another sink, plan, row_id or plan log"
+    ):
+        run(writer(), tmp_path)
 
 
 def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
     topic = broker.create_topic("arguments", 3)
     rows, stream = events(spark, tmp_path, 1)
     plan = kss.plan(rows, "key", 4, sample=1)
+    by_hash = kss.plan(rows, "key", 3, "key", sample=1)
+    upper = F.udf(str.upper)
+    repeats = "df must have the same rows each time that it is read, as a micro-batch that is run again "
     for df, arguments, error, message in [
         (rows, {}, ValueError, "df must be a streaming DataFrame, got a batch: "),
         (stream.drop("value"), {}, ValueError, "df must have a column 'value', which is sent, got ['key', "),
@@ -113,8 +119,14 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
         ),
         (stream.withColumn("headers", F.lit(1)), {}, TypeError, "headers must be a column of type array<"),
         (stream, {"topic": "none"}, ValueError, "topic must be one that is there, got 'none': "),
-        (stream, {"first_batch": -1}, ValueError, "first_batch must be 0 or more, got -1"),
+        (stream, {"first_batch": -1}, ValueError, "first_batch must be at least 0, got -1"),
         (stream, {"first_batch": "1"}, TypeError, "first_batch must be a whole number, got '1'"),
+        (stream.filter("rand() < 0.5"), {"row_id": "value"}, ValueError, repeats),
+        (stream.filter("rand() < 0.5"), {"plan": by_hash}, ValueError, repeats),
+        (stream.filter("now() > DATE '2026-01-01'"), {"row_id": "value"}, ValueError, repeats),
+        (stream.withColumn("id", F.monotonically_increasing_id()), {"row_id": "id"}, ValueError, repeats),
+        (stream.withColumn("key", upper("key")), {"row_id": "value"}, ValueError, repeats),
+        (stream.withColumn("key", upper("key")), {"plan": by_hash}, ValueError, repeats),
         (
             stream,
             {"plan": plan},
@@ -126,8 +138,15 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
         given = {"topic": topic, "servers": broker.servers, "adapt": "auto", "row_id": "key"} | arguments
         if "plan" in given:
             del given["adapt"]
-        with pytest.raises(error, match=f"^{re.escape(message)}"):
+        with pytest.raises(error, match=f"^{re.escape(message)}") as raised:
             kss.streaming.to_kafka(df, "key", **given)
+        assert "\n" not in str(raised.value)
+    given = {"topic": topic, "servers": broker.servers, "adapt": "auto", "row_id": "value"}
+    for df, trust in (
+        (stream.withColumn("key", upper("key")), ["key"]),
+        (stream.filter(upper("key") != "HOT"), [upper]),
+    ):
+        assert kss.streaming.to_kafka(df, "key", trust=trust, **given) is not None
 
 
 def test_a_plan_is_checked_against_the_topic(broker):

@@ -108,9 +108,23 @@ def test_wrong_arguments_are_refused(sales, arguments, error, message):
 
 
 def test_a_plan_of_another_grouping_is_refused(sales):
-    plan = kss.plan(sales, "country", WORKERS, "d_choices")
-    with pytest.raises(ValueError, match="grouping must be left out or equal that of the plan"):
-        kss.write(sales, "country", plan=plan, grouping="key")
+    plan = kss.plan(sales, "country", WORKERS, "w_choices")
+    for grouping in ("key", "d_choices"):
+        with pytest.raises(ValueError, match="grouping must be left out or equal that of the plan"):
+            kss.write(sales, "country", plan=plan, grouping=grouping)
+
+
+def test_a_plan_brings_its_grouping(spark, tmp_path, sales):
+    plan, path, events = kss.plan(sales, "country", WORKERS), tmp_path / "plan.json", str(tmp_path / "in")
+    plan.save(path)
+    sales.write.parquet(events)
+    stream = spark.readStream.schema(sales.schema).parquet(events)
+    for given in (plan, path):
+        for writer in (
+            kss.write(sales, "country", plan=given),
+            kss.streaming.write(stream, "country", plan=given),
+        ):
+            assert kss.explain(writer).endswith(f"{WORKERS} workers by d_choices")
 
 
 def test_streams_are_refused(spark):

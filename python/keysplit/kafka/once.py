@@ -101,7 +101,7 @@ def _is_there(group: Any, batch: Batch) -> bool:
     if expected < 0:
         raise RuntimeError(
             f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka knows of "
-            f"none: the query had another sink, plan or row_id, or Kafka has forgotten it "
+            f"none: the query had another sink, plan, row_id or plan log, or Kafka has forgotten it "
             f"(offsets.retention.minutes). Look whether a part of batch {batch.number} is there, and pass "
             f"first_batch={batch.number} if none is"
         )

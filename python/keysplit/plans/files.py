@@ -99,6 +99,16 @@ def create(path: str | os.PathLike[str], text: str) -> bool:
     return False
 
 
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return a path from the root on, wherever the process is; a URL of another place as it is.
+
+    Raises:
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    local = _local(path)
+    return os.fspath(path) if local is None else os.path.abspath(local)
+
+
 def has_place(path: str | os.PathLike[str]) -> bool:
     """Say whether the folder of a path is there; object stores need none.
 

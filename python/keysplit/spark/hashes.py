@@ -25,14 +25,18 @@ def row_hash(request: Request) -> Column:
 
 def row_hash_in_sql(request: Request) -> str:
     """Return the same in SQL."""
+    return identity_in_sql(request.params.seed, identity_of(request))
+
+
+def identity_of(request: Request) -> list[str]:
+    """Return the columns that tell rows apart, or raise where they would not come again the same."""
     names, chosen = request.row_id, None if request.plan is None else request.plan.row_id
     if names is not None:
         request.query.refuse_unsteady_id(names)
-    elif chosen is not None and request.query.are_steady(chosen):
-        names = list(chosen)
-    else:
-        names = [quoted(name) for name in request.query.identity]
-    return identity_in_sql(request.params.seed, names)
+        return names
+    if chosen is not None and request.query.are_steady(chosen):
+        return list(chosen)
+    return [quoted(name) for name in request.query.identity]
 
 
 def identity_in_sql(seed: int, names: Sequence[str]) -> str:

@@ -154,7 +154,9 @@ class Request:
         return int(self.params.workers)
 
 
-def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
+def check(
+    df: DataFrame, key: str | Sequence[str], options: Options, default_grouping: str = _DEFAULT_GROUPING
+) -> Request:
     """Check the arguments and say in one line what is wrong with the first bad one.
 
     Args:
@@ -162,6 +164,7 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         key: as `keysplit.spark.route`.
         options: the other arguments of `keysplit.spark.route`; `worker_column=None` picks a name that no
             column of `df` has.
+        default_grouping: the grouping that the operation has if the caller leaves it out.
 
     Returns:
         The request.
@@ -169,6 +172,7 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
     Raises:
         TypeError: if an argument has the wrong type.
         ValueError: if an argument has a wrong value.
+        FileNotFoundError: if there is no plan for a stream at its path, or no folder for one.
     """
     refuse_other_frames(df)
     mode, engine = options.mode, options.engine
@@ -189,7 +193,10 @@ def check(df: DataFrame, key: str | Sequence[str], options: Options) -> Request:
         for name in ("plan", "row_id", "capacities"):
             if getattr(options, name) is not None:
                 raise ValueError(f"{name} belongs to mode 'planned': leave {name} out")
-    params = _params(options) if model is None else _planned_params(model, options, kept)
+    if model is None:
+        params = _params(options)
+    else:
+        params = _planned_params(model, options, kept, default_grouping)
     columns = Columns(df, query.fold)
     keys = key_names(key)
     key_types = [columns.type_of("key", name) for name in keys]
@@ -333,6 +340,11 @@ def _plan_and_its_place(options: Options, streaming: bool) -> tuple[Plan | None,
             return None, Kept(plan)
         # A stream goes by what is there: no rows are at hand to make a plan of.
         kept = Kept.at(plan, "never" if streaming else options.refresh)
+        if streaming and kept.plan is None:
+            raise FileNotFoundError(
+                f"plan must be the path of a plan that is there for a streaming DataFrame, got "
+                f"{os.fspath(plan)!r}: kss.plan makes one from a batch of its rows, plan.save writes it"
+            )
         return kept.plan, kept
     if plan is not None and not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan that kss.plan made, or a path or URL, got {type_name(plan)}")
@@ -371,10 +383,11 @@ def _named(kept: Kept | None) -> str:
     return "the plan" if kept is None else f"the plan at {os.fspath(kept.path)!r}"
 
 
-def _planned_params(plan: Plan, options: Options, kept: Kept | None) -> Any:
+def _planned_params(plan: Plan, options: Options, kept: Kept | None, default_grouping: str) -> Any:
     named = _named(kept)
     if kept is None:
-        for name in ("weight", "capacities"):
+        # plans that replace the first one are made of loads in its unit, which only the weight gives
+        for name in ("weight", "capacities") if options.adapt is None else ("capacities",):
             if getattr(options, name) is not None:
                 raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
     elif options.capacities is not None:  # the call that made it and those that read it are the same
@@ -389,7 +402,7 @@ def _planned_params(plan: Plan, options: Options, kept: Kept | None) -> Any:
         if given is not None and given != value:
             raise ValueError(f"{name} must be left out or equal that of {named}, {value!r}, got {given!r}")
     grouping = options.grouping
-    if grouping not in (_DEFAULT_GROUPING, plan.grouping.name, plan.grouping):
+    if grouping not in (default_grouping, plan.grouping.name, plan.grouping):
         raise ValueError(
             f"grouping must be left out or equal that of {named}, {plan.grouping!r}, got {grouping!r}"
         )

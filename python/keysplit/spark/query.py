@@ -67,7 +67,18 @@ class Query:
         Raises:
             ValueError: if `trust` names what the query does not have.
         """
-        found = self.session.steadiness(self.df, self.trust)
+        return self._proved(None)
+
+    @cached_property
+    def repeatability(self) -> Steadiness:
+        """What is proved of the query when it is read twice; errors as `steadiness`.
+
+        Each micro-batch of a stream is planned anew, with other seeds, when it is run again.
+        """
+        return self._proved("a stream") if self.df.isStreaming else self.steadiness
+
+    def _proved(self, anew: str | None) -> Steadiness:
+        found = self.session.steadiness(self.df, self.trust, anew)
         columns = set(map(self.fold, self.columns))
         for name in sorted(self.trust - found.functions):
             if self.fold(name) not in columns:
@@ -91,7 +102,10 @@ class Query:
     @cached_property
     def reasons(self) -> list[str | None]:
         """For each column why its values may differ when a task is retried, None if they do not."""
-        found, names = self.steadiness, self.columns
+        return self._reasons_in(self.steadiness)
+
+    def _reasons_in(self, found: Steadiness) -> list[str | None]:
+        names = self.columns
         why: Sequence[str | None] | None = found.columns
         if why is None or len(why) != len(names):
             why = [found.unknown or "a query plan that keysplit cannot read"] * len(names)
@@ -129,7 +143,7 @@ class Query:
     def refuse_unsteady_id(self, names: Sequence[str]) -> None:
         """Raise ValueError if values in the columns of `row_id` may differ when a task is retried."""
         for name in names:
-            why = self._why(name)
+            why = self._why(name, self.reasons)
             if why is not None:
                 raise ValueError(
                     "row_id must name columns that have the same values when a task is retried, got "
@@ -138,22 +152,26 @@ class Query:
 
     def are_steady(self, names: Sequence[str]) -> bool:
         """Say whether there are such columns, with the same rows and values when a task is retried."""
-        return self.steadiness.rows is None and not any(map(self._why, names))
+        return self.steadiness.rows is None and not any(self._why(name, self.reasons) for name in names)
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
         found = self.why_unrepeatable(names)
         if found is not None:
+            before = "write df to files or a topic before and read them"
+            before = before if self.df.isStreaming else "call df.checkpoint() before"
             raise ValueError(
                 f"df must have the same rows each time that it is read, {why}, got {found}: "
-                "call df.checkpoint() before, or pass trust=[...]"
+                f"{before}, or pass trust=[...]"
             )
 
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
         """Return why the rows, or values in some columns, may differ when df is read twice, None if not."""
-        return self.steadiness.rows or next(filter(None, map(self._why, names)), None)
+        found = self.repeatability
+        reasons = self._reasons_in(found)
+        return found.rows or next(filter(None, (self._why(name, reasons) for name in names)), None)
 
-    def _why(self, name: str) -> str | None:
+    def _why(self, name: str, reasons: Sequence[str | None]) -> str | None:
         """Return why the values of a column, or of a field of one, may differ, None if they do not."""
         name = self.fold(name.replace("`", ""))
         columns = [self.fold(column.replace("`", "")) for column in self.columns]
@@ -162,7 +180,7 @@ class Query:
         ]
         if not places:
             return "a column that keysplit cannot find"
-        return next((self.reasons[at] for at in places if self.reasons[at]), None)
+        return next((reasons[at] for at in places if reasons[at]), None)
 
     def _remedies(self, first: str) -> str:
         cut = ", or call df.checkpoint() before"

@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame
 
+from keysplit.plans import files
 from keysplit.spark.adapt import current
 from keysplit.spark.adapt.running import Adapting
 from keysplit.spark.options import Request
@@ -26,7 +27,23 @@ def routed(request: Request) -> tuple[DataFrame, Ask]:
         request.adapt,
         request.key_types,
         request.weight is not None,
-        "-".join([request.worker_column, *request.keys]),
+        _name_of(request),
     )
     ask = adapting.session.asks_driver(request.df, adapting.answer)
     return current.observed(request, current.with_worker(request, ask), adapting.metrics, ask), ask
+
+
+def place_of_log(request: Request) -> str:
+    """Return where the plan log of a request is: its full path or URL, or its name in a checkpoint.
+
+    Args:
+        request: a checked request with `adapt`.
+    """
+    assert request.adapt is not None
+    log = request.adapt.log
+    return _name_of(request) if log is None else files.absolute(log).rstrip("/")
+
+
+def _name_of(request: Request) -> str:
+    """Return what names the folder of the plan log in a checkpoint."""
+    return "-".join([request.worker_column, *request.keys])

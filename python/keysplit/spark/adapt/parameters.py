@@ -4,7 +4,9 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from keysplit.spark.checks import check_number, check_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,32 +66,14 @@ class Adapt:
     log: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        _check_number("decay", self.decay, 0, 1)
-        _check_number("gain", self.gain, 0, math.inf, without_least=True)
-        _check_number("copy_cost", self.copy_cost, 0, math.inf)
-        _check_whole("horizon", self.horizon, 1)
-        _check_whole("every", self.every, 1)
+        check_number("decay", self.decay, 0, 1)
+        check_number("gain", self.gain, 0, math.inf, without_least=True)
+        check_number("copy_cost", self.copy_cost, 0, math.inf)
+        check_whole("horizon", self.horizon, 1)
+        check_whole("every", self.every, 1)
         if self.sample is not None:
-            _check_whole("sample", self.sample, 100)
+            check_whole("sample", self.sample, 100)
         if self.capacities not in (None, "measured") and not callable(self.capacities):
             raise TypeError(f"capacities must be a function, 'measured' or None, got {self.capacities!r}")
         if self.log is not None and not isinstance(self.log, str | os.PathLike):
             raise TypeError(f"log must be a path or URL, got {self.log!r}")
-
-
-def _check_number(name: str, value: Any, least: float, most: float, *, without_least: bool = False) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    inside = least < value if without_least else least <= value
-    if not (inside and value <= most and math.isfinite(value)):
-        end = f"up to {most:g}" if math.isfinite(most) else "finite"
-        raise ValueError(
-            f"{name} must be {'above' if without_least else 'at least'} {least:g} and {end}, got {value!r}"
-        )
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value!r}")

@@ -24,7 +24,6 @@ from keysplit.spark.options import (
     refuse_other_frames,
     refuse_stream,
 )
-from keysplit.spark.plans import Plan
 from keysplit.spark.ways import took, way_of
 
 
@@ -108,8 +107,6 @@ def write(
     refuse_other_frames(df)
     refuse_stream(df)
     names, keys = partition_keys(df, partition_by)
-    if isinstance(plan, Plan) and grouping == "cut_to_fit":
-        grouping = plan.grouping
     options = Options(
         workers=workers,
         grouping=grouping,
@@ -127,7 +124,7 @@ def write(
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    request = check(df, keys, options)
+    request = check(df, keys, options, default_grouping="cut_to_fit")
     rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
     return took(rows.write.partitionBy(*names), way_of(rows))
 

@@ -59,7 +59,7 @@ class Classic:
         batches = df._collect_as_arrow()
         return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in df.columns})
 
-    def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> Steadiness:
+    def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._jdf.queryExecution().analyzed()
         try:
@@ -67,7 +67,7 @@ class Classic:
         except Py4JError:  # a very deep expression overflows Spark's stack
             why = "a query plan that Spark cannot write down"
             return Steadiness(why, None, why, why, frozenset())
-        return Proof(sources.Sources(self._spark, plan).of, trusted).of(text)
+        return Proof(sources.Sources(self._spark, plan).of, trusted, anew).of(text)
 
     def disorder(self, df: DataFrame) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

@@ -44,10 +44,10 @@ class Connect:
             return df.toArrow()
         return pa.Table.from_pandas(df.toPandas(), preserve_index=False)
 
-    def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> Steadiness:
+    def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._plan.to_proto(df.sparkSession._client).root
-        return relations.Proof(trusted).of(plan, df.schema)
+        return relations.Proof(trusted, anew).of(plan, df.schema)
 
     def disorder(self, df: DataFrame) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

@@ -97,6 +97,9 @@ BY_ORDER = {
 }
 """Functions of the place of a row in its partition, and of a seed that the query holds."""
 
+BY_CLOCK = {"CurrentTime": "current_time", "Now": "now"}
+"""Functions of the time at which a query is planned, also in a stream: others have its batch's own time."""
+
 OF_ALL_TYPES = _names(
     "BitmapAndAgg BitmapConstructAgg BitmapOrAgg BoolAnd BoolOr Count CountIf HyperLogLogPlusPlus RegrCount"
 )

@@ -21,12 +21,14 @@ class Session(Protocol):
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""
 
-    def steadiness(self, df: DataFrame, trusted: frozenset[str]) -> "Steadiness":
+    def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> "Steadiness":
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing.
 
         Args:
             df: the DataFrame.
             trusted: names of functions of the user that are functions of their arguments alone.
+            anew: what plans the query anew, as a stream does when a micro-batch is run again: seeds, and the
+                partitions and order of all rows, may be others then. None if only tasks are retried.
         """
 
     def disorder(self, df: DataFrame) -> str | None:

@@ -80,6 +80,7 @@ _OPERATORS = frozenset(
         "rlike",
     )
 )
+_BY_CLOCK = frozenset(("curtime", "current_time", "now"))
 _BY_ORDER = frozenset(
     (
         "monotonically_increasing_id",
@@ -185,8 +186,8 @@ class _Rows:
 class Proof:
     """Goes through a plan of the client."""
 
-    def __init__(self, trusted: frozenset[str]) -> None:
-        self._trusted = trusted
+    def __init__(self, trusted: frozenset[str], anew: str | None = None) -> None:
+        self._trusted, self._anew = trusted, anew
         self._functions: set[str] = set()
         self._steady_names = frozenset(name.lower() for name in F.__all__) | _OPERATORS
 
@@ -211,14 +212,16 @@ class Proof:
         return found
 
     def _range(self, body: Any) -> _Rows:
-        return _Rows()
+        return _Rows(order=self._anew)
 
     _local_relation = _cached_local_relation = _chunked_cached_local_relation = _range
 
     def _read(self, body: Any) -> _Rows:
-        formats = ("avro", "csv", "delta", "iceberg", "json", "orc", "parquet", "text", "xml", "rate")
+        formats = {"avro", "csv", "delta", "iceberg", "json", "orc", "parquet", "text", "xml", "rate"}
+        if body.is_streaming:  # a batch may read to the end, which moves
+            formats.add("kafka")
         if body.WhichOneof("read_type") == "data_source" and body.data_source.format.lower() in formats:
-            return _Rows()
+            return _Rows(order=self._anew)
         return _unknown("a table or view, of which Spark Connect's client does not know how it is made")
 
     def _project(self, body: Any) -> _Rows:
@@ -419,6 +422,8 @@ class Proof:
             return self._function(body) or self._all(body.arguments, child)
         if name in _BY_ORDER:
             return (child.order and f"{name} downstream of {child.order}") or self._all(body.arguments, child)
+        if self._anew and name in _BY_CLOCK:
+            return f"{name} downstream of {self._anew}"
         if name in BY_NAME:
             return f"the aggregate {name}, which may depend on the order of rows"
         if name in _OTHERS or name in _WINDOWS or name not in self._steady_names:

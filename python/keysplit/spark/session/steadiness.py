@@ -85,12 +85,14 @@ class Proof:
     Attributes:
         source: says what is known of a leaf of the plan.
         trusted: names of functions of the user that are trusted.
+        anew: what plans the query anew, None if only tasks are retried.
         functions: names of all functions of the user that were met.
         has_python: whether functions of Python have a part in the plan.
     """
 
     source: Callable[[Node, list[int]], Source]
     trusted: frozenset[str]
+    anew: str | None = None
     functions: set[str] = field(default_factory=set)
     has_python: bool = False
     _types: dict[int, Any] = field(default_factory=dict)
@@ -142,7 +144,7 @@ class Proof:
 
     def _leaf(self, node: Node, name: str) -> _Rows:
         if name == "OneRowRelation":
-            return _Rows([], {})
+            return _Rows([], {}, order=self.anew)
         if name == "CTERelationRef":
             return self._cte(node)
         if node.kind == _CATALYST + "catalog.HiveTableRelation":
@@ -150,7 +152,7 @@ class Proof:
         else:
             output = _ids(node.fields["output"])
         values, order = self.source(node, output)
-        return _Rows(output, dict.fromkeys(output, values), values, order or values)
+        return _Rows(output, dict.fromkeys(output, values), values, order or values or self.anew)
 
     def _cte(self, node: Node) -> _Rows:
         output = [_id(each) for each in node.trees("output")]
@@ -298,7 +300,7 @@ class Proof:
         if not (steady and by.issuperset(child.output)):
             return child.lost("a sort")
         # Rows that such a sort finds equal are equal.
-        return replace(child, order=None, sorted=bool(node.fields["global"]))
+        return replace(child, order=self.anew, sorted=bool(node.fields["global"]))
 
     def _offset(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
         # Without a limit on top Spark may collect rows of a total order as they arrive.
@@ -433,6 +435,8 @@ class _Scope:
             return None, node.children
         if name in ("PythonUDF", "ScalaUDF"):
             return self.proof.function(node), node.children
+        if self.proof.anew and name in of.BY_CLOCK:
+            return f"{of.BY_CLOCK[name]} downstream of {self.proof.anew}", ()
         if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
             return None, node.children
         if name.startswith("InputFile") and self.proof.has_python:

@@ -22,6 +22,7 @@ from keysplit.spark.options import (
     checked_keys,
 )
 from keysplit.spark.session import session_of, versions
+from keysplit.spark.session.times import is_session
 from keysplit.spark.streaming.two_steps import in_two_steps, refuse_two_steps
 from keysplit.spark.ways import Way, took
 
@@ -186,7 +187,7 @@ def _plain(df: DataFrame, keys: Sequence[str], window: Column | None, columns: S
     plain = analysed(_grouped(df, keys, window, columns))
     session = session_of(df)
     reason = reason_for_plain(names_of(session.aggregates(plain, columns)))
-    if any("spark.sessionWindow" in field.metadata for field in plain.schema.fields[:1]):
+    if any(map(is_session, plain.schema.fields[:1])):
         merges = session.setting(_MERGES_SESSIONS) == "true"
         how = "merges sessions there, too, as" if merges else "merges sessions there, too, only if"
         reason += f"; it {how} {_MERGES_SESSIONS} is true"

@@ -47,10 +47,11 @@ from keysplit.spark.options import (
 )
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.session.times import watermark_ms, with_watermark
 from keysplit.spark.streaming import blobs
+from keysplit.spark.streaming.sessions import refuse_session
 from keysplit.spark.streaming.slots import slot
 
-_WATERMARK = "spark.watermarkDelayMs"
 _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
 _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
 # The columns behind those of the DataFrame.
@@ -267,7 +268,7 @@ def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int |
         # Behind 2262 there is no time in pandas; windows of a period have no end.
         end = F.least(F.timestamp_micros("end"), F.timestamp_seconds(F.lit(9_200_000_000)))
         end = F.when(F.lit(rule.every_ms is None), end)
-        parts = parts.select("*", end.alias("late", metadata={_WATERMARK: delay}))
+        parts = parts.select("*", with_watermark(end, "late", delay))
     gone = parts.groupBy("begin", "end", "slot").applyInPandasWithState(
         blobs.keeper(rule, layout), _TO_MERGE, "state binary", "append", _TIMEOUTS[rule.clock]
     )
@@ -304,7 +305,7 @@ class _Groups:
         if window is not None:
             window = window.alias(request.columns.free("_window", [request.worker_column]))
             field = request.df.groupBy(window).count().schema.fields[0]
-            _refuse_window(field)
+            refuse_session(field)
             request = replace(
                 request,
                 columns=Columns(request.df.select("*", window), request.columns.fold),
@@ -339,22 +340,14 @@ class _Groups:
         return slices.Places(list(places.names)[: len(seen)], seen, places.keys, [*cuts, *places.cuts])
 
 
-def _refuse_window(window: StructField) -> None:
-    if "spark.sessionWindow" in window.metadata:
-        raise ValueError(
-            "window must be F.window(...) or the column of the time, got a session window: the rows of one "
-            "worker do not tell where a session ends"
-        )
-
-
 def _delay(df: DataFrame, window: StructField | None) -> int:
     """Return the delay of the watermark in milliseconds."""
     fields = df.schema.fields if window is None else [window]
-    found = [field.metadata[_WATERMARK] for field in fields if _WATERMARK in field.metadata]
-    if not found:
+    found = next((delay for delay in map(watermark_ms, fields) if delay is not None), None)
+    if found is None:
         where = "for clock='event'" if window is None else "on the time of the window"
         raise ValueError(f"df must have a watermark {where}, got none: call df.withWatermark before")
-    return int(found[0])
+    return found
 
 
 def _milliseconds(argument: str, period: Any) -> int | None:

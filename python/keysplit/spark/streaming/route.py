@@ -69,7 +69,7 @@ def route(
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
             columns of `df` that are proved to come again the same when a task is retried.
         weight: the load of a row, with `adapt`: a numeric column, an expression, or "bytes" (see
-            `row_bytes`); 1 per row if left out.
+            `row_bytes`); 1 per row if left out. With a plan that was made by a weight give the same one.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
         capacities: the relative speed of each worker, above 0; equal if left out. Leave it out with a plan.
         engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
@@ -83,6 +83,7 @@ def route(
         TypeError: if an argument has a wrong type.
         ValueError: if an argument has a wrong value; if there is neither a plan nor `adapt`; if rows that
             would be split have no steady identity; in mode "online", if rows may come in another order.
+        FileNotFoundError: if there is no plan at the path, as none is made of a stream.
 
     Source:
         As `Adapt`.

@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import BinaryType, StringType
 
-from keysplit.spark.hashes import row_hash_in_sql
+from keysplit.spark.adapt.adapting import place_of_log
+from keysplit.spark.checks import check_whole
+from keysplit.spark.hashes import identity_of, row_hash_in_sql
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
@@ -61,9 +63,10 @@ def to_kafka(
     partition in one transaction, which also holds the number of the micro-batch; a task that runs again finds
     it and sends nothing. The rows of a micro-batch become visible partition by partition.
 
-    The rows of a micro-batch must be the same ones when it is run again, as the sources of Spark promise:
-    their values may differ, but not their number or their partitions. So a query that starts again with
-    another `plan` or `row_id` is refused; plans change by `adapt` and `publish`.
+    The rows of a micro-batch must be the same ones when it is run again: their values may differ, but not
+    their number or their partitions. So a query is refused unless its rows and their keys are proved to come
+    again the same, and so is one that starts again with another `plan`, `row_id` or plan log; plans change by
+    `adapt` and `publish`.
 
     Args:
         df: a streaming DataFrame with the column `value`, and perhaps `key` and `headers`, as Spark's own
@@ -91,8 +94,10 @@ def to_kafka(
     Raises:
         ImportError: if confluent-kafka is not installed; the executors need it, and keysplit, too.
         TypeError: as `streaming.route`, or if a column that is sent is of another type.
-        ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if there is no such
-            topic, or it has another number of partitions than the plan has workers.
+        ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if it is not known to
+            have the same rows and keys when a micro-batch is run again; if there is no such topic, or it has
+            another number of partitions than the plan has workers.
+        FileNotFoundError: as `streaming.route`.
         ConnectionError: if no broker answers.
 
     Source:
@@ -112,10 +117,7 @@ def to_kafka(
     refuse_other_frames(df)
     if not df.isStreaming:
         raise ValueError("df must be a streaming DataFrame, got a batch: its rows have no micro-batch")
-    if isinstance(first_batch, bool) or not isinstance(first_batch, int):
-        raise TypeError(f"first_batch must be a whole number, got {first_batch!r:.60}")
-    if first_batch < 0:
-        raise ValueError(f"first_batch must be 0 or more, got {first_batch}")
+    check_whole("first_batch", first_batch, 0)
     sent = _sent(Columns(df))
     partitions = partitions_of(topic, servers, settings)
     options = Options(
@@ -131,6 +133,8 @@ def to_kafka(
         trust=trust,
     )
     request = check(df, key, options)
+    deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]
+    request.query.refuse_unrepeatable(deciding, "as a micro-batch that is run again sends the rest")
     if request.workers != partitions:
         raise ValueError(
             f"plan must have the {partitions} partitions of topic {topic!r} as workers, got one for "
@@ -152,12 +156,18 @@ def to_kafka(
     return took(rows.writeStream.foreachBatch(send), way_of(rows))
 
 
+def _splits(request: Request) -> bool:
+    return request.adapt is not None or (request.plan is not None and request.plan.splits)
+
+
 def _rule(request: Request) -> str:
     """Return a name for what decides where the rows of a micro-batch go, apart from plans in a plan log."""
     hash_ = hashlib.sha256(repr((request.keys, request.params.seed)).encode())
-    if request.adapt is not None or (request.plan is not None and request.plan.splits):
+    if _splits(request):
         hash_.update(row_hash_in_sql(request).encode())
-    if request.adapt is None and request.plan is not None:
+    if request.adapt is not None:
+        hash_.update(place_of_log(request).encode())
+    elif request.plan is not None:
         for table in astuple(request.plan.tables):
             hash_.update(table.tobytes())
     return hash_.hexdigest()[:16]

@@ -10,6 +10,8 @@ from keysplit.spark.aggregates import AGGREGATES, BY_NAME
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import Request, quoted
 from keysplit.spark.session import Call, session_of
+from keysplit.spark.session.times import watermark_ms
+from keysplit.spark.streaming.sessions import refuse_session
 from keysplit.spark.streaming.slots import slot
 
 _STREAMED = tuple(sorted({each.stream for each in AGGREGATES.values() if each.stream}))
@@ -34,12 +36,8 @@ def refuse_two_steps(
     fields = plain.schema.fields
     if len(fields) == len(columns):
         raise ValueError("spark.sql.retainGroupColumns must be true with split_state=True, got false")
-    if "spark.sessionWindow" in fields[0].metadata:
-        raise ValueError(
-            "window must be F.window(...) or the column of the time with split_state=True, got a session "
-            "window: the rows of one worker do not tell where a session ends"
-        )
-    if df.isStreaming and "spark.watermarkDelayMs" not in fields[0].metadata:
+    refuse_session(fields[0], " with split_state=True")
+    if df.isStreaming and watermark_ms(fields[0]) is None:
         raise ValueError(
             "df must have a watermark on the time of the window with split_state=True, got none: call "
             "df.withWatermark before"

@@ -19,7 +19,6 @@ from keysplit.spark.options import (
     check,
     refuse_other_frames,
 )
-from keysplit.spark.plans import Plan
 from keysplit.spark.ways import took, way_of
 
 
@@ -83,8 +82,6 @@ def write(
     if not df.isStreaming:
         raise ValueError("df must be a streaming DataFrame, got a batch: kss.write writes it")
     names, keys = partition_keys(df, partition_by)
-    if isinstance(plan, Plan) and grouping == "cut_to_fit":
-        grouping = plan.grouping
     options = Options(
         plan=plan,
         adapt=adapt,
@@ -98,6 +95,6 @@ def write(
         engine=engine,
         trust=trust,
     )
-    request = check(df, keys, options)
+    request = check(df, keys, options, default_grouping="cut_to_fit")
     rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
     return took(rows.writeStream.partitionBy(*names), way_of(rows))

@@ -11,6 +11,7 @@ import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.adapt.running import adapting_in
+from keysplit.spark.checks import check_whole
 from keysplit.spark.kept.counts import workers_per_count
 from keysplit.spark.options import type_name
 from keysplit.spark.streaming.observing.hearing import Hearing, hearing_of
@@ -76,13 +77,13 @@ def observe(
     if not all(hasattr(query, name) for name in ("runId", "recentProgress", "isActive")):
         raise TypeError(f"query must be a streaming query, got {type_name(query)}")
     if port is not None:
-        _check_whole("port", port, 0, 65_535)
+        check_whole("port", port, 0, 65_535)
     if not isinstance(host, str):
         raise TypeError(f"host must be an address such as '127.0.0.1', got {host!r}")
     if log is not None and not callable(log) and not isinstance(log, str | os.PathLike):
         raise TypeError(f"log must be a folder or a function, got {log!r}")
-    _check_whole("log_every", log_every, 1)
-    _check_whole("keep", keep, 1)
+    check_whole("log_every", log_every, 1)
+    check_whole("keep", keep, 1)
     return Observer(query, port=port, host=host, log=log, log_every=log_every, keep=keep)
 
 
@@ -247,12 +248,3 @@ class Observer:
             return Answer(exposition.content_type, exposition.text())
 
         return Server(host, port, {"/": page, "/history.json": history, "/metrics": metrics})
-
-
-def _check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < least or (most is not None and value > most):
-        raise ValueError(
-            f"{name} must be {f'at least {least}' if most is None else f'in {least}..={most}'}, got {value}"
-        )
