@@ -114,6 +114,7 @@ class Observer:
         self._closing = threading.Lock()
         self._stopped, self._ended = False, threading.Event()
         self._history = History(keep)
+        self._early: list[Progress] = []  # of which plans have not learned yet
         self._exposition = None if port is None else Exposition(self._title)
         self._log = log if callable(log) else None
         self._file = None
@@ -125,7 +126,7 @@ class Observer:
             with self._order:  # what is heard meanwhile comes after
                 self._hearing = hearing_of(query, self._hear, self.stop)
                 for each in query.recentProgress:
-                    self._hear(each)
+                    self._recall(each)
             if self._stopped:  # meanwhile
                 self._hearing.stop()
             elif not query.isActive:
@@ -172,6 +173,7 @@ class Observer:
         if self._server is not None:
             self._server.stop()
         with self._order:
+            self._take_early()
             if self._file is not None:
                 self._file.flush()
         if self._hearing is not None:
@@ -198,14 +200,33 @@ class Observer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def _recall(self, said: Any) -> None:
+        """Take a progress of before the observer, once plans have learned from it: Spark tells them soon."""
+        progress = progress_of(said)
+        learned = [
+            max((one.batch for one in each.figures(self._run)), default=-1) for each in adapting_in(self._run)
+        ]
+        if progress is not None and (self._early or progress.batch > min(learned, default=progress.batch)):
+            self._early.append(progress)
+        else:
+            self._take(progress)
+
     def _hear(self, said: Any) -> None:
-        """Take a progress, whoever hears of it first; plans learn from it before."""
+        """Take a progress that Spark has just reported; plans learn from it first."""
         with self._order:
             for each in adapting_in(self._run):
                 each.hear(said)
-            progress = progress_of(said)
-            if progress is not None and progress.batch > self._history.last:
-                self._add(self._records(progress))
+            self._take_early()
+            self._take(progress_of(said))
+
+    def _take_early(self) -> None:
+        early, self._early = self._early, []
+        for each in early:
+            self._take(each)
+
+    def _take(self, progress: Progress | None) -> None:
+        if progress is not None and progress.batch > self._history.last:
+            self._add(self._records(progress))
 
     def _records(self, progress: Progress) -> tuple[Record, ...]:
         found = []
