@@ -728,7 +728,7 @@ def test_a_running_query_is_observed(spark, tmp_path):
         late = kss.streaming.observe(query, log=tmp_path / "log")
         assert len(late.history()) >= 3
         assert "keysplit_busiest_ratio" in get(early.url + "metrics")
-        wait(lambda: len(late.history()) >= 5)
+        wait(lambda: (late.history().version > 0).sum() >= 2)
     finally:
         query.stop()
     assert early.wait(60)
@@ -739,10 +739,10 @@ def test_a_running_query_is_observed(spark, tmp_path):
     rows = early.history("worker").groupby("batch").rows.sum()
     assert (rows == 2000).all()
     assert found.busiest[0] > 1.3
-    assert (found.busiest[3:] < 1.3).all()
+    planned = found[found.version > 0].batch.min()
+    assert (found.busiest[planned:] < 1.3).all()
     assert (found.hash_busiest > 1.3).all()
-    assert found.version.iloc[-1] > 0
-    keys = early.history("key").query("batch >= 3")
+    keys = early.history("key").query(f"batch >= {planned}")
     assert set(keys.key) == {"hot"}
     assert keys.share.between(0.3, 0.5).all()
     assert keys.age.diff().dropna().eq(1).all()
