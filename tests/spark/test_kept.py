@@ -166,6 +166,7 @@ def test_a_session_that_is_gone_is_forgotten(monkeypatch):
     assert [type(each.observed) for each in pending._pending] == [Waits]
 
 
+@pytest.mark.newest
 def test_a_run_is_recorded_when_the_program_ends(plan, path):
     plan.save(path)
     program = f"""

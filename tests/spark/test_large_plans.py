@@ -15,6 +15,8 @@ from keysplit.spark.options import Options, check
 from keysplit.spark.plans import Plan
 from reference.plan_table import PlanTable
 
+pytestmark = pytest.mark.newest
+
 WORKERS, FREQUENT = 4000, 20_000
 
 

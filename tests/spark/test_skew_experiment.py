@@ -8,6 +8,8 @@ from keysplit_experiments.measured.spark_skew.__main__ import replaced
 from keysplit_experiments.measured.spark_skew.figures import Figures, compared, measured, middle
 from keysplit_experiments.measured.spark_skew.operations import OPERATIONS
 
+pytestmark = pytest.mark.newest
+
 
 @pytest.fixture(scope="module")
 def df(spark):
