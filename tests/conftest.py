@@ -13,7 +13,7 @@ settings.register_profile("ci", max_examples=300, derandomize=True, **COMMON)
 settings.register_profile("thorough", max_examples=20_000, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# Queries of tests are small: half of the time goes where the JVM compiles each only once. What it has compiled
+# Queries of tests are small: half of the time goes where the JVM compiles each only once. What it has made
 # for some hundred tests needs more room than it has then by default.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
