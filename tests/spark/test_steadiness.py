@@ -382,8 +382,9 @@ def test_chance_is_steady_where_rows_come_in_the_same_order(rows):
     assert "m" in steady(sorted_.withColumn("m", F.monotonically_increasing_id()))
 
 
-def test_the_index_of_pandas_on_spark_is_unsteady(shuffled, plan, conf):
+def test_the_index_of_pandas_on_spark_is_unsteady(spark, shuffled, plan, conf):
     conf("spark.sql.ansi.enabled", "false")  # Spark 4.0 has no pandas API in ANSI mode
+    spark.createDataFrame([], "id int")  # makes this session the active one, which is asked for the mode
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYARROW_IGNORE_TIMEZONE", "1")
         try:
