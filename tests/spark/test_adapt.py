@@ -335,9 +335,7 @@ def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, 
     assert versions_of_batches(tmp_path / "log") == {0: 0, 1: 0, 2: 2}
     assert [str(each.message)[:9] for each in recwarn].count("version 1") == 1
     assert not [each for each in recwarn if "was not changed" in str(each.message)]
-    with pytest.raises(
-        ValueError, match=r"to must be a running query or the folder of its plan log, got .*in'"
-    ):
+    with pytest.raises(ValueError, match=r"to must be a query or the folder of its plan log, got .*in'"):
         kss.streaming.publish(kss.plan(stream.rows(), "key", 2), str(tmp_path / "in"))
 
 

@@ -1,8 +1,9 @@
-"""`streaming.publish`: another plan for a stream that is running, or will be."""
+"""`streaming.publish`: another plan for a stream that is running, or will run again."""
 
 import os
 from typing import Any
 
+from keysplit.plans import files
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.running import adapting_in
 from keysplit.spark.options import type_name
@@ -38,11 +39,10 @@ def publish(plan: Plan, to: Any) -> int:
     if not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     if isinstance(to, str | os.PathLike):
+        if not any(name.startswith("plan-") for name in files.names(to)):  # before a folder is made
+            raise ValueError(f"to must be a query or the folder of its plan log, got {to!r} with no plan")
         log = Log(to)
-        if log.last is None:
-            raise ValueError(
-                f"to must be a running query or the folder of its plan log, got {to!r} with no plan"
-            )
+        assert log.last is not None
         log.plan(log.last).refuse_other_keys(plan, "the plan log")
         return log.publish(plan)
     if not hasattr(to, "runId"):
