@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import keysplit as ks
 from keysplit import planning
-from keysplit.planning import CutToFit, Placement, Summary, expected_loads, place, rules
+from keysplit.planning import CutToFit, Placement, Summary, bucket_of, expected_loads, place, rules
 from reference.solver import solve_choices
 
 Capacities = list[float] | None
@@ -306,13 +306,24 @@ def test_buckets_go_to_the_less_loaded_candidate(case: tuple[Summary, Any, Capac
         workers=params.workers, seed=params.seed, choices=choices, distinct=params.distinct
     ).router()
     speeds = np.array(capacities or [1.0] * params.workers)
+    unseen = np.zeros(params.workers)  # each worker gets as many buckets of which nothing is known
     for bucket in sorted(range(len(tail)), key=lambda bucket: (-tail[bucket], bucket)):
         candidates = router.candidates(bucket)
-        levels = (loads[candidates] + tail[bucket]) / speeds[candidates]
+        beside, weight = (loads, tail[bucket]) if tail[bucket] else (unseen, 1.0)
+        levels = (beside[candidates] + weight) / speeds[candidates]
         at = placement.tail[bucket]
         assert at in candidates
-        assert (loads[at] + tail[bucket]) / speeds[at] <= levels.min() + 1e-9 * summary.total
-        loads[at] += tail[bucket]
+        assert (beside[at] + weight) / speeds[at] <= levels.min() + 1e-9 * max(summary.total, 1.0)
+        beside[at] += weight
+
+
+def test_buckets_that_a_sample_has_missed_are_spread() -> None:
+    hashes = np.arange(1, 300, dtype=np.int64) << 54
+    buckets = np.bincount(bucket_of(hashes, 12), minlength=4096).astype(np.float64)
+    summary = Summary(buckets.sum(), hashes[:0], np.zeros(0), np.zeros(0), buckets)
+    placement = place(summary, ks.PartialKeyGrouping(workers=16))
+    missed = np.bincount(placement.tail[buckets == 0], minlength=16)
+    assert missed.max() < 1.02 * missed.mean()
 
 
 @given(cases(["partial_key", "d_choices"]))

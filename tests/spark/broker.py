@@ -30,6 +30,7 @@ offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=2
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+broker.session.timeout.ms=60000
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
@@ -74,7 +75,7 @@ class Broker:
 
     def read(self, topic, *, committed=True):
         """All messages of a topic that are committed, or all that were sent."""
-        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
         consumer = Consumer(
             {
@@ -85,8 +86,11 @@ class Broker:
                 "enable.partition.eof": True,
             }
         )
-        partitions = consumer.list_topics(topic, 60).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+        partitions = [
+            TopicPartition(topic, each) for each in consumer.list_topics(topic, 60).topics[topic].partitions
+        ]
+        ends = {each.partition: self._end(each) for each in partitions}
+        consumer.assign([TopicPartition(topic, each.partition, OFFSET_BEGINNING) for each in partitions])
         found, ended, end = [], set(), time.monotonic() + 120
         while len(ended) < len(partitions):
             assert time.monotonic() < end, "the topic was not read to its end"
@@ -95,10 +99,29 @@ class Broker:
                 continue
             if message.error() is None:
                 found.append(message)
+            # a transaction may have ended, and its messages not be readable yet
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                if message.offset() >= ends[message.partition()]:
+                    ended.add(message.partition())
             else:
-                ended.add(message.partition())
+                raise KafkaException(message.error())
         consumer.close()
         return found
+
+    def _end(self, partition):
+        """The end of all messages of a partition that were sent."""
+        from confluent_kafka import Consumer
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": f"end-{uuid.uuid4()}",
+                "isolation.level": "read_uncommitted",
+            }
+        )
+        _, end = consumer.get_watermark_offsets(partition, 60)
+        consumer.close()
+        return end
 
     def _wait(self):
         from confluent_kafka import KafkaException
@@ -108,10 +131,12 @@ class Broker:
         while True:
             assert self._process.poll() is None, self._log.read_text()[-5000:]
             try:
-                admin.list_topics(timeout=1)
-                return
+                if admin.list_topics(timeout=1).brokers:  # it takes topics from then on
+                    return
             except KafkaException:
-                assert time.monotonic() < end, self._log.read_text()[-5000:]
+                pass
+            assert time.monotonic() < end, self._log.read_text()[-5000:]
+            time.sleep(0.05)
 
 
 def download_jars():

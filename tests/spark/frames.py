@@ -91,6 +91,16 @@ def frame(spark, type_, keys, partitions=3):
     return first if partitions == 2 else first.union(spark.createDataFrame(rows[cut:], schema).coalesce(1))
 
 
+class Collected:
+    """The rows of a DataFrame, computed once for all results that are compared with them."""
+
+    def __init__(self, df):
+        self.schema, self._rows = df.schema, df.collect()
+
+    def collect(self):
+        return self._rows
+
+
 def same_rows(left, right):
     """Say whether two results have the same columns and types in one order, and the same rows in any."""
     return left.schema == right.schema and sorted(map(repr, left.collect())) == sorted(

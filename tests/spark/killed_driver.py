@@ -226,8 +226,8 @@ def run_queries(options):
             checkpoint = options.folder / kind / "checkpoint"
             if newest(checkpoint / "offsets") > seen[kind]:
                 seen[kind] = newest(checkpoint / "offsets")
-                for log in checkpoint.glob("keysplit/*"):
-                    kss.streaming.publish(other_plan(plan), log)
+                for first in checkpoint.glob("keysplit/*/plan-0.json"):
+                    kss.streaming.publish(other_plan(plan), first.parent)
         time.sleep(0.05)
     for each in running:
         each.awaitTermination()

@@ -236,7 +236,7 @@ def test_streaming_join(spark, rows, plan, tmp_path):
 def test_streaming_observe(spark, tmp_path):
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.start()
+    query = writer.trigger(processingTime="200 milliseconds").start()
     with kss.streaming.observe(query) as observer:
         for _ in range(600):
             if len(observer.history()) > 2:

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import time
 import warnings
 from zlib import crc32
 
@@ -313,15 +314,15 @@ def test_a_batch_that_is_attempted_again_draws_few_rows(stream, tmp_path, monkey
     finally:
         query.stop()
     assert drawn[0] < 10
-    assert drawn[1:] == [ROWS, ROWS]
+    assert drawn[1:3] == [ROWS, ROWS]
 
 
 def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, recwarn):
     stream.add(hot=0)
     adapt, found = kss.streaming.Adapt(gain=100.0, log=tmp_path / "log"), Busiest()
     df = kss.streaming.route(stream.read(), "key", workers=WORKERS, grouping="fish", adapt=adapt)
-    query = start(df, found, tmp_path / "c")
     warnings.simplefilter("always")
+    query = start(df, found, tmp_path / "c")
     try:
         query.processAllAvailable()
         (tmp_path / "log" / "plan-1.json").write_text("{}")
@@ -527,7 +528,12 @@ def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
 
     def times(self, run, batch, tasks):
         """What is measured, and in its place 1 ms per row, four times as long on worker 2."""
-        measured.append(task_times(self, run, batch, tasks))
+        for _ in range(600):  # Spark's record of the tasks may come later than that of the batch
+            result = task_times(self, run, batch, tasks)
+            if result and sum(result) > 0:
+                break
+            time.sleep(0.1)
+        measured.append(result)
         rows = found.batches[batch].worker.value_counts()
         return [rows.get(worker, 0) * (4e-3 if worker == 2 else 1e-3) for worker in range(tasks)]
 

@@ -24,8 +24,6 @@ from keysplit.spark.operations.functions import over
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
 
-pytestmark = pytest.mark.versions
-
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -182,6 +180,7 @@ def shown_in_arrow(key, rows):
     return pa.table({"key": [repr(key)], "seen": [seen]})
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("batch", [7, 10_000])
 @FORMATS
 def test_one_function_sees_what_spark_shows_it(spark, conf, of_all_values, format, batch):
@@ -248,7 +247,7 @@ def outcome(df):
         return lines[-1:] or [str(error)]
 
 
-@pytest.mark.parametrize("safely", [False, True])
+@pytest.mark.parametrize("safely", [False, pytest.param(True, marks=pytest.mark.versions)])
 def test_results_are_taken_as_spark_takes_them(spark, conf, of_all_values, safely):
     conf("spark.sql.execution.pandas.convertToArrowArraySafely", str(safely).lower())
     conf("spark.sql.shuffle.partitions", "1")
@@ -265,6 +264,7 @@ def test_results_are_taken_as_spark_takes_them(spark, conf, of_all_values, safel
     assert different == {}
 
 
+@pytest.mark.versions
 @FORMATS
 def test_one_function_with_keys_of_all_types_at_once(spark, of_all_types, format):
     needs_arrow(spark, format)
@@ -392,6 +392,7 @@ def test_a_frame_without_rows(spark):
     )
 
 
+@pytest.mark.versions
 @settings(max_examples=6)
 @given(data=st.data())
 def test_it_equals_the_whole_group(spark, data):
@@ -435,6 +436,7 @@ def of_all_types(spark):
     return rows.withColumn("v", F.monotonically_increasing_id() % 9)
 
 
+@pytest.mark.versions
 @FORMATS
 def test_keys_of_all_types_at_once(spark, of_all_types, format):
     needs_arrow(spark, format)
@@ -463,6 +465,7 @@ def test_keys_of_all_types_at_once(spark, of_all_types, format):
     assert found == rows_of(plain)
 
 
+@pytest.mark.versions
 @FORMATS
 def test_the_functions_see_the_columns_of_the_frame_and_the_key(spark, format):
     needs_arrow(spark, format)
@@ -577,6 +580,7 @@ def test_an_argument_with_a_default_is_no_key(spark):
     assert rows_of(kss.apply(df, "key", count, count, "n long", workers=1, force=True)) == ["Row(n=2)"]
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("where", ["partial", "merge"])
 def test_an_error_of_a_function_is_shown(spark, where):
     df = frame(spark, T.LongType(), [1] * 10)

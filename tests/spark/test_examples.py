@@ -12,6 +12,8 @@ from keysplit import spark as kss
 
 ROOT = Path(__file__).resolve().parents[2]
 
+pytestmark = pytest.mark.newest
+
 
 @pytest.mark.parametrize(
     "program", sorted((ROOT / "examples").glob("spark_*.py")), ids=lambda path: path.stem

@@ -88,8 +88,7 @@ def adaptive(conf, request):
 
 
 def jobs(spark):
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # who counts the jobs hears of them late
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+    return spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()
 
 
 @pytest.mark.parametrize("name", SHUFFLED)

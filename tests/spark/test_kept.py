@@ -136,7 +136,7 @@ def test_the_thread_ends_when_nothing_is_awaited(day, path, monkeypatch):
     monkeypatch.setattr(pending, "_pending", [])
     placed = kss.repartition(day, "key", workers=4, plan=path)
     placed.count()
-    for _ in range(100):
+    for _ in range(1200):
         thread = pending._thread
         if thread is None:
             break

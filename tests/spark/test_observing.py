@@ -719,7 +719,9 @@ def rated(spark):
 
 
 @pytest.mark.versions
-def test_a_running_query_is_observed(spark, tmp_path):
+def test_a_running_query_is_observed(spark, tmp_path, monkeypatch):
+    # the first plans rest on whole batches, however many of them there are
+    monkeypatch.setattr("keysplit.spark.adapt.running._FIRST", 1.0)
     df = kss.streaming.route(rated(spark), "key", workers=WORKERS, adapt="auto", row_id="value")
     query, told = start(df, tmp_path), []
     try:
@@ -741,7 +743,7 @@ def test_a_running_query_is_observed(spark, tmp_path):
     assert found.busiest[0] > 1.3
     planned = found[found.version > 0].batch.min()
     assert (found.busiest[planned:] < 1.3).all()
-    assert (found.hash_busiest > 1.3).all()
+    assert (found.hash_busiest > 1.5).all(), "the hot key has 40 % of the rows"
     keys = early.history("key").query(f"batch >= {planned}")
     assert set(keys.key) == {"hot"}
     assert keys.share.between(0.3, 0.5).all()

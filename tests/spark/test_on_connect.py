@@ -42,6 +42,6 @@ def test_on_connect(spark, server, tmp_path):
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=600,
+        timeout=1800,
     )
     assert run.returncode == 0, run.stdout

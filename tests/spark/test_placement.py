@@ -43,6 +43,7 @@ def test_rows_are_placed(spark, conf, way, workers, adaptive):
     assert sorted(map(repr, rows.drop("worker").collect())) == sorted(map(repr, df.collect()))
 
 
+@pytest.mark.newest
 @OLD_WAY
 def test_rows_are_placed_on_a_thousand_workers(spark, way):
     df = spark.range(4000, numPartitions=2)

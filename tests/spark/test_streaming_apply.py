@@ -232,7 +232,7 @@ def test_periods_of_processing_time_end_without_rows(files, plan, tmp_path):
     query = writer.option("checkpointLocation", str(tmp_path / "query")).start()
     expected = totals(rows_of(files.batch().groupBy("key").applyInPandas(whole, RESULT)))
     deadline = time.monotonic() + 120
-    while totals(flat(outputs.rows["query"])) != expected and time.monotonic() < deadline:
+    while totals(flat(dict(outputs.rows["query"]))) != expected and time.monotonic() < deadline:
         assert query.exception() is None
         time.sleep(0.2)
     query.stop()

@@ -220,7 +220,7 @@ def test_producers_send_rare_keys_where_kafka_s_own_partitioner_does(spark, brok
 def test_killed_drivers_lose_and_double_nothing(broker, tmp_path):
     topic = broker.create_topic("killed", 4)
     run = subprocess.run(
-        [sys.executable, PROGRAM, tmp_path / "run", broker.servers, topic, "--kills", "1"],
+        [sys.executable, PROGRAM, tmp_path / "run", broker.servers, topic, "--kills", "2"],
         capture_output=True,
         text=True,
         check=False,
@@ -228,7 +228,7 @@ def test_killed_drivers_lose_and_double_nothing(broker, tmp_path):
     )
     assert run.returncode == 0, run.stderr[-5000:]
     *kills, sent = map(json.loads, run.stdout.splitlines())
-    assert len(kills) == 1
+    assert len(kills) == 2
     assert any(kill["batch was at work"] for kill in kills)
     assert sent["plans"] > 3
     assert values(broker.read(topic)) == Counter(range(sent["events"]))

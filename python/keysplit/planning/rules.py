@@ -88,11 +88,14 @@ def _around(
     buckets = np.empty(len(tail), dtype=np.int64)
     # There are up to 2**17 buckets of two candidates: Python's own floats are faster than arrays of two.
     levels, rates, weights_of = loads.tolist(), speeds.tolist(), tail.tolist()
+    # Of some buckets a sample has no row. They have rows, though: each worker gets as many of them.
+    unseen = [0.0] * len(speeds)
     for bucket in _heaviest_first(tail).tolist():
         weight = weights_of[bucket]
+        beside, weight = (levels, weight) if weight else (unseen, 1.0)
         candidates = router.candidates(bucket).tolist()
-        buckets[bucket] = at = min(candidates, key=lambda at: (levels[at] + weight) / rates[at])
-        levels[at] += weight
+        buckets[bucket] = at = min(candidates, key=lambda at: (beside[at] + weight) / rates[at])
+        beside[at] += weight
     loads = np.zeros(len(speeds))
     np.add.at(loads, buckets, tail)
     return spread(loads), buckets

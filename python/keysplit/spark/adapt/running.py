@@ -39,6 +39,8 @@ _PER_KEY, _LEAST, _MOST = 100, 4_000, 20_000
 _FIRST, _AGAIN = 0.1, 1e-3
 # Of so many drawn rows the values of the key come along.
 _SHOWN = 512
+# Batches that Spark may not have reported yet.
+_UNREPORTED = 64
 
 # The plans that change in a running query, by its run and the folder of the log.
 _lock = threading.RLock()
@@ -167,7 +169,7 @@ class _Query:
         wanted = round(_PER_KEY / head_threshold(self._plan.grouping))
         self._wanted = min(max(wanted, _LEAST), _MOST) if adapt.sample is None else adapt.sample
         self._chance = _FIRST
-        self._used: deque[_Used] = deque(maxlen=4)
+        self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
         self._changed = -adapt.every
         self._learned = -1  # the last batch
         self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves

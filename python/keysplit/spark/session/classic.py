@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _AGGREGATE = "AggregateExpression"
 # Actions that are searched for the one with an observation: it has just ended.
 _LATEST = 20
+# So long after the end of an action Spark may take to write down that it has ended, in seconds.
+_WRITTEN_S = 1.0
 _LOCAL = re.compile(r"local(\[.*\])?")
 
 
@@ -153,7 +156,10 @@ class _Observed:
     def peek(self) -> Any:
         """Return the figure, None as long as no action has ended."""
         if self._observation._jo.future().isCompleted():
-            status = self._status()
+            status, end = self._status(), time.monotonic() + _WRITTEN_S
+            while status == "RUNNING" and time.monotonic() < end:
+                time.sleep(0.02)
+                status = self._status()
             if status == "FAILED":
                 raise LookupError("the action failed: Spark has what its first tasks have counted")
             return None if status == "RUNNING" else next(iter(self._observation.get.values()))

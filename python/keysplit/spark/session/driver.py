@@ -56,7 +56,8 @@ def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[fl
         tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
 
     Returns:
-        The time of each task, by its number; None if there was no such stage.
+        The time of each task, by its number; None if there was no such stage, or Spark has not written down
+        yet that it has ended.
     """
     store = spark.sparkContext._jsc.sc().statusStore()
     jobs, times = store.jobsList(None), [0.0] * tasks
@@ -71,6 +72,8 @@ def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[fl
         for stage in (store.lastStageAttempt(stages.apply(each)) for each in range(stages.size())):
             if stage.numTasks() != tasks or not stage.shuffleReadRecords():
                 continue
+            if stage.status().toString() != "COMPLETE":
+                return None
             found = True
             listed = store.taskList(stage.stageId(), stage.attemptId(), tasks)
             for task in (listed.apply(each) for each in range(listed.size())):
