@@ -63,8 +63,10 @@ def test_killed_executors_lose_and_double_nothing(tmp_path, options):
 @pytest.mark.parametrize("mode", ["salted", "online"])
 def test_the_hazard_of_other_ways_to_spread_rows(tmp_path, mode):
     """Above a shuffle, a row that is salted with rand() or routed online goes elsewhere the second time."""
-    placed, aggregated = jobs(tmp_path, "--trials", "2", "--shuffle-below", "--mode", mode)
-    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
+    silent = tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2)
+    trials = "2" if silent else "1"  # chance may spare the rows once
+    placed, aggregated = jobs(tmp_path, "--trials", trials, "--shuffle-below", "--mode", mode)
+    if silent:
         assert all(job["outcome"] in ("exact", "wrong") for job in placed + aggregated)
         assert any((job["rows"], job["distinct rows"]) != (ROWS, ROWS) for job in placed)
         return

@@ -173,6 +173,7 @@ def test_other_samples_are_refused(spark, wrong):
             call(spark.range(3), "id", 2, sample=wrong)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("options", [{}, {"sample": 0.2}, {"sample": 1, "engine": "columns"}, {"sample": 1}])
 def test_starts_of_groups_are_balanced_with_rows(spark, options):
     df = spark.range(60_000).selectExpr("if(id < 40000, -1, id) as key", "id")

@@ -107,7 +107,6 @@ def flat(batches):
     return sorted(row for rows in batches.values() for row in rows)
 
 
-@pytest.mark.versions
 def test_windows_equal_a_batch(files, plan, tmp_path):
     windows = {
         "tumbling": F.window("at", "30 minutes"),

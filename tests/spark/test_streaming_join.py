@@ -112,7 +112,6 @@ def spark_s(left, right, how, keys=("key",)):
     return joined.select(*named)
 
 
-@pytest.mark.versions
 def test_a_stream_and_a_table(sides, table, plan, tmp_path):
     rows, results = sides.left.stream("5 minutes"), {}
     for how in ("inner", "left", "semi", "anti", "right", "inner right"):
@@ -129,7 +128,6 @@ def test_a_stream_and_a_table(sides, table, plan, tmp_path):
         assert [bool(rows) for rows in found[name].values()] == [True] * 3
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     "kinds", [TWO[2:4], pytest.param([*TWO[:2], TWO[4]], marks=pytest.mark.slow)], ids=["outer", "inner"]
 )

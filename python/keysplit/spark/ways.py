@@ -54,7 +54,7 @@ def explain(result: Any) -> str:
     """Say in a line which way an operation took, and why.
 
     Args:
-        result: what `route`, `repartition`, `aggregate`, `apply`, `join` or `write` returned.
+        result: what an operation of `keysplit.spark` or `keysplit.spark.streaming` returned.
 
     Returns:
         The way ("plain", "broadcast", "place", "grid", "slices" or "online"), a colon and the reason.

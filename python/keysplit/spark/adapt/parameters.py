@@ -27,16 +27,16 @@ class Adapt:
         decay: what the memory counts for after one more batch, 0..=1. 0 forgets all but the last batch, 1
             forgets nothing. Where the keys of a batch differ from the memory by more than chance explains,
             the memory is dropped.
-        gain: the least gain, in parts of a fair share, above 0.
-        horizon: the batches for which a plan is expected to hold, at least 1.
+        gain: the smallest gain worth a change, as a fraction of a fair share, above 0.
+        horizon: for how many batches a plan is expected to hold, at least 1.
         copy_cost: the cost of one more partial result, in rows, at least 0.
-        every: the least number of batches between two changes, at least 1.
-        sample: the rows of a batch that the driver looks at, at least 100; if left out, 100 for each key that
-            can be frequent, from 4,000 to 20,000. Each takes 11 bytes in Spark's record of a batch.
+        every: the smallest number of batches between two changes, at least 1.
+        sample: how many rows of a batch are drawn for the driver, at least 100; if left out, 100 for each key
+            that can be frequent, but 4,000 to 20,000 in all. Each adds 11 bytes to the metrics of the batch.
         capacities: a function that returns the current relative speed of each worker, above 0; it is called
-            on the driver after each batch. "measured" takes the speeds from the time per row of the tasks:
-            for `repartition` and what places rows, where a worker is a task. If left out, speeds are those of
-            the plan.
+            on the driver after each batch. "measured" derives the speeds from the time per row of tasks. It
+            needs an operation that places rows, such as `repartition`, so that a worker is a task. If left
+            out, speeds are those of the plan.
         log: the folder of the plan log, or its URL as `Plan.save` takes it. If left out, `keysplit` in the
             checkpoint of the query.
 
@@ -45,7 +45,8 @@ class Adapt:
         ValueError: if an argument is out of its range.
 
     Source:
-        decay: "FISH: Efficient Stream Grouping" (003), section 4.1, whose epochs are the micro-batches here.
+        decay: "Efficient Time-Evolving Stream Processing at Scale" (FISH, arXiv 1806.00760), section 4.1. Its
+            epochs are the micro-batches here.
 
     Deviations:
         The papers route by what a source has seen up to the very message. A plan of a micro-batch knows the

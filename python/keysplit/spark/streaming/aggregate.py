@@ -97,7 +97,8 @@ def aggregate(
         weight: as `streaming.route`.
         seed: as `streaming.route`.
         capacities: as `streaming.route`.
-        engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
+        engine: "columns", the default, routes by plain Column expressions, "rust" in Rust over Arrow. `adapt`
+            needs "columns".
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
 

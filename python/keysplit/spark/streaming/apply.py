@@ -143,8 +143,8 @@ def apply(
         trust: as `streaming.route`.
 
     Returns:
-        The rows that `merge` returned. Write it in append mode; to be used with `window` or `every`, it
-        cannot be downstream of an aggregation.
+        The rows that `merge` returned. Write it in append mode. With `window` or `every`, `df`
+        must not come from an aggregation.
 
     Raises:
         TypeError: as `streaming.route`, or if a function, a schema, a period or `window` is of another type.
@@ -160,7 +160,7 @@ def apply(
         As `Adapt`. Periods end with micro-batches.
 
     Example:
-        >>> sessions = kss.streaming.apply(  # doctest: +SKIP
+        >>> visitors = kss.streaming.apply(  # doctest: +SKIP
         ...     events.withWatermark("at", "10 minutes"),
         ...     "user",
         ...     sketch,

@@ -104,7 +104,8 @@ def join(
         weight: as `streaming.route`.
         seed: as `streaming.route`.
         capacities: as `streaming.route`.
-        engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
+        engine: "columns", the default, routes by plain Column expressions, "rust" in Rust over Arrow. `adapt`
+            needs "columns".
         trust: columns of the side that is split and functions (UDFs or their names) that give the same values
             when a task is retried, on your word; docs/exactness.md says what depends on it.
 

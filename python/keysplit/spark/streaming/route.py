@@ -72,7 +72,8 @@ def route(
             `row_bytes`); 1 per row if left out. With a plan that was made by a weight give the same one.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
         capacities: the relative speed of each worker, above 0; equal if left out. Leave it out with a plan.
-        engine: "rust" routes in Rust over Arrow, "columns", the default, by plain Column expressions.
+        engine: "columns", the default, routes by plain Column expressions, "rust" in Rust over Arrow. `adapt`
+            needs "columns".
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
 

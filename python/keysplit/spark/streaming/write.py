@@ -42,8 +42,8 @@ def write(
     """Place the rows of a stream by a plan on the partition columns, and return the writer of them.
 
     In each micro-batch a hot partition is written by several tasks at once, a rare one by exactly one. With
-    "cut_to_fit" a micro-batch writes at most one file per partition and workers - 1 more. Which sinks write
-    each row exactly once is Spark's matter; docs/streaming.md lists them. Placing rows changes nothing in it.
+    "cut_to_fit" a micro-batch writes at most one file per partition and workers - 1 more. Whether
+    each row is written exactly once depends on the sink, not on the placing; docs/streaming.md lists sinks.
 
     Args:
         df: a streaming DataFrame.
