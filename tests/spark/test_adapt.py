@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import keysplit as ks
@@ -18,7 +19,7 @@ from keysplit.spark.adapt import rule
 from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
-from keysplit.spark.adapt.running import adapting_in
+from keysplit.spark.adapt.running import _folder_named, adapting_in
 from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.plans import Plan
 from keysplit.spark.session.classic import Classic
@@ -338,6 +339,93 @@ def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, 
     assert not [each for each in recwarn if "was not changed" in str(each.message)]
     with pytest.raises(ValueError, match=r"to must be a query or the folder of its plan log, got .*in'"):
         kss.streaming.publish(kss.plan(stream.rows(), "key", 2), str(tmp_path / "in"))
+
+
+def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, recwarn):
+    """What a running query passes over does not keep it from starting again."""
+    warnings.simplefilter("always")
+    log, found = tmp_path / "log", Busiest()
+    stream.add(hot=0)
+    plan = kss.plan(stream.rows(), "key", WORKERS)
+    adapt = kss.streaming.Adapt(gain=100.0, log=log)
+
+    def run(plan):
+        df = kss.streaming.repartition(stream.read(), "key", plan=plan, adapt=adapt)
+        query = start(df, found, tmp_path / "c")
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    run(plan)
+    plan.with_workers(WORKERS + 1).save(log / "plan-1.json")
+    (log / "plan-2.json").write_text("{}")
+    stream.add(hot=0)
+    run(plan)
+    plan.with_workers(2).save(log / "plan-3.json")
+    stream.add(hot=0)
+    run(plan)
+    assert versions_of_batches(log) == {0: 0, 1: 0, 2: 3}
+    passed = [str(each.message) for each in recwarn if "was passed over" in str(each.message)]
+    assert {each[:9] for each in passed} == {"version 1", "version 2"}
+
+    # a batch that was begun by more workers than there are now
+    Log(log).version_of(3, 0)
+    stream.add(hot=0)
+    with pytest.raises(StreamingQueryException):
+        run(plan.with_workers(2))
+    run(plan)
+    assert versions_of_batches(log)[3] == 0
+    only = tmp_path / "only"
+    only.mkdir()
+    plan.with_workers(WORKERS + 1).save(only / "plan-0.json")
+    with pytest.raises(
+        ValueError, match="plan must be for at most the 4 workers of the query with the plan log"
+    ):
+        kss.streaming.route(stream.read(), "key", plan=plan, adapt=kss.streaming.Adapt(log=only))
+
+
+def test_a_log_that_is_out_of_reach_for_a_moment_stops_no_query(
+    spark, stream, tmp_path, monkeypatch, recwarn
+):
+    warnings.simplefilter("always")
+    refreshes, found = [], Busiest()
+
+    def refresh(self):
+        refreshes.append(self)
+        raise OSError("out of reach")
+
+    monkeypatch.setattr(Log, "refresh", refresh)
+    stream.add(hot=0)
+    query = start(
+        kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto"), found, tmp_path / "c"
+    )
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert refreshes
+    assert 0 in found.batches
+    assert [
+        each for each in recwarn if "a stream's plan log could not be read: out of reach" in str(each.message)
+    ]
+
+
+def test_a_damaged_record_is_not_pruned_but_passed_over(tmp_path, recwarn):
+    warnings.simplefilter("always")
+    log = Log(tmp_path)
+    for batch in range(MOST_BATCHES + 1):
+        log.version_of(batch, 0)
+    (tmp_path / "batch-1.json").write_text("")
+    log.prune()
+    assert "was not pruned" in str(recwarn.pop().message)
+
+
+def test_a_log_of_many_keys_has_a_short_name():
+    assert _folder_named("worker-key") == "worker-key"
+    names = {_folder_named("worker-" + "a long name of a key " * 20 + end) for end in ("a", "b")}
+    assert len(names) == 2
+    assert max(map(len, names)) < 100
 
 
 def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):

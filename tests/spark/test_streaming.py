@@ -351,6 +351,10 @@ def test_other_output_modes_are_refused_by_spark(folder, plan, tmp_path, mode):
         ("first(v)", r"columns must use .*; got first\(v\)"),
         ("try_sum(v)", r"columns must use .*; got try_sum\(v\)"),
         ("percentile(v, 0.5)", r"columns must use .*; got percentile\(v, "),
+        (
+            "collect_set(array(double(v)))",
+            r"columns must not hold a collect_set of floating-point numbers, got collect_set\(",
+        ),
     ],
 )
 def test_other_aggregates_are_named(spark, hours, plan, sql, message):

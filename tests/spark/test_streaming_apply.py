@@ -150,6 +150,21 @@ def test_the_time_itself_is_a_window(spark, plan, tmp_path):
     assert flat(found) == rows_of(before_the_end(files).groupBy("at", "key").applyInPandas(whole, RESULT))
 
 
+def test_names_that_need_quotes_or_are_our_own_may_name_the_worker(files, plan, tmp_path):
+    stream = files.stream("10 minutes")
+    names = ["a.b", "`a` b", "hash", "SLOT", "_key_0"]
+    results = {name: apply(stream, plan, worker_column=name) for name in ("worker", *names)}
+    results |= {
+        f"{name} window": apply(stream, plan, window=HOURS(), worker_column=name)
+        for name in ("worker", "a.b")
+    }
+    found = Outputs(tmp_path).run(results)
+    assert flat(found["worker"])
+    for name in names:
+        assert found[name] == found["worker"], name
+    assert found["a.b window"] == found["worker window"]
+
+
 def test_a_restart_with_other_workers_functions_and_columns_loses_nothing(spark, plan, tmp_path):
     files = Files(spark, tmp_path / "in", SCHEMA)
     outputs = Outputs(tmp_path)

@@ -282,6 +282,9 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         assert kss.explain(
             kss.streaming.join(left, other, "key", plan=even, force=True, **options)
         ).startswith("place")
+    # such a plan is only the first one where plans adapt
+    adapting = kss.streaming.join(rows, table, "key", plan=even, adapt="auto")
+    assert kss.explain(adapting).startswith("place: the plan for 4 workers changes")
     assert kss.streaming.join(left, right, "key", plan=even).sameSemantics(left.join(right, "key"))
     plain = kss.streaming.join(left, right, "key", "left", condition=F.expr(RANGE), plan=even)
     expected = spark_s(left, right, "left")

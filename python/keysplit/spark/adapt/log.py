@@ -38,6 +38,11 @@ class Log:
         self._batches = sorted(self._numbers("batch"))
 
     @property
+    def versions(self) -> list[int]:
+        """The numbers of the versions that this process knows, the oldest first."""
+        return list(self._versions)
+
+    @property
     def last(self) -> int | None:
         """The number of the newest version that this process knows, None if there is none."""
         return self._versions[-1] if self._versions else None
@@ -118,7 +123,7 @@ class Log:
             for version in [each for each in self._versions[:-1] if each < first]:
                 files.delete(self._path("plan", version))
                 self._versions.remove(version)
-        except OSError as error:  # what is old harms nobody
+        except (OSError, ValueError, KeyError) as error:  # what is old harms nobody
             warn(f"the plan log {self._folder!r} was not pruned: {error}")
 
     def _path(self, kind: str, number: int) -> str:

@@ -1,5 +1,6 @@
 """A plan that changes, in each of the queries that go by it."""
 
+import hashlib
 import os
 import re
 import threading
@@ -41,6 +42,8 @@ _FIRST, _AGAIN = 0.1, 1e-3
 _SHOWN = 512
 # Batches that Spark may not have reported yet.
 _UNREPORTED = 64
+# The longest name of a folder that is not cut; file systems take 255 bytes.
+_LONGEST = 150
 
 # The plans that change in a running query, by its run and the folder of the log.
 _lock = threading.RLock()
@@ -71,15 +74,11 @@ class Adapting:
         self.spark, self.session = df.sparkSession, session_of(df)
         self.first, self.adapt = first, adapt
         self.types, self.weighted = types, weighted
-        self.name = re.sub(r"[^\w.-]", "_", name)
+        self.name = _folder_named(name)
         self.metrics = f"keysplit {self.name} {id(self):x}"
         self._queries: dict[str, _Query] = {}
         if adapt.log is not None:  # what is wrong with it is said before the start
-            log = Log(adapt.log)
-            if log.last is not None:
-                first.refuse_other(
-                    log.plan(log.last), f"the query with the plan log {os.fspath(adapt.log)!r}"
-                )
+            _newest(Log(adapt.log), first, f"the query with the plan log {os.fspath(adapt.log)!r}")
 
     def answer(self, question: str, batch: MicroBatch | None) -> str:
         """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
@@ -114,7 +113,10 @@ class Adapting:
     def publish(self, run: str, plan: Plan) -> int:
         """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
         self.first.refuse_other(plan, "the query")
-        return self._queries[run].publish(plan)
+        query = self._queries.get(run)
+        if query is None:
+            raise ValueError("to must be a running query, got one that has just ended")
+        return query.publish(plan)
 
     def ended(self, run: str) -> None:
         """Forget a run of a query."""
@@ -162,7 +164,7 @@ class _Query:
         self._log.claim(batch.query)
         if self._log.last is None:
             self._log.publish(owner.first)
-        self._version, self._refused = -1, -1
+        self._version, self._refused = -1, set[int]()
         self._plan, self._answers = owner.first, dict[str, str]()
         self._following: Following | None = None
         self._take_newest()
@@ -233,12 +235,18 @@ class _Query:
 
     def _begin(self, number: int) -> _Used:
         """Fix the plan of a micro-batch: the newest one, unless an earlier attempt went by another."""
-        self._log.refresh()
+        try:
+            self._log.refresh()
+        except OSError as error:  # what others have published comes later
+            warn(f"a stream's plan log could not be read: {error}")
         self._take_newest()
         again = self._log.has_record(number)
         version, plan = self._log.version_of(number, self._version), self._plan
         if version != self._version:
             plan = self._log.plan(version)
+            self._owner.first.refuse_other(
+                plan, f"the query, whose batch {number} was begun by version {version}"
+            )
         answers = self._answers if plan is self._plan else _answers_of(plan)
         chance = self._chance * (_AGAIN if again else 1.0)
         chances = {
@@ -251,18 +259,11 @@ class _Query:
         return used
 
     def _take_newest(self) -> None:
-        last = self._log.last
-        if last is None or last in (self._version, self._refused):
+        where = f"the query with the plan log {self._place[1]!r}"
+        found = _newest(self._log, self._owner.first, where, self._version, self._refused)
+        if found is None:
             return
-        try:
-            plan = self._log.plan(last)
-            self._owner.first.refuse_other(plan, f"the query with the plan log {self._place[1]!r}")
-        except (OSError, ValueError) as error:
-            if self._version < 0:
-                raise
-            self._refused = last
-            warn(f"version {last} of a stream's plan was passed over: {error}")
-            return
+        last, plan = found
         if len(plan.tail) != len(self._plan.tail) or self._version < 0:
             self._memory = self._memory_of(plan)
         self._version, self._plan, self._answers = last, plan, _answers_of(plan)
@@ -341,6 +342,54 @@ class _Query:
         if rule.change(plan, new, summary, float(batch.weights.sum()) / batch.chance).pays(adapt):
             self.publish(new)
             self._changed = batch.number
+
+
+def _newest(
+    log: Log, first: Plan, where: str, after: int = -1, refused: set[int] | None = None
+) -> tuple[int, Plan] | None:
+    """Return the newest version of a plan log that a query can go by, None if there is none.
+
+    Args:
+        log: the log.
+        first: the plan that the query was built with.
+        where: what that is of, for errors.
+        after: the version that the query goes by; only newer ones count. Without one there must be one that
+            fits, if there are any.
+        refused: versions that are passed over without a word; those that do not fit are added.
+
+    Raises:
+        OSError: if no version can be read.
+        ValueError: if none fits.
+    """
+    refused = set() if refused is None else refused
+    wrong: dict[int, Exception] = {}
+    found = None
+    for version in reversed(log.versions):
+        if version <= after or found is not None:
+            break
+        if version in refused:
+            continue
+        try:
+            plan = log.plan(version)
+            first.refuse_other(plan, where)
+            found = version, plan
+        except (OSError, ValueError) as error:
+            wrong[version] = error
+    if found is None and after < 0 and wrong:
+        raise next(iter(wrong.values()))
+    for version, error in wrong.items():
+        if isinstance(error, ValueError):  # a store may be out of reach for a moment
+            refused.add(version)
+        warn(f"version {version} of a stream's plan was passed over: {error}")
+    return found
+
+
+def _folder_named(name: str) -> str:
+    """Return the name of a folder for a plan."""
+    found = re.sub(r"[^\w.-]", "_", name)
+    if len(found.encode()) <= _LONGEST:
+        return found
+    return f"{found[: _LONGEST // 8]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 class _Listener(StreamingQueryListener):  # type: ignore[misc]

@@ -41,7 +41,6 @@ from keysplit.spark.options import (
     Trusted,
     by_name,
     check,
-    quoted,
     refuse_stream,
     type_name,
 )
@@ -295,7 +294,12 @@ def _in_parts(
             return rows.by_plan(request).mapInArrow(in_one_stage, result_type), way
         split = None if plan is None else np.array([each.hash for each in plan.head if len(each.workers) > 1])
         hash_place = cut.width
-        placed_rows = rows.by_plan(request, plan_hash(request).alias(request.columns.free("_hash")))
+        placed_rows = rows.by_plan(
+            request,
+            plan_hash(request).alias(
+                request.columns.free("_hash", [request.columns.fold(request.worker_column)])
+            ),
+        )
         fields = [StructField("", LongType()), StructField("", BooleanType())]
         fields += [*result_type, *part_type, *cut.carried]
         staged = placed_rows.mapInArrow(
@@ -338,7 +342,7 @@ class _Rows:
         """Return the rows on their workers, sorted by key, with more columns behind."""
         worker = request.worker_column
         rows = routed(request).select("*", *self.extra, *more)
-        rows = placed(rows, worker, request.workers).drop(quoted(worker))
+        rows = placed(rows, worker, request.workers).drop(worker)
         return rows.sortWithinPartitions(*(F.col(name) for name in self.keys))
 
 

@@ -61,9 +61,10 @@ class Cut:
         n = len(columns.names)
         folded = [columns.fold(name) for name in columns.names]
         extra: list[Column] = []
+        taken = [columns.fold(request.worker_column)]
 
         def add(column: Column) -> int:
-            extra.append(column.alias(columns.free(f"_key_{len(extra)}")))
+            extra.append(column.alias(columns.free(f"_key_{len(extra)}", taken)))
             return n + len(extra) - 1
 
         keys, cuts = [], []

@@ -304,7 +304,10 @@ class _Groups:
         field, kinds = None, key_kinds(request.key_types)
         if window is not None:
             window = window.alias(request.columns.free("_window", [request.worker_column]))
-            field = request.df.groupBy(window).count().schema.fields[0]
+            fields = request.df.groupBy(window).count().schema.fields
+            if len(fields) == 1:
+                raise ValueError("spark.sql.retainGroupColumns must be true with a window, got false")
+            field = fields[0]
             refuse_session(field)
             request = replace(
                 request,
@@ -328,9 +331,11 @@ class _Groups:
             is_span = isinstance(self.window.dataType, StructType)
             begin, end = (F.unix_micros(time[name] if is_span else time) for name in ("start", "end"))
         number = slot(F.hash(begin, end), worker, request.workers)
-        marks = zip([self.hash, number, begin, end], map(request.columns.free, _MARKS), strict=True)
+        taken = [request.columns.fold(request.worker_column)]
+        names = [request.columns.free(mark, taken) for mark in _MARKS]
+        marks = zip([self.hash, number, begin, end], names, strict=True)
         rows = rows.select("*", *self.cut.extra, *(mark.alias(name) for mark, name in marks))
-        return placed(rows, request.worker_column, request.workers).drop(quoted(request.worker_column))
+        return placed(rows, request.worker_column, request.workers).drop(request.worker_column)
 
     def places(self, *marks: str) -> slices.Places:
         """Say where columns are: the functions see those of the DataFrame; cuts begin with marks and hash."""

@@ -246,4 +246,6 @@ def _reason_for_plain(session: Session, request: Request, plain: DataFrame, two:
         return gain.reason_for_plain(request.plan, None)
     if session.joins_by_broadcast(plain):
         return "Spark broadcasts the table whole, and shuffles nothing"
-    return None if request.plan is None else gain.reason_for_plain(request.plan, session.slots)
+    if request.plan is None or request.adapt is not None:  # the plan may change
+        return None
+    return gain.reason_for_plain(request.plan, session.slots)

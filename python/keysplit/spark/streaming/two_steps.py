@@ -111,6 +111,11 @@ def _call(call: Call, field: StructField) -> Call:
             f"columns must not hold the avg of a decimal on Spark Connect, got {call.text}: take sum "
             "and count, and divide them in a select after"
         )
+    if name == "collect_set" and any(kind in field.dataType.simpleString() for kind in ("float", "double")):
+        raise ValueError(
+            f"columns must not hold a collect_set of floating-point numbers, got {call.text}: whether it "
+            "keeps NaN once or for each row differs between versions of Spark"
+        )
     return call._replace(name=name)
 
 
