@@ -71,6 +71,23 @@ def spark_s(df, key, *columns, window=None):
     return df.groupBy(*([] if window is None else [window]), key).agg(*columns)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("workers", -3),
+        ("grouping", "y"),
+        ("engine", "x"),
+        ("row_id", "nope"),
+        ("weight", "nope"),
+        ("worker_column", "key"),
+        ("trust", 5),
+    ],
+)
+def test_arguments_are_checked_where_no_plan_is_needed(files, name, value):
+    with pytest.raises((TypeError, ValueError), match=f"^{name} must "):
+        kss.streaming.aggregate(files.stream(), "key", *sums(), **{name: value})
+
+
 @pytest.mark.versions
 @pytest.mark.parametrize(
     ("mode", "windows"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in ALL)]

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -175,14 +175,8 @@ def check(
         FileNotFoundError: if there is no plan for a stream at its path, or no folder for one.
     """
     refuse_other_frames(df)
+    _check_words(options)
     mode, engine = options.mode, options.engine
-    if mode not in ("planned", "online"):
-        raise ValueError(f"mode must be 'planned' or 'online', got {mode!r}")
-    if engine not in (None, "columns", "rust"):
-        raise ValueError(f"engine must be 'columns' or 'rust', got {engine!r}")
-    if options.refresh not in ("auto", "never", "always"):
-        raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
-    check_sample(options.sample)
     adapt = _adapt(options, df.isStreaming)
     plan, kept = _plan_and_its_place(options, df.isStreaming)
     model = plan if kept is None else plan or kept.former
@@ -236,13 +230,41 @@ def check(
     )
 
 
-def checked_keys(df: DataFrame, key: str | Sequence[str]) -> list[str]:
-    """Return the names of the key columns, checked where nothing else is asked for; errors as `check`."""
+def check_all_the_same(df: DataFrame, key: str | Sequence[str], options: Options) -> list[str]:
+    """Check the arguments of a query that is plain Spark's without a plan; errors as `check`.
+
+    Args:
+        df: as `check`.
+        key: as `check`.
+        options: as `check`, without a plan. Workers may be left out.
+
+    Returns:
+        The names of the key columns.
+    """
     refuse_other_frames(df)
+    _check_words(options)
+    trusted_names(options.trust)
     columns, keys = Columns(df), key_names(key)
     for name in keys:
         columns.type_of("key", name)
+    if options.workers is not None or not isinstance(options.grouping, str):
+        _capacities(None, options.capacities, _params(replace(options, adapt="auto")).workers)
+    elif options.grouping not in (known := {**ks.GROUPINGS, **PLANS}):
+        raise ValueError(f"grouping must be one of {', '.join(sorted(known))}, got {options.grouping!r}")
+    _worker_column(columns, options.worker_column)
+    identity_columns(df, options.row_id, lambda _, *name: columns.type_of(*name))
+    _weight(columns, options.weight)
     return keys
+
+
+def _check_words(options: Options) -> None:
+    if options.mode not in ("planned", "online"):
+        raise ValueError(f"mode must be 'planned' or 'online', got {options.mode!r}")
+    if options.engine not in (None, "columns", "rust"):
+        raise ValueError(f"engine must be 'columns' or 'rust', got {options.engine!r}")
+    if options.refresh not in ("auto", "never", "always"):
+        raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
+    check_sample(options.sample)
 
 
 _Arguments = ParamSpec("_Arguments")

@@ -377,10 +377,10 @@ def _newest(
             wrong[version] = error
     if found is None and after < 0 and wrong:
         raise next(iter(wrong.values()))
-    for version, error in wrong.items():
-        if isinstance(error, ValueError):  # a store may be out of reach for a moment
+    for version, reason in wrong.items():
+        if isinstance(reason, ValueError):  # a store may be out of reach for a moment
             refused.add(version)
-        warn(f"version {version} of a stream's plan was passed over: {error}")
+        warn(f"version {version} of a stream's plan was passed over: {reason}")
     return found
 
 
