@@ -385,6 +385,28 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
         kss.streaming.route(stream.read(), "key", plan=plan, adapt=kss.streaming.Adapt(log=only))
 
 
+def test_a_query_gets_more_workers_at_a_restart(spark, stream, tmp_path):
+    stream.add(hot=0)
+    found, plan = Busiest(), kss.plan(stream.rows(), "key", 2)
+    for workers in (2, 5):
+        first = plan.with_workers(workers)
+        df = kss.streaming.repartition(
+            stream.read(), "key", plan=first, adapt=kss.streaming.Adapt(gain=100.0)
+        )
+        query = start(df, found, tmp_path / "c")
+        try:
+            query.processAllAvailable()
+            stream.add(hot=0)
+            query.processAllAvailable()
+            if workers == 5:
+                kss.streaming.publish(first, query)
+                stream.add(hot=0)
+                query.processAllAvailable()
+        finally:
+            query.stop()
+    assert [found.batches[at].worker.nunique() for at in range(4)] == [2, 2, 2, 5]
+
+
 def test_a_log_that_is_out_of_reach_for_a_moment_stops_no_query(
     spark, stream, tmp_path, monkeypatch, recwarn
 ):
