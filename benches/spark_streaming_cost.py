@@ -2,8 +2,8 @@
 
 A file is a micro-batch, and its keys are uniform: nothing is to be gained, so all that is measured is the
 cost of counting, planning and routing. The CPU time is that of the JVM over the whole query, the duration the
-median of the batches but the first two. The runs alternate, and a figure is the median of the ratios of
-neighbouring runs.
+median of the batches but the first two. Of it, `planning` is the time in which Spark plans the query. The
+runs alternate, and a ratio is the median of those of neighbouring runs.
 
 usage: scripts/with-env python benches/spark_streaming_cost.py [--rows 1e6] [--batches 10] [--repeats 5]
            [--keys 10000] [--workers 8] [--only TEXT]
@@ -94,7 +94,10 @@ def main() -> None:
         path = Path(folder)
         spark = session(path, arguments.workers)
         events = write_events(spark, path / "in", arguments.keys, arguments.rows, arguments.batches)
-        print("| operation | CPU | duration of a batch | of plain, s |\n|---|---:|---:|---:|")
+        print(
+            "| operation | CPU | duration of a batch | of plain, s | planning of plain, s | planning, s |\n"
+            "|---|---:|---:|---:|---:|---:|"
+        )
         for each in OPERATIONS:
             if arguments.only not in each.name:
                 continue
@@ -107,7 +110,12 @@ def main() -> None:
                 both += [measured] * (number > 0)  # the first warms up
             ratios = [median(ours[at] / theirs[at] for theirs, ours in both) for at in (0, 1)]
             of_plain = median(theirs[1] for theirs, _ in both)
-            print(f"| {each.name} | {ratios[0]:.2f} | {ratios[1]:.2f} | {of_plain:.2f} |", flush=True)
+            planning = [median(pair[at][2] for pair in both) for at in (0, 1)]
+            print(
+                f"| {each.name} | {ratios[0]:.2f} | {ratios[1]:.2f} | {of_plain:.2f} "
+                f"| {planning[0]:.2f} | {planning[1]:.2f} |",
+                flush=True,
+            )
         spark.stop()
 
 
@@ -136,16 +144,20 @@ def write_events(spark: SparkSession, folder: Path, keys: int, rows: int, batche
     return stream.option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def run(query: DataFrame, checkpoint: Path) -> tuple[float, float]:
-    """Run a query to the end of its input; return its CPU time, and the median duration of its batches."""
+def run(query: DataFrame, checkpoint: Path) -> tuple[float, float, float]:
+    """Run a query to the end of its input; return its CPU time, and of its batches the median duration and
+    the median time of planning."""
     before = cpu_s(os.getpid())
     writer = query.writeStream.foreachBatch(lambda df, _: df.write.format("noop").mode("overwrite").save())
     mode = "update" if query.columns == ["key", "n", "total"] else "append"
     running = writer.outputMode(mode).trigger(availableNow=True)
     running = running.option("checkpointLocation", str(checkpoint)).start()
     running.awaitTermination()
-    durations = [each["durationMs"]["triggerExecution"] for each in running.recentProgress]
-    return cpu_s(os.getpid()) - before, median(durations[2:]) / 1000
+    parts = [each["durationMs"] for each in running.recentProgress][2:]
+    duration, planning = (
+        median(each.get(name, 0) for each in parts) / 1000 for name in ("triggerExecution", "queryPlanning")
+    )
+    return cpu_s(os.getpid()) - before, duration, planning
 
 
 if __name__ == "__main__":

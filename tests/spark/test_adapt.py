@@ -341,7 +341,7 @@ def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, 
         kss.streaming.publish(kss.plan(stream.rows(), "key", 2), str(tmp_path / "in"))
 
 
-def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, recwarn):
+def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, recwarn, caplog):
     """What a running query passes over does not keep it from starting again."""
     warnings.simplefilter("always")
     log, found = tmp_path / "log", Busiest()
@@ -374,6 +374,7 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
     stream.add(hot=0)
     with pytest.raises(StreamingQueryException):
         run(plan.with_workers(2))
+    assert "whose batch 3 was begun by version 0, got one for 4" in caplog.text
     run(plan)
     assert versions_of_batches(log)[3] == 0
     only = tmp_path / "only"

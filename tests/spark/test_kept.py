@@ -18,6 +18,7 @@ from keysplit import spark as kss
 from keysplit.plans import files
 from keysplit.spark.kept import counts, pending, runs
 from keysplit.spark.kept.place import Kept
+from keysplit.spark.session.classic import _Observed
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,19 @@ def test_the_thread_ends_when_nothing_is_awaited(day, path, monkeypatch):
         pending._new.set()
         threading.Event().wait(0.05)
     assert pending._thread is None
+    assert len(runs.read(path)) == 1
+
+
+def test_what_spark_has_not_written_down_yet_is_waited_for(day, path, monkeypatch):
+    status, asked = _Observed._status, []
+
+    def late(self):
+        asked.append(self)
+        return "RUNNING" if len(asked) < 4 else status(self)
+
+    monkeypatch.setattr(_Observed, "_status", late)
+    run(kss.repartition(day, "key", workers=4, plan=path))
+    assert len(asked) >= 4
     assert len(runs.read(path)) == 1
 
 

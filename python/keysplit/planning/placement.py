@@ -134,8 +134,9 @@ def place(
 
     - ``key``: buckets in the order of their numbers, in equal parts (or in proportion to the capacities).
     - ``partial_key``: every frequent key over its candidates, with the shares that minimise their largest
-      load; then each bucket, heaviest first, to the one of its candidates that is least loaded with it; then
-      the frequent keys again, around the buckets.
+      load; then each bucket, heaviest first, to the one of its candidates that is least loaded with it, and
+      buckets without weight so that each worker gets as many; then the frequent keys again, around the
+      buckets.
     - ``d_choices``, ``w_choices``: the same with d candidates, or all workers, for a frequent key and two for
       a bucket.
     - ``round_robin``: the same with a frequent key on all workers in equal shares (or in proportion to the

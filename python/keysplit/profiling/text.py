@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,12 @@ WIDTH = 80
 _MOST_LETTERS = 60  # of a key
 
 
-class Printed:
+class Printed(ABC):
     """An object that prints itself: `str` and notebooks show the output of `print_on`."""
 
+    @abstractmethod
     def print_on(self, console: Console, title: str = "") -> None:
         """Print it on a terminal."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         text = self._record(color_system=None).export_text()

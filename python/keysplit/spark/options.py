@@ -230,8 +230,8 @@ def check(
     )
 
 
-def check_all_the_same(df: DataFrame, key: str | Sequence[str], options: Options) -> list[str]:
-    """Check the arguments of a query that is plain Spark's without a plan; errors as `check`.
+def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options) -> list[str]:
+    """Check the arguments of a query that is plain Spark's and has no plan; errors as `check`.
 
     Args:
         df: as `check`.

@@ -55,8 +55,8 @@ def wait_for(observed: Observed, done: Callable[[Any], None]) -> None:
 def settle() -> None:
     """Write down now what has ended before."""
     with _lock:
-        for each in _pending[:1]:
-            each.observed.settle()  # one session at a time is active
+        for each in _pending:
+            each.observed.settle()
         _settle()
 
 

@@ -156,10 +156,7 @@ class _Observed:
     def peek(self) -> Any:
         """Return the figure, None as long as no action has ended."""
         if self._observation._jo.future().isCompleted():
-            status, end = self._status(), time.monotonic() + _WRITTEN_S
-            while status == "RUNNING" and time.monotonic() < end:
-                time.sleep(0.02)
-                status = self._status()
+            status = self._status()
             if status == "FAILED":
                 raise LookupError("the action failed: Spark has what its first tasks have counted")
             return None if status == "RUNNING" else next(iter(self._observation.get.values()))
@@ -178,11 +175,17 @@ class _Observed:
         return None
 
     def settle(self) -> None:
-        """Let Spark work off its events, ten seconds at most."""
+        """Let Spark work off its events, ten seconds at most, and write down how the action has ended."""
         context = self._running()
-        if context is not None:
-            with suppress(Py4JError):  # it has more to say than it can in that time
-                context._jsc.sc().listenerBus().waitUntilEmpty(10_000)
+        if context is None:
+            return
+        with suppress(Py4JError):  # it has more to say than it can in that time
+            context._jsc.sc().listenerBus().waitUntilEmpty(10_000)
+        end = time.monotonic() + _WRITTEN_S
+        while self._observation._jo.future().isCompleted() and self._status() == "RUNNING":
+            if time.monotonic() > end:
+                break
+            time.sleep(0.02)
 
     def _running(self) -> SparkContext | None:
         context = self._context()

@@ -5,6 +5,7 @@ there by value: they need no keysplit.
 """
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 import pandas as pd
@@ -49,7 +50,7 @@ def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:
     return _ByConversion(schema, settings, ArrowBatchTransformer)
 
 
-class _InPandas:
+class _InPandas(ABC):
     """What the versions have in common."""
 
     def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
@@ -72,8 +73,9 @@ class _InPandas:
         """Return the types of the columns that `to_arrow` gives."""
         return [field.type for field in self.to_arrow(pd.DataFrame()).schema]
 
+    @abstractmethod
     def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
-        raise NotImplementedError
+        """Return what the function returned, as Arrow; with `cast` in the types of the schema."""
 
 
 class _ByConversion(_InPandas):

@@ -18,8 +18,8 @@ from keysplit.spark.options import (
     Trusted,
     analysed,
     check,
-    check_all_the_same,
     check_columns,
+    check_without_plan,
 )
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.times import is_session
@@ -75,8 +75,9 @@ def aggregate(
         columns: aggregates and expressions of them, as `groupBy` takes them. With `force` all of Spark's own
             but first, last, any_value and histogram_numeric. With `split_state` each by itself: sum, count,
             min, max, avg, count_if, bool_and, bool_or, bit_and, bit_or, bit_xor, collect_list or collect_set
-            (not of floats), with FILTER or without; on Spark Connect made by functions such as `F.sum("x")`,
-            not by `F.expr`, and avg is not of decimals.
+            (of types whose values are equal only if they are alike: no floats, no collations), with FILTER or
+            without; on Spark Connect made by functions such as `F.sum("x")`, not by `F.expr`, and avg is not
+            of decimals.
         window: `F.window(...)` of the time, tumbling or sliding, `F.session_window(...)`, the column of the
             time itself, or None for no window. `split_state` needs one, with a watermark on its time, and
             takes no session window.
@@ -153,7 +154,7 @@ def aggregate(
                 f"plan must be given with {flag}=True: kss.plan makes one from a batch of such rows, and "
                 "with adapt='auto' the stream makes its own"
             )
-        return _plain(df, check_all_the_same(df, key, options), window, columns)
+        return _plain(df, check_without_plan(df, key, options), window, columns)
     request = check(df, key, options)
     if not force and not split_state:
         return _plain(df, request.keys, window, columns)

@@ -4,7 +4,21 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, DoubleType, StructField
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegralType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from keysplit.spark.aggregates import AGGREGATES, BY_NAME
 from keysplit.spark.operations.route import routed
@@ -14,6 +28,7 @@ from keysplit.spark.session.times import watermark_ms
 from keysplit.spark.streaming.sessions import refuse_session
 from keysplit.spark.streaming.slots import slot
 
+_BYTES = (IntegralType, DecimalType, BooleanType, DateType, TimestampType, TimestampNTZType, BinaryType)
 _STREAMED = tuple(sorted({each.stream for each in AGGREGATES.values() if each.stream}))
 
 
@@ -111,12 +126,22 @@ def _call(call: Call, field: StructField) -> Call:
             f"columns must not hold the avg of a decimal on Spark Connect, got {call.text}: take sum "
             "and count, and divide them in a select after"
         )
-    if name == "collect_set" and any(kind in field.dataType.simpleString() for kind in ("float", "double")):
+    if name == "collect_set" and not _equal_if_alike(field.dataType):
         raise ValueError(
-            f"columns must not hold a collect_set of floating-point numbers, got {call.text}: whether it "
-            "keeps NaN once or for each row differs between versions of Spark"
+            "columns must hold a collect_set of whole numbers, decimals, booleans, times, binary, strings "
+            f"without a collation, or arrays and structs of them, got {call.text}: versions of Spark differ "
+            "in which others are equal"
         )
     return call._replace(name=name)
+
+
+def _equal_if_alike(type_: DataType) -> bool:
+    """Say whether values of a type are equal exactly if their bytes are: there is one set of them."""
+    if isinstance(type_, ArrayType):
+        return _equal_if_alike(type_.elementType)
+    if isinstance(type_, StructType):
+        return all(_equal_if_alike(field.dataType) for field in type_.fields)
+    return isinstance(type_, _BYTES) or type_ == StringType()
 
 
 def _inside(text: str) -> str:
