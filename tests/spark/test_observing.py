@@ -326,11 +326,13 @@ def test_batches_that_plans_have_not_heard_of_wait(query, ends):
     query.figures["worker-key"].append(figures(0))
     with kss.streaming.observe(query) as found:
         assert found.history().batch.tolist() == [0]
-        query.figures["worker-key"] += [figures(1), figures(2)]
         if ends:
+            query.figures["worker-key"] += [figures(1), figures(2)]
             query.end()
         else:
-            query.hear(said(1))
+            query.run(1)
+            assert found.history().batch.tolist() == [0, 1], "plans have still to learn from batch 2"
+            query.run(2)
         assert found.history().workers.tolist() == [WORKERS] * 3
 
 

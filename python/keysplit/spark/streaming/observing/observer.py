@@ -1,6 +1,7 @@
 """`streaming.observe`: the figures of a running query."""
 
 import json
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -216,13 +217,19 @@ class Observer:
         with self._order:
             for each in adapting_in(self._run):
                 each.hear(said)
-            self._take_early()
-            self._take(progress_of(said))
+            progress = progress_of(said)
+            if progress is not None:
+                self._take_early(before=progress.batch)
+            self._take(progress)
 
-    def _take_early(self) -> None:
+    def _take_early(self, before: float = math.inf) -> None:
+        """Take the early progresses of the batches before one: plans may still have to learn from later ones."""
         early, self._early = self._early, []
         for each in early:
-            self._take(each)
+            if each.batch < before:
+                self._take(each)
+            else:
+                self._early.append(each)
 
     def _take(self, progress: Progress | None) -> None:
         if progress is not None and progress.batch > self._history.last:
