@@ -23,7 +23,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -37,6 +36,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet
 import pyspark
+from broker import free_ports
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -286,8 +286,8 @@ def cluster(folder):
     `local-cluster` would not do: all its executors are on one host, and Spark starts the copy of a slow task
     on another one.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        master = f"spark://127.0.0.1:{free.getsockname()[1]}"
+    (port,) = free_ports(1)
+    master = f"spark://127.0.0.1:{port}"
     command = [Path(pyspark.__file__).parent / "bin" / "spark-class"]
     ports = ["--webui-port", "0", "--port"]
     commands = [
@@ -297,7 +297,7 @@ def cluster(folder):
             "--host",
             "127.0.0.1",
             *ports,
-            master.split(":")[2],
+            str(port),
         ]
     ]
     for host in ("127.0.0.1", "127.0.0.2"):

@@ -3,7 +3,7 @@ was at work.
 
 usage: python killed_kafka.py FOLDER SERVERS TOPIC [--kills N] [--seed N] [--source TOPIC]
 
-The query sends events by a plan that changes after every micro-batch if it can. A line of JSON for each kill
+The query sends events by a plan that changes at every micro-batch. A line of JSON for each kill
 says which batch was at work; the last line counts the events, whose values are 0, 1, 2 ..., and the plans.
 """
 
@@ -13,14 +13,15 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from killed_driver import Queries, run_and_kill, session
+from killed_driver import Queries, newest, other_plan, run_and_kill, session
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 
-FILES, FILE_ROWS, FILES_A_BATCH = 24, 400, 2
+FILES, FILE_ROWS, FILES_A_BATCH = 48, 400, 2
 
 
 def main():
@@ -84,6 +85,13 @@ def query(options):
         adapt=kss.streaming.Adapt(decay=0, gain=1e-3, horizon=1000, copy_cost=0),
     ).trigger(availableNow=True)
     running = writer.option("checkpointLocation", str(options.folder / "checkpoint")).start()
+    seen, checkpoint = -1, options.folder / "checkpoint"
+    while running.isActive:
+        if newest(checkpoint / "offsets") > seen:
+            seen = newest(checkpoint / "offsets")
+            for first in checkpoint.glob("keysplit/*/plan-0.json"):
+                kss.streaming.publish(other_plan(kss.Plan.load(first)), first.parent)
+        time.sleep(0.05)
     running.awaitTermination()
     spark.stop()
 

@@ -295,8 +295,9 @@ def test_a_log_is_of_one_query(stream, tmp_path, caplog):
     assert "adapt must have a log of its own for each query" in caplog.text
 
 
-def test_a_batch_that_is_attempted_again_draws_few_rows(stream, tmp_path, monkeypatch):
+def test_a_batch_that_is_attempted_again_draws_few_rows(spark, stream, tmp_path, monkeypatch):
     """What the first attempt drew may have been too much for the driver."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(120_000)  # other queries have learned
     drawn, add = [], Memory.add
 
     def count(self, batch):

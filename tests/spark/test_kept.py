@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyspark
@@ -43,6 +44,11 @@ def path(tmp_path):
 
 def run(df):
     df.write.format("noop").mode("overwrite").save()
+    settle(df)
+
+
+def settle(df):
+    df.sparkSession.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(120_000)
     pending.settle()
 
 
@@ -85,7 +91,7 @@ def test_a_run_records_the_rows_that_each_worker_got(day, path, engine):
     placed = kss.repartition(day, "key", workers=8, plan=path, engine=engine)
     assert runs.read(path) == []
     rows = placed.groupBy("worker").count().collect()
-    pending.settle()
+    settle(placed)
     (found,) = runs.read(path)
     assert {row.worker: row["count"] for row in rows} == dict(enumerate(found.rows.tolist()))
     assert found.fresh
@@ -104,7 +110,7 @@ def test_all_operations_record_their_runs(spark, day, path, tmp_path):
     run(kss.aggregate(day, "key", *columns, workers=4, plan=path, force=True))
     run(kss.apply(day, "key", first_rows, first_rows, schema, plan=path, force=True))
     kss.write(day, "key", grouping="d_choices", plan=path).parquet(str(tmp_path / "table"))
-    pending.settle()
+    settle(day)
     assert [int(each.rows.sum()) for each in runs.read(path)] == [6000] * 3
 
 
@@ -156,9 +162,38 @@ def test_what_spark_has_not_written_down_yet_is_waited_for(day, path, monkeypatc
         return "RUNNING" if len(asked) < 4 else status(self)
 
     monkeypatch.setattr(_Observed, "_status", late)
+    monkeypatch.setattr("keysplit.spark.session.classic._WRITTEN_S", 60.0)
     run(kss.repartition(day, "key", workers=4, plan=path))
     assert len(asked) >= 4
     assert len(runs.read(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("executions", "status"),
+    [
+        ([], "RUNNING"),
+        ([(3, "another", "COMPLETED"), (4, "mine", "FAILED"), (5, "mine", "COMPLETED")], "FAILED"),
+        ([(2, "mine", "FAILED"), (3, "mine", "COMPLETED")], "COMPLETED"),
+        ([(2, "mine", "COMPLETED"), (3, "another", "COMPLETED")], None),
+    ],
+)
+def test_the_first_action_counts(executions, status):
+    found = [
+        SimpleNamespace(
+            executionId=lambda at=at: at,
+            physicalPlanDescription=lambda name=name: name,
+            executionStatus=lambda ended=ended: ended,
+        )
+        for at, name, ended in executions
+    ]
+    listed = SimpleNamespace(size=lambda: len(found), apply=found.__getitem__)
+    store = SimpleNamespace(executionsCount=lambda: len(found), executionsList=lambda first, most: listed)
+
+    class Context:
+        pass
+
+    context = Context()
+    assert _Observed(SimpleNamespace(_name="mine"), store, 2, context)._status() == status
 
 
 def test_a_session_that_is_gone_is_forgotten(monkeypatch):
@@ -189,6 +224,7 @@ def test_a_run_is_recorded_when_the_program_ends(plan, path):
     from keysplit.spark.kept import pending
     pending._SOONEST_S = 1000.0
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.appStateStore.asyncTracking.enable", "false")
     spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
     df = spark.range(100).selectExpr("id % 3 AS key", "id")
     never = kss.repartition(df, "key", plan={path!r})

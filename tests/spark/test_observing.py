@@ -80,14 +80,19 @@ class Query:
             for name in plans
         ]
         for each in adapting:
-            each.hear = lambda progress: self.heard.append(progress["batchId"])
+            each.hear = lambda run, report: self.heard.append(report.batch)
         monkeypatch.setattr(observer, "adapting_in", lambda run: adapting if run == "the-run" else [])
-        monkeypatch.setattr(observer, "hearing_of", self.hearing_of)
+        session = SimpleNamespace(listen=self.listen)
+        monkeypatch.setattr(observer, "session_of_query", lambda query: session)
         self.listening = None
 
-    def hearing_of(self, query, hear, ended):
-        self.hear, self.end, self.listening = hear, ended, True
-        return SimpleNamespace(stop=lambda: setattr(self, "listening", False))
+    def listen(self, query, run, hear, ended):
+        assert (query, run) == (self.id, self.runId)
+        self._hear, self.end, self.listening = hear, ended, True
+        return SimpleNamespace(stop=lambda: setattr(self, "listening", False), settle=lambda: None)
+
+    def hear(self, progress):
+        self._hear(SimpleNamespace(batch=progress["batchId"], to_dict=lambda: progress))
 
     def run(self, batch, **changes):
         for found in self.figures.values():
@@ -353,6 +358,39 @@ def test_an_observer_ends_with_its_query_and_keeps_its_history(query, tmp_path):
     with pytest.raises(urllib.error.URLError):
         get(url)
     found.stop()  # does nothing
+
+
+def test_batches_that_end_while_the_observer_begins_are_there(monkeypatch):
+    class Ending(Query):
+        @property
+        def isActive(self):
+            self.recentProgress = [said(0), said(1)]
+            return False
+
+        @isActive.setter
+        def isActive(self, active):
+            pass
+
+    found = kss.streaming.observe(Ending(monkeypatch))
+    assert found.history().batch.tolist() == [0, 1]
+
+
+def test_figures_of_plans_outlive_them(query, monkeypatch):
+    with kss.streaming.observe(query) as found:
+        query.run(0)
+        monkeypatch.setattr(observer, "adapting_in", lambda run: [])  # Spark has told them first
+        query.run(1)
+        assert found.history().workers.tolist() == [WORKERS] * 2
+
+
+def test_what_is_heard_after_the_end_is_in_neither_history_nor_log(query, tmp_path):
+    found = kss.streaming.observe(query, log=tmp_path / "log")
+    query.run(0)
+    found.stop()
+    query.run(1)
+    found.stop()
+    assert found.history().batch.tolist() == [0]
+    assert pd.read_parquet(tmp_path / "log").batch.tolist() == [0]
 
 
 def test_a_query_that_has_ended_is_looked_at(query):
@@ -753,7 +791,7 @@ def test_a_running_query_is_observed(spark, tmp_path, monkeypatch):
     assert [each["batch"] for each in told] == found.batch.tolist()
     written = pd.read_parquet(tmp_path / "log").sort_values("batch")
     assert written.batch.tolist() == late.history().batch.tolist()
-    assert written.busiest.tolist() == found.busiest.tolist()[: len(written)]
+    assert written.busiest.tolist() == found.set_index("batch").busiest[written.batch].tolist()
 
 
 @pytest.mark.versions

@@ -7,11 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.types import DataType
 
 from keysplit.planning import PLANS, head_threshold, place, speeds_of
@@ -27,7 +27,7 @@ from keysplit.spark.engine import literals
 from keysplit.spark.engine.packed import cells_of
 from keysplit.spark.kept import counts
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import MicroBatch, session_of
+from keysplit.spark.session import MicroBatch, Report, session_of
 from keysplit.spark.warn import warn
 
 MOST_BATCHES = 1000
@@ -41,7 +41,7 @@ _FIRST, _AGAIN = 0.1, 1e-3
 # Of so many drawn rows the values of the key come along.
 _SHOWN = 512
 # Batches that Spark may not have reported yet.
-_UNREPORTED = 64
+_UNREPORTED = 256
 # The longest name of a folder that is not cut; file systems take 255 bytes.
 _LONGEST = 150
 
@@ -71,12 +71,13 @@ class Adapting:
         weighted: bool,
         name: str,
     ) -> None:
-        self.spark, self.session = df.sparkSession, session_of(df)
+        self.session = session_of(df)
         self.first, self.adapt = first, adapt
         self.types, self.weighted = types, weighted
         self.name = _folder_named(name)
         self.metrics = f"keysplit {self.name} {id(self):x}"
         self._queries: dict[str, _Query] = {}
+        self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
         if adapt.log is not None:  # what is wrong with it is said before the start
             _newest(Log(adapt.log), first, f"the query with the plan log {os.fspath(adapt.log)!r}")
 
@@ -90,25 +91,25 @@ class Adapting:
                 query = self._queries[batch.run] = _Query(self, batch)
         return query.answer(question, batch.number)
 
-    def hear(self, progress: Any) -> None:
-        """Learn from what Spark says of a batch that has ended; whoever hears of it first says so.
-
-        Args:
-            progress: the progress of a query, of any.
-        """
-        run, found = str(progress.runId), progress.observedMetrics.get(self.metrics)
+    def hear(self, run: str, report: Report) -> None:
+        """Learn from what Spark reports of a batch of a run; whoever hears of it first says so."""
         query = self._queries.get(run)
-        if query is None or found is None:
+        if query is None:
             return
         try:
-            query.learn(progress.batchId, found.asDict())
+            query.learn(report)
+        except FileNotFoundError:  # a temporary checkpoint, which has ended with the query
+            return
         except Exception as error:  # the stream goes on by the plan that it has
             warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
 
     def figures(self, run: str) -> "list[Figures]":
         """Return what the batches of a run of a query have shown, the oldest first."""
         query = self._queries.get(run)
-        return [] if query is None else query.shown()
+        if query is not None:
+            return query.shown()
+        past, found = self._past
+        return found if past == run else []
 
     def publish(self, run: str, plan: Plan) -> int:
         """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
@@ -121,9 +122,11 @@ class Adapting:
     def ended(self, run: str) -> None:
         """Forget a run of a query."""
         with _lock:
-            query = self._queries.pop(run, None)
+            query = self._queries.get(run)
             if query is not None:
+                self._past = run, query.shown()  # observers hear of the end after this
                 query.close()
+                del self._queries[run]
 
 
 def adapting_in(run: str) -> list[Adapting]:
@@ -177,14 +180,15 @@ class _Query:
         self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
         self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(owner.first.workers)
-        self._listener = _Listener(owner, batch.run)
-        owner.spark.streams.addListener(self._listener)
+        self._listening = owner.session.listen(
+            batch.query, batch.run, partial(owner.hear, batch.run), partial(owner.ended, batch.run)
+        )
         _taken[self._place] = owner
 
     def close(self) -> None:
         """Listen no longer."""
         _taken.pop(self._place, None)
-        self._owner.spark.streams.removeListener(self._listener)
+        self._listening.stop()
 
     def answer(self, question: str, number: int) -> str:
         """Answer a question of a micro-batch."""
@@ -206,14 +210,16 @@ class _Query:
         with self._lock:
             return list(self._figures)
 
-    def learn(self, number: int, metrics: Mapping[str, Any]) -> None:
+    def learn(self, report: Report) -> None:
         """Learn from a micro-batch that has ended, if that is not done; publish a new plan if one pays."""
         with self._lock:
-            self._learn(number, metrics)
+            if report.batch <= self._learned:
+                return
+            metrics = report.metrics(self._owner.metrics)
+            if metrics is not None:
+                self._learn(report.batch, metrics)
 
     def _learn(self, number: int, metrics: Mapping[str, Any]) -> None:
-        if number <= self._learned:
-            return
         self._learned = number
         used = next((each for each in self._used if each.number == number), None)
         if used is None:  # an empty one, which Spark has not planned
@@ -390,27 +396,6 @@ def _folder_named(name: str) -> str:
     if len(found.encode()) <= _LONGEST:
         return found
     return f"{found[: _LONGEST // 8]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-
-
-class _Listener(StreamingQueryListener):  # type: ignore[misc]
-    """Hears of the batches of one run of a query."""
-
-    def __init__(self, owner: Adapting, run: str) -> None:
-        self._owner, self._run = owner, run
-
-    def onQueryStarted(self, event: Any) -> None:
-        pass
-
-    def onQueryIdle(self, event: Any) -> None:
-        pass
-
-    def onQueryProgress(self, event: Any) -> None:
-        if str(event.progress.runId) == self._run:
-            self._owner.hear(event.progress)
-
-    def onQueryTerminated(self, event: Any) -> None:
-        if str(event.runId) == self._run:
-            self._owner.ended(self._run)
 
 
 def _texts_of(written: list[Any], types: list[DataType]) -> tuple[str | None, ...]:

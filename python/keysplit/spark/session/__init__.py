@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import versions
@@ -16,9 +16,11 @@ from keysplit.spark.session.interface import (
     Ask,
     Call,
     Joining,
+    Listening,
     MicroBatch,
     Node,
     Observed,
+    Report,
     Session,
     Steadiness,
 )
@@ -32,9 +34,11 @@ __all__ = [
     "Ask",
     "Call",
     "Joining",
+    "Listening",
     "MicroBatch",
     "Node",
     "Observed",
+    "Report",
     "Session",
     "Steadiness",
     "collation_key",
@@ -56,8 +60,12 @@ def session_of(df: DataFrame) -> Session:
     return Classic(df.sparkSession)
 
 
-def session_of_query(query: StreamingQuery) -> SparkSession:
-    """Return the session of a streaming query of a classic session: its listeners hear of it, no others."""
+def session_of_query(query: StreamingQuery) -> Session:
+    """Return the session of a streaming query: what it reports is passed on there, and nowhere else."""
+    if is_connect(query):
+        from keysplit.spark.session.connect import Connect
+
+        return Connect(query._session)
     from keysplit.spark.session import classic
 
     return classic.session_of_query(query)

@@ -4,7 +4,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,16 +20,28 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import costs, driver, physical, sources, versions
-from keysplit.spark.session.interface import Aggregate, Answer, Ask, Call, Joining, Node, Steadiness, tree_of
+from keysplit.spark.session.interface import (
+    Aggregate,
+    Answer,
+    Ask,
+    Call,
+    Hear,
+    Joining,
+    Listening,
+    Node,
+    Steadiness,
+    tree_of,
+)
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
+from keysplit.spark.session.listening import ListeningInJava
 from keysplit.spark.session.steadiness import Proof
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _AGGREGATE = "AggregateExpression"
-# Actions that are searched for the one with an observation: it has just ended.
-_LATEST = 20
+# Actions that are searched for the one with an observation; Spark keeps as many.
+_LATEST = 1000
 # So long after the end of an action Spark may take to write down that it has ended, in seconds.
 _WRITTEN_S = 1.0
 _LOCAL = re.compile(r"local(\[.*\])?")
@@ -118,7 +130,10 @@ class Classic:
         """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
         observation = Observation(f"keysplit {uuid.uuid4()}")
         store = df.sparkSession._jsparkSession.sharedState().statusStore()
-        return df.observe(observation, aggregate), _Observed(observation, store, self._spark.sparkContext)
+        newest = store.executionsList(max(0, store.executionsCount() - 1), 1)
+        before = newest.apply(0).executionId() if newest.size() else -1
+        observed = _Observed(observation, store, before, self._spark.sparkContext)
+        return df.observe(observation, aggregate), observed
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch."""
@@ -127,6 +142,10 @@ class Classic:
     def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
         """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks."""
         return driver.task_times(self._spark, run, batch, tasks)
+
+    def listen(self, query: str, run: str, hear: Hear, ended: Callable[[], None]) -> Listening:
+        """Pass on what Spark reports of a run of a streaming query, on another thread."""
+        return ListeningInJava(self._spark, run, hear, ended)
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`.
@@ -148,9 +167,9 @@ class Classic:
 class _Observed:
     """An observation that can be asked without waiting for it."""
 
-    def __init__(self, observation: Observation, store: Any, context: SparkContext) -> None:
+    def __init__(self, observation: Observation, store: Any, before: int, context: SparkContext) -> None:
         self._observation = observation
-        self._store = store
+        self._store, self._before = store, before  # the action that Spark had started last
         self._context = ref(context)
 
     def peek(self) -> Any:
@@ -165,14 +184,16 @@ class _Observed:
         return None
 
     def _status(self) -> str | None:
-        """Return how the action ended, None if Spark has forgotten it."""
+        """Return how the first action ended, None if Spark has forgotten it."""
         count = self._store.executionsCount()
         latest = self._store.executionsList(max(0, count - _LATEST), _LATEST)
-        for at in reversed(range(latest.size())):
-            execution = latest.apply(at)
-            if self._observation._name in execution.physicalPlanDescription():
-                return str(execution.executionStatus())
-        return None
+        since = [
+            each for each in map(latest.apply, range(latest.size())) if self._before < each.executionId()
+        ]
+        for each in since:
+            if self._observation._name in each.physicalPlanDescription():
+                return str(each.executionStatus())
+        return None if since else "RUNNING"  # Spark has not written down yet that it has begun
 
     def settle(self) -> None:
         """Let Spark work off its events, ten seconds at most, and write down how the action has ended."""
@@ -192,9 +213,9 @@ class _Observed:
         return None if context is None or context._jsc is None else context
 
 
-def session_of_query(query: StreamingQuery) -> SparkSession:
+def session_of_query(query: StreamingQuery) -> Classic:
     """Return the session of a streaming query."""
-    return SparkSession(SparkContext.getOrCreate(), query._jsq.sparkSession())
+    return Classic(SparkSession(SparkContext.getOrCreate(), query._jsq.sparkSession()))
 
 
 def rows_of_arrow(spark: SparkSession, table: "pa.Table") -> DataFrame:

@@ -1,7 +1,8 @@
 """Spark Connect: the client's own expressions, and what the server says of its plans."""
 
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import ref
 
@@ -9,10 +10,21 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import PythonEvalType
+from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import costs, physical, relations, versions
-from keysplit.spark.session.interface import Aggregate, Answer, Ask, Call, Joining, Steadiness
+from keysplit.spark.session.interface import (
+    Aggregate,
+    Answer,
+    Ask,
+    Call,
+    Hear,
+    Joining,
+    Listening,
+    Steadiness,
+)
 from keysplit.spark.session.joins import JoinOfNames
+from keysplit.spark.warn import warn
 
 _PYTHON_AGGREGATES = [
     value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
@@ -89,6 +101,10 @@ class Connect:
         """Return None: the client does not see tasks."""
         return None
 
+    def listen(self, query: str, run: str, hear: Hear, ended: Callable[[], None]) -> Listening:
+        """Pass on what Spark reports of a run of a streaming query, on another thread."""
+        return _Asking(self._spark.streams.get(query), hear, ended)
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
         return [
@@ -115,6 +131,53 @@ class _Observed:
 
     def settle(self) -> None:
         """Do nothing: the figures come with the result."""
+
+
+class _Report:
+    """A progress of Spark as the client has it; this is a `keysplit.spark.session.Report`."""
+
+    def __init__(self, progress: dict[str, Any]) -> None:
+        self._progress = progress
+        self.batch = int(progress["batchId"])
+
+    def metrics(self, name: str) -> dict[str, Any] | None:
+        """Return None: what observes a plan is refused here."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it."""
+        return self._progress
+
+
+class _Asking:
+    """Asks a query for its reports every second, on a thread of its own."""
+
+    _EVERY_S = 1.0
+
+    def __init__(self, query: StreamingQuery | None, hear: Hear, ended: Callable[[], None]) -> None:
+        self._query, self._hear, self._ended = query, hear, ended
+        self._stopped = threading.Event()
+        threading.Thread(target=self._ask, name="keysplit observer", daemon=True).start()
+
+    def settle(self) -> None:
+        """Do nothing: who asks, gets what there is."""
+
+    def stop(self) -> None:
+        """Pass on no more."""
+        self._stopped.set()
+
+    def _ask(self) -> None:
+        active = True
+        while active and self._query is not None and not self._stopped.wait(self._EVERY_S):
+            try:
+                active, found = self._query.isActive, self._query.recentProgress
+            except Exception as error:  # its session is gone
+                warn(f"a query is no longer observed: {type(error).__name__}: {error}")
+                break
+            for each in found:
+                self._hear(_Report(each))
+        if not self._stopped.is_set():
+            self._ended()
 
 
 def _called(node: Any) -> Iterator[Aggregate]:

@@ -18,6 +18,8 @@ from keysplit.spark.session.interface import Answer, Ask, MicroBatch
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 _log = logging.getLogger("keysplit")
+# The name of the group of jobs of a thread, among its local properties.
+_GROUP = "spark.jobGroup.id"
 # Jobs among which those of the last micro-batch are.
 _LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
@@ -59,6 +61,13 @@ def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[fl
         The time of each task, by its number; None if there was no such stage, or Spark has not written down
         yet that it has ended.
     """
+    try:
+        return _task_times(spark, run, batch, tasks)
+    except Py4JError:  # Spark writes jobs down before their stages
+        return None
+
+
+def _task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
     store = spark.sparkContext._jsc.sc().statusStore()
     jobs, times = store.jobsList(None), [0.0] * tasks
     found = False
@@ -87,8 +96,9 @@ class _Function:
     """What Spark calls: one of its interfaces, implemented in Python."""
 
     def __init__(self, spark: SparkSession, answer: Answer) -> None:
-        self._spark = spark
-        self._answer = answer
+        self._spark, self._answer = spark, answer
+        self._context = spark.sparkContext._jsc.sc()
+        self._last: MicroBatch | None = None
 
     def call(self, question: str) -> str:
         try:
@@ -98,12 +108,16 @@ class _Function:
             raise
 
     def _micro_batch(self) -> MicroBatch | None:
-        context = self._spark.sparkContext._jsc.sc()
-        batch, query = context.getLocalProperty(BATCH), context.getLocalProperty(QUERY)
+        batch, query, group = map(self._context.getLocalProperty, (BATCH, QUERY, _GROUP))
         if batch is None or query is None:
             return None
-        running = _running(self._spark, query)
-        return MicroBatch(query, str(running.runId().toString()), int(batch), _folder(running))
+        last = self._last
+        # Spark names the jobs of a run by its id. Where a user has named them, the query is asked each time.
+        if last is None or (last.query, last.run) != (query, group):
+            running = _running(self._spark, query)
+            last = MicroBatch(query, str(running.runId().toString()), int(batch), _folder(running))
+        self._last = last._replace(number=int(batch))
+        return self._last
 
     class Java:
         implements = ("org.apache.spark.sql.api.java.UDF1",)

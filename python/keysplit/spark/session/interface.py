@@ -79,6 +79,16 @@ class Session(Protocol):
             The time of each task, by its number; None if that is not known.
         """
 
+    def listen(self, query: str, run: str, hear: "Hear", ended: Callable[[], None]) -> "Listening":
+        """Pass on what Spark reports of a run of a streaming query, on another thread.
+
+        Args:
+            query: the id of the query.
+            run: the id of this start of it.
+            hear: takes the report of each micro-batch, maybe more than once.
+            ended: is called once the run has ended.
+        """
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[Call]":
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
 
@@ -97,6 +107,31 @@ class MicroBatch(NamedTuple):
 
 Answer = Callable[[str, MicroBatch | None], str]
 """Answers a question for a micro-batch; None where a query is looked at without being run."""
+
+
+class Report(Protocol):
+    """What Spark reports of a micro-batch that has ended."""
+
+    batch: int
+
+    def metrics(self, name: str) -> dict[str, Any] | None:
+        """Return what was observed under a name, None if nothing was."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it, as Spark writes it as JSON."""
+
+
+Hear = Callable[[Report], None]
+
+
+class Listening(Protocol):
+    """Passes on what Spark reports."""
+
+    def settle(self) -> None:
+        """Let Spark report what has happened, ten seconds at most."""
+
+    def stop(self) -> None:
+        """Pass on no more."""
 
 
 class Ask(Protocol):

@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
 
-from keysplit.spark.adapt.running import adapting_in
+from keysplit.spark.adapt.running import Adapting, adapting_in
 from keysplit.spark.checks import check_whole
 from keysplit.spark.kept.counts import workers_per_count
 from keysplit.spark.options import type_name
-from keysplit.spark.streaming.observing.hearing import Hearing, hearing_of
+from keysplit.spark.session import Listening, Report, session_of_query
 from keysplit.spark.streaming.observing.history import By, History
 from keysplit.spark.streaming.observing.log import ParquetLog
 from keysplit.spark.streaming.observing.progress import Progress, progress_of
@@ -23,6 +23,9 @@ from keysplit.spark.streaming.observing.prometheus import Exposition
 from keysplit.spark.streaming.observing.record import Record
 from keysplit.spark.streaming.observing.server import Answer, Server
 from keysplit.spark.warn import warn
+
+# So long a second call of `stop` waits for the first.
+_STOPPED_S = 10.0
 
 LogFunction = Callable[[dict[str, Any]], object]
 Log = str | os.PathLike[str] | LogFunction
@@ -122,15 +125,19 @@ class Observer:
         if log is not None and not callable(log):
             self._file = ParquetLog(log, log_every, self._query, self._run)
         self._server = None if port is None else self._served(host, port)
-        self._hearing: Hearing | None = None
+        self._adapting: list[Adapting] = []  # the plans of the query, also when it has ended
+        self._listening: Listening | None = None
         try:
             with self._order:  # what is heard meanwhile comes after
-                self._hearing = hearing_of(query, self._hear, self.stop)
-                for each in query.recentProgress:
-                    self._recall(each)
+                session = session_of_query(query)
+                self._listening = session.listen(self._query, self._run, self._hear, self.stop)
+                self._recall(query)
             if self._stopped:  # meanwhile
-                self._hearing.stop()
+                self._listening.stop()
             elif not query.isActive:
+                self._listening.settle()
+                with self._order:
+                    self._recall(query)
                 self.stop()
         except BaseException:
             self.stop()
@@ -168,18 +175,19 @@ class Observer:
     def stop(self) -> None:
         """Observe no more: close the port and write the rest of the log. `history` stays."""
         with self._closing:
-            if self._stopped:
-                return
-            self._stopped = True
+            first, self._stopped = not self._stopped, True
+        if not first:
+            self._ended.wait(_STOPPED_S)
+            return
         if self._server is not None:
             self._server.stop()
         with self._order:
             self._take_early()
             if self._file is not None:
                 self._file.flush()
-        if self._hearing is not None:
+        if self._listening is not None:
             with suppress(Exception):  # its session may be gone
-                self._hearing.stop()
+                self._listening.stop()
         self._ended.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -201,29 +209,36 @@ class Observer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _recall(self, said: Any) -> None:
-        """Take a progress of before the observer, once plans have learned from it: Spark tells them soon."""
-        progress = progress_of(said)
-        learned = [
-            max((one.batch for one in each.figures(self._run)), default=-1) for each in adapting_in(self._run)
-        ]
-        if progress is not None and (self._early or progress.batch > min(learned, default=progress.batch)):
-            self._early.append(progress)
-        else:
-            self._take(progress)
+    def _plans(self) -> list[Adapting]:
+        self._adapting += [each for each in adapting_in(self._run) if each not in self._adapting]
+        return self._adapting
 
-    def _hear(self, said: Any) -> None:
-        """Take a progress that Spark has just reported; plans learn from it first."""
+    def _recall(self, query: StreamingQuery) -> None:
+        """Take what was before the observer, once plans have learned from it, which they do soon."""
+        for progress in map(progress_of, query.recentProgress):
+            learned = [
+                max((one.batch for one in each.figures(self._run)), default=-1) for each in self._plans()
+            ]
+            last = min(learned, default=math.inf)
+            if progress is not None and (self._early or progress.batch > last):
+                self._early.append(progress)
+            else:
+                self._take(progress)
+
+    def _hear(self, report: Report) -> None:
+        """Take what Spark has just reported; plans learn from it first."""
         with self._order:
-            for each in adapting_in(self._run):
-                each.hear(said)
-            progress = progress_of(said)
+            if self._stopped:
+                return
+            for each in self._plans():
+                each.hear(self._run, report)
+            progress = progress_of(report.to_dict())
             if progress is not None:
                 self._take_early(before=progress.batch)
             self._take(progress)
 
     def _take_early(self, before: float = math.inf) -> None:
-        """Take the early progresses of the batches before one: plans may still have to learn from later ones."""
+        """Take the early progresses before a batch: plans may still have to learn from later ones."""
         early, self._early = self._early, []
         for each in early:
             if each.batch < before:
@@ -237,7 +252,7 @@ class Observer:
 
     def _records(self, progress: Progress) -> tuple[Record, ...]:
         found = []
-        for each in adapting_in(self._run):
+        for each in self._plans():
             of_batch = (one for one in reversed(each.figures(self._run)) if one.batch == progress.batch)
             figures = next(of_batch, None)
             if figures is not None:
