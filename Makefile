@@ -22,12 +22,12 @@ demo: $(BUILT) ## a real skewed stream through Spark, hashed and routed (DEMO="-
 	mkdir -p demo-report
 	$(RUN) keysplit demo --report demo-report/keysplit-demo.html $(DEMO)
 
-test: $(BUILT) ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
+test: $(BUILT) $(VENV)/spark.jsa ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
 	cargo test --quiet --package keysplit-core
 	$(RUN) pytest -n auto -m "not slow" --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -n 2 --dist loadfile -m "not slow" tests/spark $(PYTEST)
 
-test-slow: $(BUILT) ## only the slow tests
+test-slow: $(BUILT) $(VENV)/spark.jsa ## only the slow tests
 	$(RUN) pytest -n auto -m slow --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -n 2 --dist worksteal -m slow tests/spark $(PYTEST)
 
@@ -89,6 +89,10 @@ $(BUILT): $(VENV)/.installed pyproject.toml experiments/pyproject.toml $(RUST)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --disable-pip-version-check --verbose \
 	    --no-deps --no-build-isolation --editable . --editable ./experiments
 	touch $@
+
+# the classes of Spark for the many Javas that tests start
+$(VENV)/spark.jsa: $(VENV)/.installed tests/spark/quick_java.py
+	$(RUN) python tests/spark/quick_java.py
 
 # an environment with another Spark and only what tests/spark needs; it uses the extension already built
 .cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock) experiments/pyproject.toml

@@ -6,6 +6,7 @@
 import os
 
 from hypothesis import HealthCheck, settings
+from quick_java import QUICK
 
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=100, **COMMON)
@@ -13,7 +14,5 @@ settings.register_profile("ci", max_examples=100, derandomize=True, **COMMON)
 settings.register_profile("thorough", max_examples=20_000, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# Queries of tests are small: half of the time goes where the JVM compiles each only once. What it has made
-# for some hundred tests needs more room than it has then by default.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
+# What Java compiles for some hundred tests needs more room than it has by default.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{QUICK} -XX:ReservedCodeCacheSize=256m")

@@ -28,6 +28,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from quick_java import QUICK
 
 from keysplit import spark as kss
 from keysplit.spark.query import CHECKSUMS
@@ -114,7 +115,7 @@ def main():
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     cloudpickle.register_pickle_by_value(killed_executor)  # the workers cannot import it
-    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    os.environ["JAVA_TOOL_OPTIONS"] = QUICK
     options.folder.mkdir(parents=True)
     with cluster(options.folder) as master:
         spark = session(master, SimpleNamespace(folder=options.folder, speculation=False))

@@ -43,6 +43,7 @@ import pyarrow.parquet
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from quick_java import QUICK
 
 from keysplit import spark as kss
 
@@ -70,7 +71,7 @@ def main():
     )
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts fast
+    os.environ["JAVA_TOOL_OPTIONS"] = QUICK
     folder = options.folder
     if options.query:
         run_queries(options)

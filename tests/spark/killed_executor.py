@@ -42,6 +42,7 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from quick_java import QUICK
 
 from keysplit import spark as kss
 
@@ -59,7 +60,7 @@ def main():
     parser.add_argument("--speculation", action="store_true")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts fast
+    os.environ["JAVA_TOOL_OPTIONS"] = QUICK
     options.folder.mkdir(parents=True)
     lines = []
     with cluster(options.folder) as master:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from killed_driver import Queries, newest, other_plan, run_and_kill, session
 from pyspark.sql import functions as F
+from quick_java import QUICK
 
 from keysplit import spark as kss
 
@@ -35,7 +36,7 @@ def main():
     parser.add_argument("--query", action="store_true", help="run the query alone, to the end of its input")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts fast
+    os.environ["JAVA_TOOL_OPTIONS"] = QUICK
     if options.query:
         query(options)
         return
