@@ -3,8 +3,8 @@ was at work.
 
 usage: python killed_kafka.py FOLDER SERVERS TOPIC [--kills N] [--seed N] [--source TOPIC]
 
-The query sends events by a plan that changes at every micro-batch. A line of JSON for each kill
-says which batch was at work; the last line counts the events, whose values are 0, 1, 2 ..., and the plans.
+The query sends events by plans that change while it runs. A line of JSON for each kill says which batch was
+at work; the last line counts the events, whose values are 0, 1, 2 ..., and the plans that batches went by.
 """
 
 import argparse
@@ -53,8 +53,9 @@ def main():
     for _ in range(options.kills):
         print(json.dumps(run_and_kill(queries, command, chance)[0]), flush=True)
     subprocess.run(command, check=True)
-    plans = len(list((options.folder / "checkpoint/keysplit").glob("**/plan*")))
-    print(json.dumps({"events": FILES * FILE_ROWS, "plans": plans}))
+    records = (options.folder / "checkpoint/keysplit").glob("*/batch-*.json")
+    plans = {json.loads(each.read_text())["plan"] for each in records}
+    print(json.dumps({"events": FILES * FILE_ROWS, "plans": len(plans)}))
 
 
 def events(spark):

@@ -1,7 +1,8 @@
 """Options of a Java that starts fast: tests start many. Run as a program, this makes the archive they name.
 
 The queries of tests are small: half of the time goes where Java compiles each only once. The archive holds
-the classes of Spark as Java has read them; where there is none, or it is of another Java, it reads them anew.
+the classes of Spark as Java has read them. A Java that is told of an archive it cannot take does without that
+of its own classes, too: so one that is not there is not named.
 """
 
 import os
@@ -12,7 +13,8 @@ from pathlib import Path
 ARCHIVE = Path(sys.prefix, "spark.jsa")
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 WITH_ARCHIVE = f"{OPTIONS} -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds*=off"
-QUICK = WITH_ARCHIVE if " " not in str(ARCHIVE) else OPTIONS
+MADE = ARCHIVE.is_file() and ARCHIVE.stat().st_size > 0 and " " not in str(ARCHIVE)
+QUICK = WITH_ARCHIVE if MADE else OPTIONS
 
 
 def main():
@@ -21,7 +23,7 @@ def main():
 
     with tempfile.TemporaryDirectory(dir=sys.prefix) as folder:
         made = Path(folder, "made.jsa")
-        os.environ["JAVA_TOOL_OPTIONS"] = f"{OPTIONS} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=off"
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{OPTIONS} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=off"
         os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")

@@ -202,10 +202,9 @@ def test_speeds_count():
 # What Spark says
 
 
-def test_progress_is_read_from_dicts_and_objects():
+def test_progress_is_read():
     expected = Progress(7, dt.datetime(2026, 1, 2, 3, 4, 7, 500_000, dt.UTC), 1.5, 1000, 500.0, 250.0, None)
     assert progress_of(said(7)) == expected
-    assert progress_of(SimpleNamespace(**said(7))) == expected
     unknown = said(7, inputRowsPerSecond=float("nan"), processedRowsPerSecond=None)
     assert progress_of(unknown) == expected._replace(input_rows_per_s=None, processed_rows_per_s=None)
     assert progress_of(said(7, durationMs={"triggerExecution": 3})) is None, "no batch ran"
@@ -236,7 +235,7 @@ def test_figures_of_sources_are_added_where_there_is_no_sum():
 def test_the_backlog_is_known_where_offsets_are_rows(end, latest, backlog):
     source = {"endOffset": end, "latestOffset": latest}
     assert progress_of(said(0, sources=[source])).backlog_rows == backlog
-    kafka = SimpleNamespace(endOffset='{"t":{"0":1}}', latestOffset='{"t":{"0":2}}')
+    kafka = {"endOffset": '{"t":{"0":1}}', "latestOffset": '{"t":{"0":2}}'}
     assert progress_of(said(0, sources=[source, kafka])).backlog_rows == 1 + (backlog or 0)
 
 
@@ -391,6 +390,22 @@ def test_what_is_heard_after_the_end_is_in_neither_history_nor_log(query, tmp_pa
     found.stop()
     assert found.history().batch.tolist() == [0]
     assert pd.read_parquet(tmp_path / "log").batch.tolist() == [0]
+
+
+def test_a_function_may_stop_the_observer(query):
+    query.recentProgress, told = [said(0), said(1), said(2)], []
+    query.figures["worker-key"].append(figures(0))
+
+    def stop(found):
+        told.append(found["batch"])
+        if found["batch"] == 1:
+            observing.stop()
+
+    observing = kss.streaming.observe(query, log=stop)
+    query.figures["worker-key"] += [figures(1), figures(2)]
+    observing.stop()
+    assert observing.wait(0)
+    assert told == [0, 1, 2]
 
 
 def test_a_query_that_has_ended_is_looked_at(query):

@@ -119,7 +119,7 @@ def test_windows_equal_a_batch(files, plan, tmp_path, monkeypatch):
     results = {
         name: apply(stream, plan, window=window, **more.get(name, {})) for name, window in windows.items()
     }
-    # the plan changes after the first batch
+    # the plan changes as soon as Spark has reported the first batch
     adapt = kss.streaming.Adapt(gain=0.01, copy_cost=0.0)
     results["adapting"] = apply(stream, None, adapt=adapt, workers=WORKERS, window=windows["tumbling"])
     found = Outputs(tmp_path).run(results)

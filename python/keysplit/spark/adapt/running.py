@@ -77,6 +77,7 @@ class Adapting:
         self.name = _folder_named(name)
         self.metrics = f"keysplit {self.name} {id(self):x}"
         self._queries: dict[str, _Query] = {}
+        self._opening = threading.Lock()
         self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
         if adapt.log is not None:  # what is wrong with it is said before the start
             _newest(Log(adapt.log), first, f"the query with the plan log {os.fspath(adapt.log)!r}")
@@ -85,10 +86,11 @@ class Adapting:
         """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
         if batch is None:
             return _answers_of(self.first).get(question, "0")
-        with _lock:
-            query = self._queries.get(batch.run)
-            if query is None:
-                query = self._queries[batch.run] = _Query(self, batch)
+        query = self._queries.get(batch.run)
+        if query is None:
+            with self._opening:  # its log may be far away, so other plans do not wait
+                query = self._queries.get(batch.run) or _opened(self, batch)
+                self._queries[batch.run] = query
         return query.answer(question, batch.number)
 
     def hear(self, run: str, report: Report) -> None:
@@ -98,8 +100,6 @@ class Adapting:
             return
         try:
             query.learn(report)
-        except FileNotFoundError:  # a temporary checkpoint, which has ended with the query
-            return
         except Exception as error:  # the stream goes on by the plan that it has
             warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
 
@@ -116,17 +116,16 @@ class Adapting:
         self.first.refuse_other(plan, "the query")
         query = self._queries.get(run)
         if query is None:
-            raise ValueError("to must be a running query, got one that has just ended")
+            raise ValueError("to must be a running query, got one that has not begun, or has just ended")
         return query.publish(plan)
 
     def ended(self, run: str) -> None:
         """Forget a run of a query."""
-        with _lock:
-            query = self._queries.get(run)
-            if query is not None:
-                self._past = run, query.shown()  # observers hear of the end after this
-                query.close()
-                del self._queries[run]
+        query = self._queries.get(run)
+        if query is not None:
+            self._past = run, query.shown()  # observers hear of the end after this
+            query.close()
+            del self._queries[run]
 
 
 def adapting_in(run: str) -> list[Adapting]:
@@ -145,20 +144,36 @@ class _Used:
     answers: dict[str, str]
 
 
-class _Query:
-    """A plan that changes, in one run of a query."""
-
-    def __init__(self, owner: Adapting, batch: MicroBatch) -> None:
-        adapt = owner.adapt
-        folder = (
-            os.fspath(adapt.log) if adapt.log is not None else f"{batch.checkpoint}/keysplit/{owner.name}"
-        )
-        self._owner, self._place = owner, (batch.run, folder.rstrip("/"))
-        if self._place in _taken:
+def _opened(owner: Adapting, batch: MicroBatch) -> "_Query":
+    """Return the plan in a run of a query, whose log no other plan of the run may have."""
+    log = owner.adapt.log
+    folder = f"{batch.checkpoint}/keysplit/{owner.name}" if log is None else os.fspath(log)
+    place = batch.run, folder.rstrip("/")
+    with _lock:
+        if place in _taken:
             raise ValueError(
                 f"adapt must have a log of its own for each plan of a query, got {folder!r} twice: pass "
                 "Adapt(log=...), or another worker_column"
             )
+        _taken[place] = owner
+    try:
+        return _Query(owner, batch, place)
+    except BaseException:
+        _give_back(place)
+        raise
+
+
+def _give_back(place: tuple[str, str]) -> None:
+    with _lock:
+        _taken.pop(place, None)
+
+
+class _Query:
+    """A plan that changes, in one run of a query."""
+
+    def __init__(self, owner: Adapting, batch: MicroBatch, place: tuple[str, str]) -> None:
+        adapt, folder = owner.adapt, place[1]
+        self._owner, self._place = owner, place
         self._lock = threading.RLock()
         try:
             self._log = Log(folder)
@@ -183,11 +198,10 @@ class _Query:
         self._listening = owner.session.listen(
             batch.query, batch.run, partial(owner.hear, batch.run), partial(owner.ended, batch.run)
         )
-        _taken[self._place] = owner
 
     def close(self) -> None:
         """Listen no longer."""
-        _taken.pop(self._place, None)
+        _give_back(self._place)
         self._listening.stop()
 
     def answer(self, question: str, number: int) -> str:
@@ -346,7 +360,10 @@ class _Query:
             group_weight=plan.group_weight,
         )
         if rule.change(plan, new, summary, float(batch.weights.sum()) / batch.chance).pays(adapt):
-            self.publish(new)
+            try:
+                self.publish(new)
+            except FileNotFoundError:  # a temporary checkpoint, which has ended with the query
+                return
             self._changed = batch.number
 
 

@@ -5,8 +5,8 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -33,7 +33,7 @@ from keysplit.spark.session.interface import (
     tree_of,
 )
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
-from keysplit.spark.session.listening import ListeningInJava
+from keysplit.spark.session.listening import ListeningInJava, settle
 from keysplit.spark.session.steadiness import Proof
 
 if TYPE_CHECKING:
@@ -187,10 +187,9 @@ class _Observed:
         """Return how the first action ended, None if Spark has forgotten it."""
         count = self._store.executionsCount()
         latest = self._store.executionsList(max(0, count - _LATEST), _LATEST)
-        since = [
-            each for each in map(latest.apply, range(latest.size())) if self._before < each.executionId()
-        ]
-        for each in since:
+        newest_first = map(latest.apply, reversed(range(latest.size())))
+        since = list(takewhile(lambda each: each.executionId() > self._before, newest_first))
+        for each in reversed(since):
             if self._observation._name in each.physicalPlanDescription():
                 return str(each.executionStatus())
         return None if since else "RUNNING"  # Spark has not written down yet that it has begun
@@ -200,8 +199,7 @@ class _Observed:
         context = self._running()
         if context is None:
             return
-        with suppress(Py4JError):  # it has more to say than it can in that time
-            context._jsc.sc().listenerBus().waitUntilEmpty(10_000)
+        settle(context)
         end = time.monotonic() + _WRITTEN_S
         while self._observation._jo.future().isCompleted() and self._status() == "RUNNING":
             if time.monotonic() > end:

@@ -103,7 +103,8 @@ class Connect:
 
     def listen(self, query: str, run: str, hear: Hear, ended: Callable[[], None]) -> Listening:
         """Pass on what Spark reports of a run of a streaming query, on another thread."""
-        return _Asking(self._spark.streams.get(query), hear, ended)
+        found = self._spark.streams.get(query)
+        return _Asking(found if found is not None and str(found.runId) == run else None, hear, ended)
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""

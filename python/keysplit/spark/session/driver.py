@@ -116,8 +116,8 @@ class _Function:
         if last is None or (last.query, last.run) != (query, group):
             running = _running(self._spark, query)
             last = MicroBatch(query, str(running.runId().toString()), int(batch), _folder(running))
-        self._last = last._replace(number=int(batch))
-        return self._last
+        self._last = last = last._replace(number=int(batch))  # other queries may come between
+        return last
 
     class Java:
         implements = ("org.apache.spark.sql.api.java.UDF1",)

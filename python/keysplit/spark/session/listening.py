@@ -11,12 +11,19 @@ from contextlib import suppress
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from keysplit.spark.session.interface import Hear
 
 _SETTLED_MS = 10_000
+
+
+def settle(context: SparkContext) -> None:
+    """Let Spark work off its events, ten seconds at most."""
+    with suppress(Py4JError):  # it has more to say than it can in that time
+        context._jsc.sc().listenerBus().waitUntilEmpty(_SETTLED_MS)
 
 
 class ListeningInJava:
@@ -29,13 +36,12 @@ class ListeningInJava:
         listener = _Listener(run, lambda progress: hear(_Report(progress, rows)), ended)
         self._listener = sql.streaming.PythonStreamingQueryListenerWrapper(listener)
         self._streams = spark._jsparkSession.streams()
-        self._bus = spark.sparkContext._jsc.sc().listenerBus()
+        self._context = spark.sparkContext
         self._streams.addListener(self._listener)
 
     def settle(self) -> None:
         """Let Spark report what has happened, ten seconds at most."""
-        with suppress(Py4JError):
-            self._bus.waitUntilEmpty(_SETTLED_MS)
+        settle(self._context)
 
     def stop(self) -> None:
         """Pass on no more."""

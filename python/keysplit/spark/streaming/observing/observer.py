@@ -24,9 +24,6 @@ from keysplit.spark.streaming.observing.record import Record
 from keysplit.spark.streaming.observing.server import Answer, Server
 from keysplit.spark.warn import warn
 
-# So long a second call of `stop` waits for the first.
-_STOPPED_S = 10.0
-
 LogFunction = Callable[[dict[str, Any]], object]
 Log = str | os.PathLike[str] | LogFunction
 
@@ -115,7 +112,6 @@ class Observer:
         self._query, self._run = str(query.id), str(query.runId)
         self._title = query.name or self._query
         self._order = threading.RLock()  # of batches
-        self._closing = threading.Lock()
         self._stopped, self._ended = False, threading.Event()
         self._history = History(keep)
         self._early: list[Progress] = []  # of which plans have not learned yet
@@ -132,12 +128,11 @@ class Observer:
                 session = session_of_query(query)
                 self._listening = session.listen(self._query, self._run, self._hear, self.stop)
                 self._recall(query)
-            if self._stopped:  # meanwhile
-                self._listening.stop()
-            elif not query.isActive:
+            if self._stopped or not query.isActive:
                 self._listening.settle()
                 with self._order:
-                    self._recall(query)
+                    if not self._stopped:
+                        self._recall(query)
                 self.stop()
         except BaseException:
             self.stop()
@@ -174,21 +169,21 @@ class Observer:
 
     def stop(self) -> None:
         """Observe no more: close the port and write the rest of the log. `history` stays."""
-        with self._closing:
-            first, self._stopped = not self._stopped, True
-        if not first:
-            self._ended.wait(_STOPPED_S)
-            return
-        if self._server is not None:
-            self._server.stop()
+        self._stopped = True  # nothing more is heard
         with self._order:
-            self._take_early()
-            if self._file is not None:
-                self._file.flush()
-        if self._listening is not None:
-            with suppress(Exception):  # its session may be gone
-                self._listening.stop()
-        self._ended.set()
+            if self._ended.is_set():
+                return
+            try:
+                self._take_early()
+                if self._file is not None:
+                    self._file.flush()
+            finally:
+                if self._server is not None:
+                    self._server.stop()
+                if self._listening is not None:
+                    with suppress(Exception):  # its session may be gone
+                        self._listening.stop()
+                self._ended.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the query has ended and all its batches were heard of, or the observer was stopped.
@@ -215,11 +210,9 @@ class Observer:
 
     def _recall(self, query: StreamingQuery) -> None:
         """Take what was before the observer, once plans have learned from it, which they do soon."""
+        learned = [max((one.batch for one in each.figures(self._run)), default=-1) for each in self._plans()]
+        last = min(learned, default=math.inf)
         for progress in map(progress_of, query.recentProgress):
-            learned = [
-                max((one.batch for one in each.figures(self._run)), default=-1) for each in self._plans()
-            ]
-            last = min(learned, default=math.inf)
             if progress is not None and (self._early or progress.batch > last):
                 self._early.append(progress)
             else:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -28,44 +29,38 @@ class Progress(NamedTuple):
     backlog_rows: int | None
 
 
-def progress_of(said: Any) -> Progress | None:
+def progress_of(said: Mapping[str, Any]) -> Progress | None:
     """Read a progress of Spark; None if no batch ran.
 
     Args:
-        said: a `StreamingQueryProgress`, or a dict of the same.
+        said: a progress as a dict, which `StreamingQueryProgress` is from Spark 4 on.
     """
-    durations = _part(said, "durationMs")
+    durations = said["durationMs"]
     if "addBatch" not in durations:
         return None
     return Progress(
-        batch=int(_part(said, "batchId")),
-        time=datetime.fromisoformat(_part(said, "timestamp")),
+        batch=int(said["batchId"]),
+        time=datetime.fromisoformat(said["timestamp"]),
         duration_s=durations.get("triggerExecution", 0) / 1000,
         input_rows=int(_of_all(said, "numInputRows") or 0),
         input_rows_per_s=_of_all(said, "inputRowsPerSecond"),
         processed_rows_per_s=_of_all(said, "processedRowsPerSecond"),
-        backlog_rows=_backlog(_part(said, "sources")),
+        backlog_rows=_backlog(said["sources"]),
     )
 
 
-def _part(said: Any, name: str) -> Any:
-    return said.get(name) if isinstance(said, dict) else getattr(said, name)
-
-
-def _of_all(said: Any, name: str) -> float | None:
+def _of_all(said: Mapping[str, Any], name: str) -> float | None:
     """Return the figure of all sources; Spark Connect has only that of each."""
-    values = [_part(said, name)]
+    values = [said.get(name)]
     if values[0] is None:
-        values = [_part(each, name) for each in _part(said, "sources")]
+        values = [each.get(name) for each in said["sources"]]
     known = [float(each) for each in values if each is not None and math.isfinite(each)]
     return sum(known) if known else None
 
 
 def _backlog(sources: Any) -> int | None:
     """Return the rows beyond the batch in all sources whose offsets are rows, None if there is no such."""
-    found = [
-        _behind(_offsets(_part(each, "endOffset")), _offsets(_part(each, "latestOffset"))) for each in sources
-    ]
+    found = [_behind(_offsets(each.get("endOffset")), _offsets(each.get("latestOffset"))) for each in sources]
     known = [each for each in found if each is not None]
     return sum(known) if known else None
 
