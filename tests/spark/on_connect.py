@@ -233,6 +233,71 @@ def test_streaming_join(spark, rows, plan, tmp_path):
         kss.streaming.join(left, right, "key", "left", condition=condition, **given)
 
 
+def run(writer, folder):
+    """Run a stream to the end of its input."""
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+
+
+def test_rows_of_a_stream_are_placed(spark, rows, plan, tmp_path):
+    rows.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+    expected = kss.route(rows, "key", plan=plan, row_id="id")
+    routed = kss.streaming.route(stream, "key", plan=plan, row_id="id")
+    run(routed.writeStream.format("memory").queryName("routed"), tmp_path / "routed")
+    assert same_rows(spark.table("routed"), expected)
+    placed = kss.streaming.repartition(stream, "key", plan=plan, row_id="id")
+    placed = placed.withColumn("at", F.spark_partition_id())
+    run(placed.writeStream.format("memory").queryName("placed"), tmp_path / "placed")
+    placed = spark.table("placed")
+    assert same_rows(placed.drop("at"), expected)
+    assert placed.where("at <> worker").isEmpty()
+
+
+def test_streaming_write(spark, rows, plan, tmp_path):
+    rows.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+    writer = kss.streaming.write(stream, "key", plan=plan, row_id="id").format("parquet")
+    run(writer.option("path", str(tmp_path / "out")), tmp_path)
+    files = Counter(file.parent.name for file in (tmp_path / "out").rglob("*.parquet"))
+    assert files["key=hot"] > 1
+    assert same_rows(spark.read.parquet(str(tmp_path / "out")).select(*rows.columns), rows)
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_streaming_apply(spark, rows, plan, tmp_path, windowed):
+    def part(rows):
+        return pd.DataFrame({"total": [rows["v"].sum()]})
+
+    def merge(key, parts):
+        key = None if pd.isna(key[-1]) else key[-1]
+        return pd.DataFrame({"key": [key], "total": [parts["total"].sum()]})
+
+    at = F.timestamp_seconds(F.col("id") * 3)
+    last = spark.range(1).selectExpr("'end' AS key", "id", "0L AS v", "timestamp_seconds(1e6) AS at")
+    events = rows.withColumn("at", at).union(last)
+    events.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
+    window = F.window("at", "20 minutes") if windowed else None
+    found = kss.streaming.apply(
+        stream.withWatermark("at", "1 minute"),
+        "key",
+        part,
+        merge,
+        "key string, total long",
+        partial_schema="total long",
+        window=window,
+        plan=plan,
+        row_id="id",
+    )
+    run(found.writeStream.format("memory").queryName(f"applied_{windowed}"), tmp_path)
+    found = spark.table(f"applied_{windowed}")
+    if windowed:
+        events = events.where("key IS NULL OR key <> 'end'")
+    plain = events.groupBy(*([window] if windowed else []), "key").agg(F.sum("v").alias("total"))
+    assert same_rows(found, plain.select("key", "total"))
+
+
 def test_streaming_observe(spark, tmp_path):
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))

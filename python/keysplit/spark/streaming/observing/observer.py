@@ -210,13 +210,19 @@ class Observer:
 
     def _recall(self, query: StreamingQuery) -> None:
         """Take what was before the observer, once plans have learned from it, which they do soon."""
-        learned = [max((one.batch for one in each.figures(self._run)), default=-1) for each in self._plans()]
-        last = min(learned, default=math.inf)
-        for progress in map(progress_of, query.recentProgress):
-            if progress is not None and (self._early or progress.batch > last):
+        learned = self._learned()
+        for progress in filter(None, map(progress_of, query.recentProgress)):
+            if progress.batch > learned:
+                learned = self._learned()  # meanwhile
+            if self._early or progress.batch > learned:
                 self._early.append(progress)
             else:
                 self._take(progress)
+
+    def _learned(self) -> float:
+        """Return the last batch that all plans have learned from, infinity without plans."""
+        figures = [each.figures(self._run) for each in self._plans()]
+        return min((found[-1].batch if found else -1 for found in figures), default=math.inf)
 
     def _hear(self, report: Report) -> None:
         """Take what Spark has just reported; plans learn from it first."""
