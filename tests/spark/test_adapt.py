@@ -295,6 +295,25 @@ def test_a_log_is_of_one_query(stream, tmp_path, caplog):
     assert "adapt must have a log of its own for each query" in caplog.text
 
 
+def test_a_session_keeps_no_function_of_a_query(spark, stream, tmp_path):
+    def names():
+        listed = spark._jsparkSession.sessionState().functionRegistry().listFunction().mkString(" ")
+        return {name for name in listed.split() if "keysplit" in name}
+
+    before = names()
+    stream.add(hot=0)
+    df = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
+    assert names() == before
+    table = spark.range(WORKERS).selectExpr("CAST(id AS INT) AS worker", "id AS n")
+    found = Busiest()
+    query = start(df.join(table, "worker").filter("n >= 0"), found, tmp_path / "c")  # Spark looks at it anew
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert len(found.batches[0]) == ROWS
+
+
 def test_a_batch_that_is_attempted_again_draws_few_rows(spark, stream, tmp_path, monkeypatch):
     """What the first attempt drew may have been too much for the driver."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(120_000)  # other queries have learned

@@ -8,7 +8,9 @@ plan: its answer is the same for all tasks of the micro-batch, and for all their
 import logging
 import os
 import uuid
+from contextlib import suppress
 from typing import Any
+from weakref import finalize
 
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
@@ -45,7 +47,14 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
         value = reading.format(f"{name}(question)")
         return f"(SELECT {value} AS answer FROM VALUES ('{question}') AS asked(question))"
 
+    # Queries hold the function itself: the session need not keep it by its name once they are made.
+    finalize(ask, _forget, spark, name).atexit = False
     return ask
+
+
+def _forget(spark: SparkSession, name: str) -> None:
+    with suppress(Py4JError):
+        spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
 
 
 def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
