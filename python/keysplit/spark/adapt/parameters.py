@@ -34,9 +34,9 @@ class Adapt:
         sample: how many rows of a batch are drawn for the driver, at least 100; if left out, 100 for each key
             that can be frequent, but 4,000 to 20,000 in all. Each adds 11 bytes to the metrics of the batch.
         capacities: a function that returns the current relative speed of each worker, above 0; it is called
-            on the driver after each batch, and the next one waits for it. "measured" derives the speeds from the time per row of tasks. It
-            needs an operation that places rows, such as `repartition`, so that a worker is a task. If left
-            out, speeds are those of the plan.
+            on the driver after each batch, and the next one waits for it. "measured" derives the speeds from
+            the time per row of tasks. It needs an operation that places rows, such as `repartition`, so that
+            a worker is a task. If left out, speeds are those of the plan.
         log: the folder of the plan log, or its URL as `Plan.save` takes it. If left out, `keysplit` in the
             checkpoint of the query.
 
