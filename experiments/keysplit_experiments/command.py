@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from keysplit.cli.errors import bad_input, bad_output, bad_usage
 from keysplit.cli.options import in_range, writable
 
 if TYPE_CHECKING:
+    from keysplit_experiments.harness.experiment import Experiment
     from keysplit_experiments.harness.runner import Outcome
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -53,7 +55,14 @@ WIDTH = 100
     type=click.Path(path_type=Path, dir_okay=False),
     callback=writable,
     metavar="PAGE",
-    help="Write all results in the folder as a Markdown page.",
+    help="Write all results in the folder as a Markdown page, but for deployments.",
+)
+@click.option(
+    "--docs-deployments",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=writable,
+    metavar="PAGE",
+    help="The same for deployments.",
 )
 def reproduce(
     names: tuple[str, ...],
@@ -66,18 +75,23 @@ def reproduce(
     jobs: int | None,
     no_figures: bool,
     docs: Path | None,
+    docs_deployments: Path | None,
 ) -> None:
     """Reproduce the papers' experiments and check their claims.
 
-    NAME is an experiment, a paper or `all`; without any, all experiments are listed. The results are a table,
-    a verdict on each claim, and the paper's figure, in files in the folder --out.
+    NAME is an experiment, a paper, `all` or `deployments`; without any, all experiments are listed. `all` are
+    the simulated ones. Deployments run on Spark, and their cells one after the other. The results are a
+    table, a verdict on each claim, and the paper's figure, in files in the folder --out.
     """
-    from keysplit_experiments.harness import figure, page, registry, runner
+    from keysplit_experiments.deployments.engine.session import need_spark
+    from keysplit_experiments.harness import deployed, figure, page, registry, runner
     from keysplit_experiments.harness.experiment import FULL, QUICK
     from keysplit_experiments.harness.inputs import Inputs
     from keysplit_experiments.harness.store import Store
 
-    if not names and docs is None:
+    pages = {page.write: docs, deployed.write: docs_deployments}
+    written = {write: path for write, path in pages.items() if path is not None}
+    if not names and not written:
         _list()
         return
     scale = QUICK if quick else FULL
@@ -85,8 +99,10 @@ def reproduce(
     try:
         with bad_usage():
             experiments = registry.chosen(names)
-            if docs is not None or not no_figures:
+            if written or not no_figures:
                 figure.need_matplotlib()
+            if any(experiment.deploys for experiment in experiments):
+                need_spark()
             if data is not None and not data.is_dir():
                 raise FileNotFoundError(f"data must be a folder, got {str(data)!r}")
             if key is not None and stream is None:
@@ -106,10 +122,10 @@ def reproduce(
                     with bad_output(paths[0]):
                         figure.save(drawn, *paths)
                 _show(outcome, store.path(experiment, ".json" if drawn is None else ".png"))
-            if docs is not None:
-                with bad_output(docs):
-                    page.write(docs, out)
-                click.echo(f"Page: {docs}")
+            for write, path in written.items():
+                with bad_output(path):
+                    write(path, out)
+                click.echo(f"Page: {path}")
     except KeyboardInterrupt as error:
         click.echo("keysplit: stopped; finished cells are kept, run the same command to continue", err=True)
         raise click.Abort from error
@@ -149,14 +165,18 @@ class _Progress:
 def _list() -> None:
     from keysplit_experiments.harness import registry
 
-    width = max(map(len, registry.registered()))
+    def show(experiments: Iterable[Experiment]) -> None:
+        for experiment in experiments:
+            click.echo(f"  {experiment.name:<{width}}  {experiment.label:<9} {experiment.title}")
+        click.echo()
+
+    width = max(map(len, [*registry.registered(), *registry.deployments()]))
     for paper in registry.papers().values():
         click.echo(f"{paper.title} ({paper.authors}, {paper.published})")
-        for experiment in registry.registered().values():
-            if experiment.paper == paper.slug:
-                click.echo(f"  {experiment.name:<{width}}  {experiment.label:<9} {experiment.title}")
-        click.echo()
-    click.echo("`keysplit reproduce NAME` runs one, `keysplit reproduce all` runs them all.")
+        show(registry.experiments_of(paper.slug).values())
+    click.echo("The deployments of these papers, on Spark")
+    show(registry.deployments().values())
+    click.echo("`keysplit reproduce NAME` runs one, `keysplit reproduce all` runs all but deployments.")
 
 
 def _show(outcome: Outcome, path: Path) -> None:

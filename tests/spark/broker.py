@@ -6,13 +6,10 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".cache/kafka/jars"
@@ -139,20 +136,6 @@ class Broker:
                 pass
             assert time.monotonic() < end, self._log.read_text()[-5000:]
             time.sleep(0.05)
-
-
-def download_jars():
-    """Download the jars that are not there yet.
-
-    Tests are skipped where that fails, unless KEYSPLIT_KAFKA=required.
-    """
-    run = subprocess.run(
-        [sys.executable, ROOT / "scripts/jars", "kafka"], capture_output=True, text=True, check=False
-    )
-    if run.returncode != 0:
-        reason = f"the jars of Kafka cannot be downloaded: {run.stderr.strip().splitlines()[-1]}"
-        assert os.environ.get("KEYSPLIT_KAFKA") != "required", reason
-        pytest.skip(reason)
 
 
 def _java(*arguments, log):

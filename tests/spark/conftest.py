@@ -4,6 +4,7 @@ import os
 import sys
 
 import broker as kafka
+import jars
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
@@ -58,7 +59,7 @@ def conf(spark):
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
     """A broker of Kafka, the same for all tests: each takes topics of its own."""
-    kafka.download_jars()
+    jars.download("kafka")
     started = kafka.Broker(tmp_path_factory.mktemp("kafka"))
     yield started
     started.stop()

@@ -2,7 +2,7 @@
 came out.
 
 usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--kinds KIND...] [--engine columns|rust]
-                               [--sink parquet|delta] [--executors]
+                               [--sink parquet|delta|iceberg] [--executors]
 
 Queries of several kinds run in the driver at the same time. By KIND a query
 
@@ -14,9 +14,9 @@ Queries of several kinds run in the driver at the same time. By KIND a query
 - places them (repartition), also online (online).
 
 All but streams and online go by a plan that changes in every batch: it adapts, and another one is published
-while a batch is at work. With `--engine rust` it is frozen, as it is in streams. With `--sink delta` a Delta
-table takes the place of files, or of foreachBatch in complete mode; `scripts/jars delta` has its jars, for
-Spark 4.1.
+while a batch is at work. With `--engine rust` it is frozen, as it is in streams. With `--sink delta` or
+`iceberg` a table takes the place of files, or of foreachBatch in complete mode; `scripts/jars` has their
+jars, for Spark 4.1.
 
 A kill takes Python and the JVM of the driver, at a random moment of a batch of one of the queries, and they
 start again from their checkpoints. With `--executors` a kill takes one of two executors of a local cluster,
@@ -50,6 +50,7 @@ from keysplit import spark as kss
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
 FILES, FILES_A_KILL = 24, 4
 KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
+TABLES = ("delta", "iceberg")
 OF_ROWS = ("table", "streams", "repartition", "online")
 PARTS = "n bigint, rows bigint, amount decimal(22, 2)"
 RANGE = "u BETWEEN t AND t + INTERVAL 1 MINUTE"
@@ -64,7 +65,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["split_state"], metavar="KIND")
     parser.add_argument("--engine", choices=["columns", "rust"], default="columns")
-    parser.add_argument("--sink", choices=["parquet", "delta"], default="parquet")
+    parser.add_argument("--sink", choices=["parquet", *TABLES], default="parquet")
     parser.add_argument("--executors", action="store_true")
     parser.add_argument(
         "--query", action="store_true", help="run the queries alone, to the end of their input"
@@ -78,7 +79,7 @@ def main():
         return
 
     write_events(folder / "events", max(FILES, FILES_A_KILL * options.kills))
-    spark = session(folder, settings=settings_of(options.sink))
+    spark = session(folder, settings=settings_of(folder, options.sink))
     kss.plan(events(spark.read, folder), "key", WORKERS).save(folder / "plan.json")
     spark.stop()
     command, queries = [sys.executable, __file__, *sys.argv[1:], "--query"], Queries(folder, options.kinds)
@@ -90,7 +91,7 @@ def main():
             print(json.dumps(line), flush=True)
             met[line["kind"]] += line["batch was at work"]
 
-    spark = session(folder, settings=settings_of(options.sink))
+    spark = session(folder, settings=settings_of(folder, options.sink))
     lost = queries.log.read_text().count("Lost task ")
     for kind in options.kinds:
         summary = {"spark": pyspark.__version__, "kind": kind, "kills": options.kills}
@@ -196,6 +197,8 @@ def plain(spark, folder, kind):
 
 def written(spark, folder, kind, sink, schema):
     """What a query has written."""
+    if sink == "iceberg":
+        return spark.read.table(f"totals.{kind}")
     totals = str(folder / "totals")
     if sink == "delta":
         return spark.read.format("delta").load(totals)
@@ -217,7 +220,7 @@ def ddl(schema):
 def run_queries(options):
     """Run the queries from their checkpoints to the end of their input."""
     master = "local-cluster[2,1,1024]" if options.executors else "local[2]"
-    spark = session(options.folder, master, settings_of(options.sink))
+    spark = session(options.folder, master, settings_of(options.folder, options.sink))
     if options.executors:
         spark.sparkContext.setLogLevel("WARN")  # it says which tasks are lost
     running = [start_query(spark, options, kind) for kind in options.kinds]
@@ -272,11 +275,11 @@ def start_query(spark, options, kind):
     mode = kind if kind in ("update", "complete") else "append"
     writer = found.writeStream.outputMode(mode).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(own / "checkpoint"))
+    if options.sink == "iceberg":
+        return writer.format("iceberg").toTable(f"totals.{kind}")
     if mode == "append" or options.sink == "delta":
-        writer = writer.format(options.sink).option("path", str(own / "totals"))
-    else:
-        writer = writer.foreachBatch(lambda df, batch: replace(df, batch, own / "totals"))
-    return writer.start()
+        return writer.format(options.sink).option("path", str(own / "totals")).start()
+    return writer.foreachBatch(lambda df, batch: replace(df, batch, own / "totals")).start()
 
 
 def replace(df, batch, folder):
@@ -427,15 +430,21 @@ def session(folder, master="local[2]", settings=None):
     return spark
 
 
-def settings_of(sink):
+def settings_of(folder, sink):
     """What a session needs for a sink."""
-    if sink != "delta":
+    if sink not in TABLES:
         return {}
-    return {
-        "spark.jars": ",".join(map(str, (ROOT / ".cache/delta/jars").glob("*.jar"))),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }
+    settings = {"spark.jars": ",".join(map(str, (ROOT / f".cache/{sink}/jars").glob("*.jar")))}
+    if sink == "delta":
+        settings["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
+        settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        settings["spark.databricks.delta.snapshotPartitions"] = "2"
+    else:
+        settings["spark.sql.defaultCatalog"] = "iceberg"
+        settings["spark.sql.catalog.iceberg"] = "org.apache.iceberg.spark.SparkCatalog"
+        settings["spark.sql.catalog.iceberg.type"] = "hadoop"
+        settings["spark.sql.catalog.iceberg.warehouse"] = str(folder / "iceberg")
+    return settings
 
 
 if __name__ == "__main__":

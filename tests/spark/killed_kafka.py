@@ -1,61 +1,88 @@
 """Kill the driver of a query that sends a stream to Kafka, at random moments, and start it again; print what
-was at work.
+came out.
 
-usage: python killed_kafka.py FOLDER SERVERS TOPIC [--kills N] [--seed N] [--source TOPIC]
+usage: python killed_kafka.py FOLDER [--kills N] [--seed N] [--from-kafka]
 
-The query sends events by plans that change while it runs. A line of JSON for each kill says which batch was
-at work; the last line counts the events, whose values are 0, 1, 2 ..., and the plans that batches went by.
+The query sends events by plans that change while it runs, to a broker that this program starts. With
+`--from-kafka` they come from a topic of the broker, else from files. `scripts/jars kafka` has the broker's
+jars, and `scripts/jars kafka-connector` those of Spark's connector, for Spark 4.1.
+
+A line of JSON for each kill says which batch was at work; the last line compares what consumers of committed
+messages read with the events, and counts the plans that batches went by.
 """
 
 import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
-from killed_driver import Queries, newest, other_plan, run_and_kill, session
+import pyspark
+from broker import Broker
+from killed_driver import Queries, kill_drivers, newest, other_plan, session
 from pyspark.sql import functions as F
 from quick_java import QUICK
 
 from keysplit import spark as kss
 
 FILES, FILE_ROWS, FILES_A_BATCH = 48, 400, 2
+TOPICS, PARTITIONS = ("source", "sink"), 4
+CONNECTOR = Path(__file__).resolve().parents[2] / ".cache/kafka-connector/jars"
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("servers")
-    parser.add_argument("topic")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--source", help="a topic to read the events from, by the connector of Spark")
-    parser.add_argument("--query", action="store_true", help="run the query alone, to the end of its input")
+    parser.add_argument("--from-kafka", action="store_true")
+    parser.add_argument("--servers", help="run the query alone, to the end of its input, with this broker")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_TOOL_OPTIONS"] = QUICK
-    if options.query:
+    if options.servers:
         query(options)
         return
     options.folder.mkdir(parents=True)
-    spark = session(options.folder)
-    if options.source is None:
-        events(spark).write.parquet(str(options.folder / "events"))
+    broker = Broker(options.folder)
+    try:
+        kill(options, broker)
+    finally:
+        broker.stop()
+
+
+def kill(options, broker):
+    """Write the events, run the query with kills, and compare."""
+    options.servers = broker.servers
+    for topic in TOPICS:
+        broker.create_topic(topic, PARTITIONS)
+    spark = start(options)
+    if options.from_kafka:
+        kafka(events(spark).write, options).option("topic", "source").save()
     else:
-        kafka(events(spark).write, options).option("topic", options.source).save()
+        events(spark).write.parquet(str(options.folder / "events"))
     spark.stop()
-    command = [sys.executable, __file__, str(options.folder), options.servers, options.topic, "--query"]
-    command += [] if options.source is None else ["--source", options.source]
+    command = [sys.executable, __file__, *sys.argv[1:], "--servers", broker.servers]
     chance, queries = random.Random(options.seed), Queries(options.folder, [""])
-    for _ in range(options.kills):
-        print(json.dumps(run_and_kill(queries, command, chance)[0]), flush=True)
-    subprocess.run(command, check=True)
+    for line in kill_drivers(queries, command, options.kills, chance):
+        print(json.dumps(line[0]), flush=True)
     records = (options.folder / "checkpoint/keysplit").glob("*/batch-*.json")
     plans = {json.loads(each.read_text())["plan"] for each in records}
-    print(json.dumps({"events": FILES * FILE_ROWS, "plans": len(plans)}))
+    true = Counter(range(FILES * FILE_ROWS))
+    found = Counter(int(message.value()) for message in broker.read("sink"))
+    figures = {"spark": pyspark.__version__, "kills": options.kills, "plans": len(plans)}
+    figures |= {"batches": newest(options.folder / "checkpoint/commits") + 1, "events": true.total()}
+    figures |= {"missing": (true - found).total(), "wrong or doubled": (found - true).total()}
+    print(json.dumps(figures))
+
+
+def start(options):
+    """A session, with Spark's connector to Kafka where that is needed."""
+    jars = ",".join(map(str, CONNECTOR.glob("*.jar")))
+    return session(options.folder, settings={"spark.jars": jars} if options.from_kafka else None)
 
 
 def events(spark):
@@ -69,19 +96,18 @@ def events(spark):
 
 def query(options):
     """Run the query from its checkpoint to the end of its input."""
-    spark = session(options.folder)
+    spark = start(options)
     reader = spark.readStream
-    if options.source is None:
+    if options.from_kafka:
+        reader = kafka(reader, options).option("subscribe", "source").option("startingOffsets", "earliest")
+        stream = reader.option("maxOffsetsPerTrigger", FILES_A_BATCH * FILE_ROWS).load()
+    else:
         reader = reader.schema("key string, value string").option("maxFilesPerTrigger", FILES_A_BATCH)
         stream = reader.parquet(str(options.folder / "events"))
-    else:
-        reader = kafka(reader, options).option("subscribe", options.source)
-        reader = reader.option("startingOffsets", "earliest")
-        stream = reader.option("maxOffsetsPerTrigger", FILES_A_BATCH * FILE_ROWS).load()
     writer = kss.streaming.to_kafka(
         stream,
         "key",
-        topic=options.topic,
+        topic="sink",
         servers=options.servers,
         row_id="value",
         adapt=kss.streaming.Adapt(decay=0, gain=1e-3, horizon=1000, copy_cost=0),

@@ -183,6 +183,8 @@ class Experiment:
         draw: Plots the paper's figure; None for a table.
         size: Width and height of the figure, inches.
         version: Increases when `measure` changes, so that older cells are not reused.
+        deploys: Slug of the paper whose cluster deployment this is; None if the folder is that of the paper.
+            The cells of a deployment need Spark and are measured one after the other.
     """
 
     name: str
@@ -196,11 +198,12 @@ class Experiment:
     draw: Callable[[Figure, Results], None] | None = None
     size: tuple[float, float] = (8.0, 5.0)
     version: int = 1
+    deploys: str | None = None
 
     @property
     def paper(self) -> str:
-        """Folder of the paper."""
-        return self.name.split("/")[0]
+        """Slug of the paper."""
+        return self.deploys or self.name.split("/")[0]
 
 
 def figures_of(result: Any, *names: str) -> Figures:

@@ -44,7 +44,7 @@ def write(page: Path, folder: Path) -> None:
     Raises:
         ValueError: If there are no results, or some are damaged or out of date.
     """
-    outcomes = read(folder)
+    outcomes = read(folder, registered())
     if not outcomes:
         text = f"{str(folder)!r} must hold results, got none: run `keysplit reproduce all` first"
         raise UnreadableError(text)
@@ -58,10 +58,10 @@ def write(page: Path, folder: Path) -> None:
     page.write_text(markdown(outcomes, page.stem), encoding="utf-8")
 
 
-def read(folder: Path) -> dict[str, Outcome]:
-    """Read and judge the results in a folder, by the names of the experiments."""
+def read(folder: Path, experiments: Mapping[str, Experiment]) -> dict[str, Outcome]:
+    """Read and judge the results in a folder, as far as there are some, by the names of the experiments."""
     found = {}
-    for name, experiment in registered().items():
+    for name, experiment in experiments.items():
         results = _results(experiment, folder)
         if results is not None:
             found[name] = judged(experiment, results)
@@ -79,7 +79,8 @@ def markdown(outcomes: Mapping[str, Outcome], figures: str) -> str:
     for paper in papers().values():
         own = [outcome for outcome in outcomes.values() if outcome.experiment.paper == paper.slug]
         if own:
-            parts += [_head(paper), *(_section(outcome, paper, figures) for outcome in own)]
+            parts.append(head(paper))
+            parts += [section(each, paper, f"{figures}/{each.experiment.name}.svg") for each in own]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 
@@ -105,7 +106,8 @@ def _summary(outcomes: Mapping[str, Outcome]) -> str:
     return Table(["paper", "experiments", "claims", "hold", "differ"], rows).markdown() + "\n"
 
 
-def _head(paper: Paper) -> str:
+def head(paper: Paper) -> str:
+    """Write the head of a paper's sections."""
     return f"""\
 ## {paper.slug}
 
@@ -113,7 +115,8 @@ def _head(paper: Paper) -> str:
 """
 
 
-def _section(outcome: Outcome, paper: Paper, figures: str) -> str:
+def section(outcome: Outcome, paper: Paper, figure: str) -> str:
+    """Write the section of an experiment, with a figure at that path."""
     experiment, results = outcome.experiment, outcome.results
     lines = [f"### {experiment.label}: {experiment.title}", ""]
     command = f"keysplit reproduce {experiment.name}" + (
@@ -125,7 +128,7 @@ def _section(outcome: Outcome, paper: Paper, figures: str) -> str:
         lines += [textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)]
     lines += [""] if results.streams else []
     if experiment.draw is not None:
-        lines += [f"![{experiment.title}]({figures}/{experiment.name}.svg)", ""]
+        lines += [f"![{experiment.title}]({figure})", ""]
     lines += [_claims(outcome).markdown(), "", experiment.table(results).markdown(), ""]
     return "\n".join(lines)
 

@@ -55,7 +55,7 @@ def run(
         inputs: The source of the streams.
         store: The store of finished cells.
         jobs: Cells measured in parallel; default the number of cores. They run in threads: routing releases
-            the interpreter.
+            the interpreter. Those of a deployment are measured one after the other.
         progress: Called with the numbers of finished and of all cells, first before any is measured.
 
     Returns:
@@ -79,7 +79,7 @@ def run(
         store.keep(experiment, key, Cell(parameters, figures))
         return figures
 
-    with ThreadPoolExecutor(jobs or cores()) as pool:
+    with ThreadPoolExecutor(1 if experiment.deploys else jobs or cores()) as pool:
         waiting: dict[Future[Figures], str] = {
             pool.submit(measure, key, cell): key for key, cell in missing.items()
         }

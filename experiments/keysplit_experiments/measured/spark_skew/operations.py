@@ -210,11 +210,11 @@ SCALED = {
     ),
     "inner join": scaled(
         lambda df, n: df.hint("merge").join(names(df), "key"),
-        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", **how),
+        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", force=True, **how),
     ),
     "full join": scaled(
         lambda df, n: df.hint("merge").join(names(df), "key", "full"),
-        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", "full", **how),
+        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", "full", force=True, **how),
     ),
     "apply": applied(counted),
 }

@@ -1,0 +1,337 @@
+"""Deployments: what they claim, what they read from reports, and their page. None of this needs Spark."""
+
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from keysplit.cli import main
+from keysplit_experiments.deployments.engine import agreement, reports
+from keysplit_experiments.harness import registry, runner
+from keysplit_experiments.harness.experiment import FULL, QUICK, Cell, Experiment, Results, Scale
+from keysplit_experiments.harness.inputs import Inputs
+from keysplit_experiments.harness.store import Store
+from made_up_experiment import Counting
+from made_up_results import Cases, Formula, only
+
+NAMES = [f"deployments/{name}" for name in ("d_choices", "consistent", "fish", "flexd")]
+
+
+def keysplit(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["reproduce", *map(str, arguments)], env={"KEYSPLIT_DATA": ""})
+
+
+# the registry and the command
+
+
+def test_deployments_are_apart_from_all() -> None:
+    assert [each for each in registry.deployments() if each in NAMES] == NAMES
+    assert registry.chosen(["deployments"]) == list(registry.deployments().values())
+    assert [each.name for each in registry.chosen(["all"]) if each.deploys] == []
+    assert registry.chosen(["deployments/fish", "d_choices/fig1"]) == [
+        registry.registered()["d_choices/fig1"],
+        registry.deployments()["deployments/fish"],
+    ]
+    with pytest.raises(ValueError, match=r"one of its experiments \(deployments/.*got 'deployments/x'"):
+        registry.chosen(["deployments/x"])
+
+
+def test_deployments_are_listed() -> None:
+    listed = keysplit().stdout
+    for name, experiment in registry.deployments().items():
+        assert f"  {name} " in listed
+        assert experiment.title in listed
+        assert experiment.paper in registry.papers()
+
+
+def test_without_spark_the_remedy_is_told_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the work was begun"))
+    result = keysplit("deployments/fish", "--out", tmp_path)
+    assert result.exit_code == 2
+    remedy = "deployments need PySpark: pip install 'keysplit-experiments[spark]'"
+    assert result.stderr == f"keysplit: {remedy}\n"
+
+
+@pytest.mark.parametrize(("deploys", "most"), [(None, 3), ("d_choices", 1)])
+def test_cells_of_a_deployment_are_measured_one_after_the_other(
+    deploys: str | None, most: int, tmp_path: Path
+) -> None:
+    under_way, seen, together = [0], [0], threading.Barrier(most)
+
+    def measure(inputs: Inputs, *, place: int) -> dict[str, Any]:
+        under_way[0] += 1
+        together.wait(10)
+        seen[0] = max(seen[0], under_way[0])
+        time.sleep(0.01)
+        under_way[0] -= 1
+        return {"value": place}
+
+    experiment = replace(Counting(cells=3).experiment, deploys=deploys, measure=measure)
+    runner.run(experiment, QUICK, Inputs(), Store(tmp_path, "quick"), jobs=3)
+    assert seen == [most]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [FULL, QUICK, Scale("tiny", 2_000)], ids=lambda scale: scale.name)
+def test_cells_differ_and_fill_their_micro_batches(name: str, scale: Scale) -> None:
+    cells = list(registry.deployments()[name].cells(scale))
+    assert len({tuple(sorted(cell.items(), key=str)) for cell in cells}) == len(cells)
+    for cell in cells:
+        if cell.get("batches"):
+            assert cell["messages"] % (cell["batches"] * cell["sources"]) == 0
+
+
+# reports
+
+
+def report(worker: int, began: float, ended: float, messages: int, tags: Any = None) -> dict[str, Any]:
+    return {"worker": worker, "began": began, "ended": ended, "messages": messages, "tags": tags}
+
+
+REPORTS = pd.DataFrame(
+    [
+        report(0, 10.0, 10.0, 0),
+        report(0, 10.5, 12.5, 2, np.array([0.0, 0.5])),
+        report(2, 11.0, 11.0, 0),
+        report(2, 11.0, 12.0, 4, np.array([0.1, 0.2, 0.3, 0.4])),
+        report(0, 13.0, 14.0, 1, np.array([0.9])),
+    ]
+)
+
+
+def test_reports_give_loads_times_and_the_finish_of_each_message() -> None:
+    found = reports.read(REPORTS, 3)
+    assert found.loads.tolist() == [3, 0, 4]
+    assert found.busy_s.tolist() == [3, 0, 1]
+    assert (found.start, found.duration_s) == (10, 4)
+    # from the start of the first worker
+    assert found.latency_s == pytest.approx([1.5, 2.5, 1.25, 1.5, 1.75, 2, 4])
+    assert found.worker.tolist() == [0, 0, 2, 2, 2, 2, 0]
+    later = reports.read(REPORTS, 3, lambda tags: 9 + tags)
+    assert later.latency_s == pytest.approx([2.5, 3, 2.15, 2.3, 2.45, 2.6, 4.1])
+
+
+def test_figures_of_reports() -> None:
+    figures = reports.figures(reports.read(REPORTS, 3))
+    assert figures["messages"] == 7
+    assert figures["throughput_per_s"] == 7 / 4
+    assert figures["balance"] == 3 / (4 / 3)
+    assert figures["largest_mean_latency_s"] == pytest.approx((1.5 + 2.5 + 4) / 3)
+    assert figures["p50_latency_s"] == pytest.approx(1.75)
+    assert set(reports.LATENCIES) < set(figures)
+
+
+def test_stages_add_up_without_the_time_between_them() -> None:
+    first = reports.read(REPORTS, 3)
+    both = reports.joined([first, replace(first, start=100.0)])
+    assert both.loads.tolist() == [6, 0, 8]
+    assert (both.start, both.duration_s) == (10, 8)
+    assert len(both.latency_s) == len(both.worker) == 14
+
+
+def test_wrong_totals_are_refused() -> None:
+    reports.check({"a": 2, "b": 1}, {"b": 1, "a": 2})
+    for wrong in ({"a": 2}, {"a": 2, "b": 2}, {"a": 2, "b": 1, "c": 1}):
+        with pytest.raises(RuntimeError, match="differ for 1 keys"):
+            reports.check(wrong, {"a": 2, "b": 1})
+
+
+# claims
+
+RATES = {"key": 1_000.0, "partial_key": 2_000.0, "shuffle": 10_000.0}
+
+
+def made(name: str, *formulas: Formula) -> Results:
+    """Results of a full run, with the figures that formulas give; a later one corrects those before it."""
+    cells = []
+    for parameters in registry.deployments()[name].cells(FULL):
+        figures: dict[str, Any] = {}
+        for formula in formulas:
+            figures |= formula(parameters)
+        cells.append(Cell(parameters, figures))
+    streams = [cell.parameters["stream"] for cell in cells if "stream" in cell.parameters]
+    return Results(cells, "full", dict.fromkeys(streams, "x.parquet"))
+
+
+def like(rate: float, balance: float = 1.0, replication: float = 1.0) -> dict[str, Any]:
+    """The figures of a cell with this throughput, and latencies that fit it."""
+    latencies = (*reports.LATENCIES, "mean_latency_s", "whole_p99_latency_s")
+    return {
+        **dict.fromkeys(latencies, 10_000 / rate),
+        "throughput_per_s": rate,
+        "balance": balance,
+        "simulated_balance": balance,
+        "replication": replication,
+        "memory_mb": 1_500.0,
+        "took_s": 6.0,
+    }
+
+
+def d_choices(p: dict[str, Any]) -> dict[str, Any]:
+    rate = RATES.get(p["grouping"], 9_900.0)
+    figures = like(rate * (1 - p["exponent"] / 10 if p["grouping"] in ("key", "partial_key") else 1))
+    if p["exponent"] == 1.4:
+        figures["p99_latency_s"] = min(figures["p99_latency_s"], 1.9)
+    return figures
+
+
+def consistent(p: dict[str, Any]) -> dict[str, Any]:
+    copies = {"key": 1.0, "partial_key": 1.1, "consistent": 1.2, "shuffle": 2.0}[p["grouping"]]
+    rate = {**RATES, "consistent": 9_000.0}
+    slow = {"key": 1_000.0, "partial_key": 2_000.0, "shuffle": 2_500.0, "consistent": 9_000.0}
+    figures = like((slow if p["slow"] else rate)[p["grouping"]], replication=copies)
+    return {**figures, "balances": [2.0, 1.2], "balance": 1.1, "simulated_balance": 1.1}
+
+
+def fish(p: dict[str, Any]) -> dict[str, Any]:
+    rate = {**RATES, "d_choices": 3_000.0, "w_choices": 2_500.0, "fish": 9_900.0}[p["grouping"]]
+    figures = like(rate, replication=1.5 if p["grouping"] == "fish" else 20.0)
+    if p["grouping"] == "w_choices":
+        figures |= {"mean_latency_s": 10.0, "p99_latency_s": 10.0}
+    return {**figures, "balances": [1.2] * 10}
+
+
+def flexd(p: dict[str, Any]) -> dict[str, Any]:
+    split = p["grouping"] in ("pstream", "dalton", "flexd")
+    rate = {"flexd": 8_000.0, "pstream": 7_900.0, "dalton": 7_000.0}.get(p["grouping"], 5_000.0)
+    balance = 8_000.0 / rate
+    slower = 1 - p.get("exponent", 1.0) / 10
+    return like(rate * slower, balance, 2.0 if split else 1.0)
+
+
+CASES: Cases = {
+    "deployments/d_choices": (
+        d_choices,
+        [
+            only(like(20_000.0), grouping="key", exponent=1.7),
+            only(like(20_000.0), grouping="partial_key", exponent=2.0),
+            only(like(8_000.0), grouping="w_choices", exponent=1.4),
+            only(like(3_000.0), grouping="key", exponent=2.0),
+            only(like(2_000.0), grouping="d_choices"),
+            only({"p99_latency_s": 3.0}, grouping="key", exponent=1.4),
+            only({"largest_mean_latency_s": 9.9}, grouping="partial_key", exponent=2.0),
+            only({"p99_latency_s": 2.9}, grouping="partial_key"),
+            only({"p99_latency_s": 1.3}, grouping="d_choices", exponent=2.0),
+            only({"p99_latency_s": 5.0}, grouping="w_choices"),
+            only({"balance": 1.2}, grouping="key", exponent=1.4),
+        ],
+    ),
+    "deployments/consistent": (
+        consistent,
+        [
+            only({"p99_latency_s": 20.0}, grouping="shuffle", delay_ms=0.4),
+            only({"replication": 2.1}, grouping="consistent", slow=0),
+            only({"p99_latency_s": 0.1}, grouping="shuffle", slow=2),
+            only({"p99_latency_s": 6.0}, grouping="consistent", slow=2),
+            only({"throughput_per_s": 3_400.0}, grouping="consistent", slow=2),
+            only({"balance": 1.3, "simulated_balance": 1.3}, grouping="consistent", slow=2),
+            only({"balance": 0.9}, grouping="consistent", slow=2),
+        ],
+    ),
+    "deployments/fish": (
+        fish,
+        [
+            only(like(20_000.0), grouping="key", stream="AM"),
+            only(like(1_100.0), grouping="partial_key", stream="MT"),
+            only(like(20_000.0), grouping="d_choices", stream="MT"),
+            only(like(9_000.0), grouping="d_choices"),
+            only({"throughput_per_s": 8_000.0}, grouping="fish", stream="AM", way="online"),
+            only({"mean_latency_s": 2.0}, grouping="fish"),
+            only({"p50_latency_s": 1.3}, grouping="fish", stream="MT"),
+            only({"replication": 11.0}, grouping="fish", exponent=2.0),
+            only({"throughput_per_s": 8_000.0}, grouping="fish", stream="AM", way="planned"),
+            only({"balances": [1.2] * 5 + [1.6] + [1.2] * 4}, way="elastic"),
+            only({"balance": 1.2}, grouping="shuffle", stream="MT"),
+        ],
+    ),
+    "deployments/flexd": (
+        flexd,
+        [
+            only({"throughput_per_s": 9_000.0}, grouping="pstream", exponent=2.0),
+            only({"throughput_per_s": 1_000.0}, grouping="key", exponent=2.0),
+            only({"throughput_per_s": 9_000.0}, exponent=3.0),
+            only({"throughput_per_s": 9_000.0}, grouping="pstream", stream="Amazon"),
+            only({"balance": 0.9}, grouping="dalton", stream="Voters"),
+            only({"throughput_per_s": 9_000.0}, grouping="key", stream="WikiText"),
+            only({"balance": 9.0}, grouping="flexd", stream="WikiText"),
+            only({"replication": 1.0}, grouping="dalton", exponent=3.0),
+            only({"balance": 1.2}, grouping="flexd", exponent=1.0),
+        ],
+    ),
+}
+CLAIMS = [(name, place) for name, (_, breaks) in CASES.items() for place in range(len(breaks))]
+
+
+def test_every_claim_is_tried() -> None:
+    claims = {name: len(registry.deployments()[name].claims) for name in NAMES}
+    assert {name: len(breaks) for name, (_, breaks) in CASES.items()} == claims
+
+
+@pytest.mark.parametrize(("name", "place"), CLAIMS, ids=[f"{name}-{place}" for name, place in CLAIMS])
+def test_a_claim_holds_in_results_as_the_paper_tells_them_and_no_others(name: str, place: int) -> None:
+    formula, breaks = CASES[name]
+    claim = registry.deployments()[name].claims[place]
+    judged = claim.judge(made(name, formula))
+    assert judged.holds, f"{claim.says}: {judged.ours}"
+    judged = claim.judge(made(name, formula, breaks[place]))
+    assert not judged.holds, f"{claim.says}: {judged.ours}"
+
+
+# agreement and the page
+
+
+def test_agreement_names_the_cell_that_is_furthest_off() -> None:
+    cells = [
+        Cell({"grouping": name, "exponent": 1.4, "workers": 8}, {"balance": own, "simulated_balance": 2.0})
+        for name, own in (("key", 2.1), ("fish", 1.6), ("shuffle", 2.3))
+    ]
+    judged = agreement.agree(Results(cells))
+    assert not judged.holds
+    assert judged.ours == "in 2 of 3 cells; at most 20.0% apart (FISH, exponent 1.4)"
+    assert agreement.agree(Results([cells[0], cells[2]])).holds
+
+
+def stored(folder: Path, experiment: Experiment) -> None:
+    results = made(experiment.name, CASES[experiment.name][0])
+    Store(folder, "full").write(experiment, results, runner.judged(experiment, results).rows())
+
+
+def test_the_page_has_every_deployment_and_the_agreement(tmp_path: Path) -> None:
+    refused = keysplit("--docs-deployments", tmp_path / "page.md", "--out", tmp_path)
+    assert refused.exit_code == 2
+    assert "run `keysplit reproduce deployments` first" in refused.stderr
+    for name in NAMES[:3]:
+        stored(tmp_path, registry.deployments()[name])
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page/old.svg").write_text("")
+    result = keysplit("--docs-deployments", tmp_path / "page.md", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert text.startswith("# Deployments\n")
+    assert (
+        "| [Efficient Time-Evolving Stream Processing at Scale](#fish) | 21 | 2.1 | 1.5 | 11 | 11 | 0 |"
+        in text
+    )
+    assert "flexd" not in text
+    for name in ("agreement", "d_choices", "consistent", "fish"):
+        assert f"](page/{name}.svg)" in text
+        assert (tmp_path / f"page/{name}.svg").is_file()
+    assert not (tmp_path / "page/old.svg").exists()
+    assert "`keysplit reproduce deployments/d_choices`. 48 sources" in text
+
+
+def test_the_page_of_simulated_experiments_has_no_deployment(tmp_path: Path) -> None:
+    stored(tmp_path, registry.deployments()["deployments/flexd"])
+    refused = keysplit("--docs", tmp_path / "page.md", "--out", tmp_path)
+    assert refused.exit_code == 2
+    assert "must hold results, got none" in refused.stderr

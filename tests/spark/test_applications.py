@@ -1,0 +1,53 @@
+"""The programs in examples/applications are exact, also when their driver is killed."""
+
+import random
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from killed_driver import Queries, newest, run_and_kill, wait_for_batch
+
+PROGRAMS = sorted((Path(__file__).resolve().parents[2] / "examples/applications").glob("*.py"))
+VERDICT = re.compile(r"^equal to .*: (True|False)$", re.MULTILINE)
+
+pytestmark = [
+    pytest.mark.newest,
+    pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem),
+]
+
+
+def test_application(spark, tmp_path, capsys, program):
+    runpy.run_path(str(program))["main"](spark, tmp_path)
+    verdicts = VERDICT.findall(capsys.readouterr().out)
+    assert len(verdicts) >= 2
+    assert set(verdicts) == {"True"}
+
+
+class AfterTheFirstBatch(Queries):
+    """The queries of a program, which are to be killed in a later batch than their first."""
+
+    def wait_for_moment(self, process, chance):
+        for checkpoint in self.checkpoints.values():
+            wait_for_batch(process, checkpoint / "commits", 0)
+        super().wait_for_moment(process, chance)
+
+
+@pytest.mark.slow
+def test_killed_application(tmp_path, program):
+    """A kill that comes just as a batch ends meets none: then the program is killed once more."""
+    folder, chance = tmp_path / "run", random.Random(program.stem)
+    queries, command = AfterTheFirstBatch(tmp_path, ["run"]), [sys.executable, program, folder]
+    for _ in range(3):
+        (met,) = run_and_kill(queries, command, chance)
+        if met["batch was at work"]:
+            break
+    assert met["batch was at work"]
+    assert met["killed in batch"] > 0
+    before = len(queries.log.read_text())
+    assert queries.start(command).wait(timeout=900) == 0, queries.log.read_text()[before:]
+    assert newest(folder / "checkpoint/commits") >= met["killed in batch"]
+    verdicts = VERDICT.findall(queries.log.read_text()[before:])
+    assert len(verdicts) >= 2
+    assert set(verdicts) == {"True"}
