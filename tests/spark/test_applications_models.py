@@ -119,7 +119,7 @@ def test_the_texts_are_there():
 
 
 def test_without_texts_documents_are_drawn(spark, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(BAYES["main"].__globals__, "ARCHIVE", tmp_path / "none")
+    monkeypatch.setitem(BAYES["main"].__globals__, "TWEETS", False)
     BAYES["main"](spark, tmp_path)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("3,000 drawn documents")
