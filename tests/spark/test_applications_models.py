@@ -109,10 +109,11 @@ def test_wrong_counts_are_noticed(spark):
     assert not HITTERS["right"](counts, sketches, exact)
 
 
-def test_the_texts_are_there():
+def test_the_texts_are_there(monkeypatch):
     fetched = subprocess.run([ROOT / "scripts/texts"], capture_output=True, text=True, check=False)
     if fetched.returncode:
         pytest.skip(f"scripts/texts cannot download: {fetched.stderr.strip()[-300:]}")
+    monkeypatch.setitem(BAYES["main"].__globals__, "TWEETS", True)
     documents = BAYES["documents"]()
     assert (len(documents), documents["positive"].sum()) == (4_200, 2_897)
     assert documents["text"][1] == "Yay. Another good phone interview."
