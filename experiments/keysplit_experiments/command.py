@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 WIDTH = 100
+FROM_KAFKA = "deployments/dynamic_key"
+"""The deployment that needs a broker of Kafka."""
 
 
 @click.command()
@@ -83,6 +85,7 @@ def reproduce(
     the simulated ones. Deployments run on Spark, and their cells one after the other. The results are a
     table, a verdict on each claim, and the paper's figure, in files in the folder --out.
     """
+    from keysplit_experiments.deployments.engine.kafka import need_kafka
     from keysplit_experiments.deployments.engine.session import need_spark
     from keysplit_experiments.harness import deployed, figure, page, registry, runner
     from keysplit_experiments.harness.experiment import FULL, QUICK
@@ -103,6 +106,8 @@ def reproduce(
                 figure.need_matplotlib()
             if any(experiment.deploys for experiment in experiments):
                 need_spark()
+            if any(experiment.name == FROM_KAFKA for experiment in experiments):
+                need_kafka()
             if data is not None and not data.is_dir():
                 raise FileNotFoundError(f"data must be a folder, got {str(data)!r}")
             if key is not None and stream is None:

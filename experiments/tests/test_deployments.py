@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from matplotlib.figure import Figure
 
+import keysplit as ks
 from keysplit.cli import main
-from keysplit_experiments.deployments.engine import agreement, reports
+from keysplit_experiments.deployments import fish as fish_deployment
+from keysplit_experiments.deployments.engine import agreement, reports, segment, stream
 from keysplit_experiments.harness import registry, runner
 from keysplit_experiments.harness.experiment import FULL, QUICK, Cell, Experiment, Results, Scale
 from keysplit_experiments.harness.inputs import Inputs
@@ -121,6 +125,13 @@ def test_reports_give_loads_times_and_the_finish_of_each_message() -> None:
     assert later.latency_s == pytest.approx([2.5, 3, 2.15, 2.3, 2.45, 2.6, 4.1])
 
 
+def test_a_worker_serves_in_order_of_arrival() -> None:
+    tags = [None, np.array([0.9, 0.0]), None, np.array([0.4, 0.1, 0.3, 0.2]), np.array([0.5])]
+    found = reports.read(REPORTS.assign(tags=tags), 3, lambda tags: 9 + tags)
+    # worker 0 has messages of 9, 9.5 and 9.9, worker 2 of 9.1 to 9.4
+    assert found.latency_s == pytest.approx([2.5, 3, 2.15, 2.3, 2.45, 2.6, 4.1])
+
+
 def test_figures_of_reports() -> None:
     figures = reports.figures(reports.read(REPORTS, 3))
     assert figures["messages"] == 7
@@ -137,6 +148,29 @@ def test_stages_add_up_without_the_time_between_them() -> None:
     assert both.loads.tolist() == [6, 0, 8]
     assert (both.start, both.duration_s) == (10, 8)
     assert len(both.latency_s) == len(both.worker) == 14
+
+
+def test_micro_batches_are_balanced_over_the_workers_present() -> None:
+    busy_s = [np.array([1.0, 1, 2]), np.array([3.0, 1, 0]), np.array([1.0, 1, 1]), np.array([1.0, 1, 1])]
+    assert stream.by_batch(busy_s, {1: 2, 3: 3}) == {
+        "present": [3, 2, 2, 3],
+        "busy_s": [[1, 1, 2], [3, 1, 0], [1, 1, 1], [1, 1, 1]],
+        "balances": pytest.approx([1.5, 1.5, 2 / 3, 1]),
+    }
+
+
+def test_too_few_messages_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (segment, stream):
+        monkeypatch.setattr(module, "session", lambda _: pytest.fail("the work was begun"))
+    params = ks.ShuffleGrouping(workers=2)
+    common: dict[str, Any] = {"sources": 4, "service_time_s": 0.001}
+    with pytest.raises(ValueError, match=r"^keys must have at least 4 messages \(one per source\), got 3$"):
+        segment.run(params, np.arange(3), **common)
+    text = r"^keys must have at least 12 messages \(one per source in every micro-batch\), got 11$"
+    with pytest.raises(ValueError, match=text):
+        stream.run(params, np.arange(11), batches=3, **common)
+    with pytest.raises(ValueError, match=r"^batches must be at least 3, got 2$"):
+        stream.run(params, np.arange(12), batches=2, **common)
 
 
 def test_wrong_totals_are_refused() -> None:
@@ -198,7 +232,15 @@ def fish(p: dict[str, Any]) -> dict[str, Any]:
     figures = like(rate, replication=1.5 if p["grouping"] == "fish" else 20.0)
     if p["grouping"] == "w_choices":
         figures |= {"mean_latency_s": 10.0, "p99_latency_s": 10.0}
-    return {**figures, "balances": [1.2] * 10}
+    if p["way"] != "elastic":
+        return figures
+    return {
+        **{name: value for name, value in figures.items() if name != "simulated_balance"},
+        "by_plan": True,
+        "balances": [1.2] * 6,
+        "present": [3, 3, 2, 2, 3, 3],
+        "busy_s": [[1, 1, 1], [1, 1, 1], [2, 1, 0], [1, 2, 0], [1, 1, 1], [1, 1, 2]],
+    }
 
 
 def flexd(p: dict[str, Any]) -> dict[str, Any]:
@@ -250,7 +292,7 @@ CASES: Cases = {
             only({"p50_latency_s": 1.3}, grouping="fish", stream="MT"),
             only({"replication": 11.0}, grouping="fish", exponent=2.0),
             only({"throughput_per_s": 8_000.0}, grouping="fish", stream="AM", way="planned"),
-            only({"balances": [1.2] * 5 + [1.6] + [1.2] * 4}, way="elastic"),
+            only({"balances": [1.2, 1.2, 1.6, 1.2, 1.2, 1.2]}, way="elastic"),
             only({"balance": 1.2}, grouping="shuffle", stream="MT"),
         ],
     ),
@@ -287,6 +329,31 @@ def test_a_claim_holds_in_results_as_the_paper_tells_them_and_no_others(name: st
     assert not judged.holds, f"{claim.says}: {judged.ours}"
 
 
+@pytest.mark.parametrize(
+    ("place", "busy_s"),
+    [(2, [2, 1, 0.1]), (3, [2, 1, 0.1]), (4, [2, 1, 0]), (5, [2, 1, 0])],
+    ids=["gone too late", "back too early", "back too late", "gone again"],
+)
+def test_elastic_workers_leave_and_come_back_when_they_should(place: int, busy_s: list[float]) -> None:
+    results = made("deployments/fish", fish)
+    assert fish_deployment.elastic(results).holds
+    results.where(way="elastic").cells[0].figures["busy_s"][place] = busy_s
+    assert not fish_deployment.elastic(results).holds
+
+
+@pytest.mark.parametrize(("ratio", "holds"), [(0.96, True), (0.98, False)])
+def test_less_is_less_by_the_margin(ratio: float, holds: bool) -> None:
+    results = made("deployments/fish", fish, only({"throughput_per_s": 2_000 * ratio}, grouping="key"))
+    assert fish_deployment.lowest(results).holds == holds
+
+
+def test_kept_counts_the_hot_keys_that_stay() -> None:
+    first = [f"key {place}" for place in range(10) for _ in range(3)] + ["rare"] * 2
+    other = [each.replace("key 9", "rare") for each in first]
+    assert fish_deployment.kept(pa.array(first * 3), 3) == 10
+    assert fish_deployment.kept(pa.array(first + other + other), 3) == 9.5
+
+
 # agreement and the page
 
 
@@ -297,8 +364,37 @@ def test_agreement_names_the_cell_that_is_furthest_off() -> None:
     ]
     judged = agreement.agree(Results(cells))
     assert not judged.holds
-    assert judged.ours == "in 2 of 3 cells; at most 20.0% apart (FISH, exponent 1.4)"
+    assert judged.ours.startswith("in 2 of 3 cells; at most 20.0% apart (FISH, exponent 1.4); with routers ")
     assert agreement.agree(Results([cells[0], cells[2]])).holds
+
+
+def test_reasons_are_those_of_the_cells_that_differ() -> None:
+    near, far = {"balance": 1.0, "simulated_balance": 1.1}, {"balance": 1.0, "simulated_balance": 1.3}
+    for by_plan, by_router in [(far, near), (near, far), (far, far), (near, near)]:
+        cells = [
+            Cell({"grouping": "key"}, by_router),
+            Cell({"grouping": "fish"}, {**by_plan, "by_plan": True}),
+        ]
+        unsimulated = Cell({"grouping": "key"}, {"balance": 5.0})
+        judged = agreement.claim().judge(Results([*cells, unsimulated]))
+        assert judged.holds == (by_plan is by_router is near)
+        assert (agreement.BY_PLAN in judged.ours) == (by_plan is far)
+        assert (agreement.BY_ROUTER in judged.ours) == (by_router is far)
+        assert " of 2 cells" in judged.ours
+
+
+def test_agreement_of_full_runs_is_drawn_without_quick_ones() -> None:
+    def drawn(**scales: str) -> tuple[int, str]:
+        cells = [Cell({"grouping": "key"}, {"balance": 1.0, "simulated_balance": 1.0})]
+        figure = Figure()
+        results = {f"deployments/{name}": Results(cells, scale) for name, scale in scales.items()}
+        agreement.draw(figure, results)
+        (axes,) = figure.axes
+        return len(axes.lines[1].get_xdata()), axes.get_title()
+
+    assert drawn(fish="full", flexd="full") == (2, "")
+    assert drawn(fish="full", flexd="quick") == (1, "full runs, without flexd")
+    assert drawn(fish="quick", flexd="quick") == (2, "quick runs")
 
 
 def stored(folder: Path, experiment: Experiment) -> None:

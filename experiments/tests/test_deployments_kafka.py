@@ -1,7 +1,7 @@
-"""Kafka beside deployments: the broker, what the deployment from Kafka to Kafka claims, and cells of it.
+"""Kafka beside deployments: the broker, the deployment from Kafka to Kafka; what others share with it.
 
-Cells are those of one program, this file, in a process of its own: the Spark session of an emulated cluster
-is like no other.
+Its cells are those of one program, this file, in a process of its own: the Spark session of an emulated
+cluster is like no other.
 """
 
 import json
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,23 @@ import jars
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from matplotlib.figure import Figure
 
 import keysplit as ks
-from keysplit_experiments.deployments import dynamic_key
+from keysplit.cli import main
+from keysplit_experiments.deployments import consistent, dynamic_key, flexd
 from keysplit_experiments.deployments.dynamic_key import COST, DEVIATION, LATENCY, LIKE, THROUGHPUT
-from keysplit_experiments.deployments.engine import broker
+from keysplit_experiments.deployments.engine import broker, comparing, kafka, segment, session
 from keysplit_experiments.deployments.engine.broker import JARS, Broker
-from keysplit_experiments.harness.experiment import FULL, QUICK, Cell, Results, Scale
+from keysplit_experiments.deployments.engine.reports import LATENCIES
+from keysplit_experiments.harness import runner
+from keysplit_experiments.harness.experiment import FULL, QUICK, Cell, Experiment, Judged, Results, Scale
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.papers.dynamic_key import DKG
 from made_up_results import Formula, only
+
+Judge = Callable[[Results], Judged]
 
 TINY = Scale("tiny", 2_000)
 SOURCES, WORKERS, SERVICE_TIME_S = 2, 4, 0.0005
@@ -120,6 +127,63 @@ def test_a_broker_ends_with_its_program(kafka_jars: Path, tmp_path: Path) -> Non
         time.sleep(0.05)
 
 
+# what is needed
+
+
+@pytest.mark.parametrize(("package", "name"), [("pandas", "pandas"), ("pyarrow", "PyArrow")])
+def test_packages_that_are_missing_are_named(
+    package: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+    monkeypatch.setitem(sys.modules, package, None)
+    remedy = rf"^deployments need {name}: pip install 'keysplit-experiments\[spark\]'$"
+    with pytest.raises(ImportError, match=remedy):
+        session.need_spark()
+
+
+def test_without_java_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(
+        FileNotFoundError, match=r"^Spark needs Java, found none in JAVA_HOME=.*: set JAVA_HOME"
+    ):
+        session.need_spark()
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "refused"),
+    [
+        ("dynamic_key", "jars", "must have the jars of a Kafka broker: scripts/jars kafka"),
+        ("dynamic_key", "client", "Kafka needs confluent-kafka: pip install 'keysplit[kafka]'"),
+        ("flexd", "client", ""),
+    ],
+)
+def test_without_kafka_the_remedy_is_told_before_the_work(
+    name: str, missing: str, refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(experiment: Experiment, *_: Any, **__: Any) -> runner.Outcome:
+        assert experiment.name == "deployments/flexd", "the work was begun"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "need_spark", lambda: None)
+    monkeypatch.setattr(runner, "run", work)
+    if missing == "client":
+        monkeypatch.delitem(sys.modules, "keysplit.kafka.client", raising=False)
+        monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    else:
+        pytest.importorskip("confluent_kafka")
+    arguments = ["reproduce", f"deployments/{name}", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, arguments, env={"KEYSPLIT_DATA": "", JARS: str(tmp_path)})
+    assert refused in result.stderr
+    assert result.exit_code == (2 if refused else 130)
+
+
+def test_a_source_without_a_message_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "session", lambda _: pytest.fail("the work was begun"))
+    with pytest.raises(ValueError, match=r"^keys must have at least 6 messages .*, got 5$"):
+        kafka.run(grouping(), np.arange(5), sources=SOURCES, batches=3, service_time_s=SERVICE_TIME_S)
+
+
 # the cells
 
 
@@ -178,7 +242,7 @@ def as_told(p: dict[str, Any]) -> dict[str, Any]:
     """The figures that the paper tells, or such that its claims hold."""
     name, ratio = p["method"], p.get("ratio")
     if p.get("stream") == dynamic_key.CLICKS and name == "key":
-        return figures(9_600.0, 1.0, 1.0)
+        return figures(9_900.0, 1.0, 1.0)
     if name == "shuffle":
         return figures(9_511.0 * p["workers"] / 10, 0.0001, 10.0 if ratio is not None else 2.45)
     rate, deviation, cost = {
@@ -247,6 +311,94 @@ def test_claims_and_table_and_figure_need_only_the_cells_of_their_scale(scale: S
     assert len(figure.axes) == 16
 
 
+@pytest.mark.parametrize(
+    ("claim", "formula"),
+    [
+        (dynamic_key.ranked, only({COST: 1.18}, like=LIKE, method=DKG)),
+        (dynamic_key.better, only({THROUGHPUT: 2_739.0 * 1.02}, stream=LIKE, method=DKG)),
+        (dynamic_key.hashing_wins, only({LATENCY: 6.2}, stream=dynamic_key.CLICKS, method="key")),
+        (dynamic_key.declines, only({THROUGHPUT: 4_900.0}, ratio=80, method="key")),
+        (dynamic_key.more_above_30, only({THROUGHPUT: 6_200.0}, ratio=50, method=DKG)),
+        (dynamic_key.at_30, only({THROUGHPUT: 7_600.0}, ratio=30, method=DKG)),
+        (dynamic_key.at_30, only({LATENCY: 7.9}, ratio=30, method=DKG)),
+        (dynamic_key.order_by_workers, only({LATENCY: 21.7}, like=LIKE, workers=50, method=DKG)),
+        (dynamic_key.deviation_falls, only({DEVIATION: 20.0}, like=LIKE, workers=50, method="key")),
+        (dynamic_key.better_by_sources, only({LATENCY: 21.7}, like=LIKE, sources=20, method=DKG)),
+        (dynamic_key.better_by_sources, only({THROUGHPUT: 2_750.0}, like=LIKE, sources=20, method=DKG)),
+        (dynamic_key.sooner, only({"result_p99_latency_s": 23.8}, way="arriving", method=DKG)),
+        (dynamic_key.plan_follows, only({THROUGHPUT: 2_800.0}, way="planned")),
+    ],
+)
+def test_nearly_equal_figures_are_neither_more_nor_less(claim: Judge, formula: Formula) -> None:
+    judged = claim(made(as_told))
+    assert judged.holds, judged.ours
+    judged = claim(made(as_told, formula))
+    assert not judged.holds, judged.ours
+
+
+# what the deployments share
+
+
+def test_more_and_less_are_so_by_a_margin() -> None:
+    assert comparing.more(1.04, 1.0)
+    assert not comparing.more(1.02, 1.0)
+    assert comparing.less(0.96, 1.0)
+    assert not comparing.less(0.98, 1.0)
+    assert comparing.rise([1.0, 1.1, 1.2])
+    assert not comparing.rise([1.0, 1.1, 1.11])
+    assert comparing.fall([1.2, 1.1, 1.0])
+    assert not comparing.fall([1.2, 1.19, 1.0])
+
+
+@pytest.mark.parametrize(("stream", "keys"), [("Voters", 900), ("WikiText", 18_000)])
+def test_a_drawn_stream_is_the_beginning_of_a_long_one(
+    stream: str, keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "run", lambda params, found, **_: {"keys": len(np.unique(found))})
+    cell = {"stream": stream, "messages": flexd.MESSAGES, "seed": 1, "service_time_s": 0.001}
+    found = flexd.measure(Inputs(), **cell, grouping="key")
+    assert found["keys"] == pytest.approx(keys, rel=0.05)
+
+
+def alike(module: Any, **more: Any) -> Results:
+    """Results of a full run in which all cells are alike."""
+    names = ("throughput_per_s", "balance", "simulated_balance", "replication", *LATENCIES)
+    cells = module.cells(FULL)
+    return Results([Cell(cell, {**dict.fromkeys(names, 1_000.0), **more}) for cell in cells], "full")
+
+
+def test_beside_slow_workers_consistent_grouping_goes_by_a_plan() -> None:
+    results = alike(consistent, balances=[2.0, 1.0])
+    found = {(row[0], row[2]) for row in consistent.table(results).rows}
+    assert {name for workers, name in found if workers == "equal"} == {"KG", "PKG", "SG", "CG"}
+    assert {name for workers, name in found if workers == "two slow"} == {"KG", "PKG", "SG", "CG, planned"}
+    figure = Figure()
+    consistent.draw(figure, results)
+    assert [axes.get_legend_handles_labels()[1][-1] for axes in figure.axes] == ["CG"] * 2 + [
+        "CG, planned"
+    ] * 2
+    # 22 workers of a message per millisecond, and two of 0.3
+    assert consistent.throughput(results).ours == "1 times; perfectly balanced workers would have 22.6 times"
+
+
+def test_a_lower_threshold_of_flexd_is_shown_and_not_judged() -> None:
+    results = alike(flexd)
+    for cell in results:
+        if "threshold" in cell.parameters:
+            assert cell.parameters["grouping"] == "flexd"
+            cell.figures["throughput_per_s"] = 2_000.0
+            cell.figures["balance"] = 500.0
+    for claim in (flexd.highest, flexd.best_on_streams, flexd.most_balanced, flexd.similar_on_words):
+        assert claim(results).holds
+    assert flexd.best_on_streams(results).ours.endswith("FlexD 1000, FlexD with 1/(20n) 2000")
+    assert [row[1] for row in flexd.table(results).rows].count("FlexD with 1/(20n)") == 9
+    figure = Figure()
+    flexd.draw(figure, results)
+    labels = [axes.get_legend_handles_labels()[1][-1] for axes in figure.axes]
+    assert labels == ["FlexD with 1/(20n)"] * 3
+    assert figure.axes[0].patches[-1].get_height() == 2_000
+
+
 # on Spark
 
 
@@ -260,8 +412,6 @@ def grouping() -> ks.Grouping:
 
 
 def program() -> dict[str, Any]:
-    from keysplit_experiments.deployments.engine import kafka
-
     common: dict[str, Any] = {"sources": SOURCES, "service_time_s": SERVICE_TIME_S}
     found: dict[str, Any] = {"segment": kafka.run(grouping(), keys_of(2_001), **common)}
     found["arriving"] = kafka.run(grouping(), keys_of(2_400), batches=4, rate_per_s=1_200.0, **common)
@@ -289,6 +439,7 @@ def found(kafka_jars: Path) -> dict[str, Any]:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_messages_from_kafka_go_where_the_simulator_says(found: dict[str, Any]) -> None:
     simulated = ks.simulate(grouping(), keys_of(2_000), sources=SOURCES)
     own = found["segment"]
@@ -300,6 +451,7 @@ def test_messages_from_kafka_go_where_the_simulator_says(found: dict[str, Any]) 
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_routers_go_on_while_messages_arrive(found: dict[str, Any]) -> None:
     first, whole = (ks.simulate(grouping(), keys_of(2_400)[:end], sources=SOURCES) for end in (1_200, 2_400))
     own = found["arriving"]
@@ -311,6 +463,7 @@ def test_routers_go_on_while_messages_arrive(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_observer_hears_of_a_plan_what_workers_count(found: dict[str, Any]) -> None:
     planned = found["planned"]
     assert planned["messages"] == 1_000
@@ -319,6 +472,7 @@ def test_the_observer_hears_of_a_plan_what_workers_count(found: dict[str, Any]) 
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_wrong_totals_in_the_topic_are_refused(found: dict[str, Any]) -> None:
     assert found["wrong"].startswith("totals must equal the plain count, and differ for ")
 

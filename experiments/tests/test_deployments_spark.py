@@ -1,12 +1,13 @@
 """Deployments on Spark: messages go where the simulator says, totals are exact, slow workers get less.
 
-All runs are those of one program, this file, in a process of its own: the Spark session of an emulated
-cluster is like no other.
+Each test runs a program of this file in a process of its own: the Spark session of an emulated cluster is
+like no other.
 """
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
@@ -22,11 +23,15 @@ from keysplit_experiments.harness.inputs import Inputs
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.spark
 
-SOURCES, WORKERS, SERVICE_TIME_S = 2, 8, 0.001
+SOURCES, WORKERS, SERVICE_TIME_S = 2, 8, 0.002
+SLOWLY_S = 0.02
+"""Where workers are measured: more than tasks take to start on a busy machine."""
+
 SPEEDS = [0.3, *([1.0] * (WORKERS - 1))]
 BATCHES, PER_BATCH = 6, 800
+FEWER = {2: WORKERS - 2, 4: WORKERS}
 DEPLOYMENTS = [f"deployments/{name}" for name in ("d_choices", "consistent", "fish", "flexd")]
-SEGMENT = ["partial_key", "d_choices", "shuffle"]
+SEGMENT = ["d_choices", "shuffle"]
 TINY = Scale("tiny", 800)
 
 
@@ -44,22 +49,24 @@ def tried(name: str) -> dict[str, Any]:
     return list(registry.deployments()[name].cells(TINY))[1]
 
 
-def program() -> dict[str, Any]:
-    from keysplit_experiments.deployments.engine import segment, stream
+# programs
+
+
+def a_segment(grouping: str = "partial_key") -> dict[str, Any]:
+    from keysplit_experiments.deployments.engine import segment
+
+    common: dict[str, Any] = {"sources": SOURCES, "service_time_s": SERVICE_TIME_S}
+    return segment.run(params_of(grouping), keys_of(2_000), **common)
+
+
+def segments() -> dict[str, Any]:
+    from keysplit_experiments.deployments.engine import segment
     from keysplit_experiments.deployments.engine.session import session
 
-    keys, common = keys_of(2_000), {"sources": SOURCES, "service_time_s": SERVICE_TIME_S}
-    found: dict[str, Any] = {name: segment.run(params_of(name), keys, **common) for name in SEGMENT}
-    found["numbers"] = segment.run(
-        params_of("key"), ks.streams.zipf(1.4, 500, 1_001, 1), speeds=SPEEDS, **common
-    )
-    keys, common = keys_of(BATCHES * PER_BATCH), {**common, "batches": BATCHES}
-    found["online"] = stream.run(params_of("partial_key"), keys, **common)
-    slow = {**common, "service_time_s": 0.004, "speeds": SPEEDS}
-    found["measured"] = stream.run(params_of("consistent"), keys, follow=True, **slow)
-    found["fewer"] = stream.run(params_of("fish"), keys, follow=True, present={2: WORKERS - 2}, **common)
-    for name in DEPLOYMENTS:
-        found[name] = registry.deployments()[name].measure(Inputs(), **tried(name))
+    found: dict[str, Any] = {name: a_segment(name) for name in SEGMENT}
+    numbers = ks.streams.zipf(1.4, 500, 1_001, 1)
+    common: dict[str, Any] = {"sources": SOURCES, "service_time_s": SERVICE_TIME_S}
+    found["numbers"] = segment.run(params_of("shuffle"), numbers, speeds=SPEEDS, **common)
     # each deployment runs in a thread of its own
     other = Thread(target=lambda: found.update(slots=session(3).sparkContext.defaultParallelism))
     other.start()
@@ -67,74 +74,134 @@ def program() -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr[-3_000:]
-    result: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return result
+def a_stream(grouping: str, service_time_s: float = SERVICE_TIME_S, **more: Any) -> dict[str, Any]:
+    from keysplit_experiments.deployments.engine import stream
+
+    common: dict[str, Any] = {"sources": SOURCES, "batches": BATCHES, "service_time_s": service_time_s}
+    return stream.run(params_of(grouping), keys_of(BATCHES * PER_BATCH), **common, **more)
 
 
-@pytest.mark.parametrize("name", SEGMENT)
-def test_each_source_routes_its_part_of_a_segment(name: str, found: dict[str, Any]) -> None:
-    simulated = ks.simulate(params_of(name), keys_of(2_000), sources=SOURCES)
-    assert found[name]["loads"] == simulated.loads.tolist()
-    assert found[name]["replication"] == pytest.approx(simulated.replication)
-    assert found[name]["simulated_balance"] == pytest.approx(1 + simulated.relative_imbalance)
-    # nobody works faster than the time per message allows
-    assert found[name]["duration_s"] >= simulated.loads.max() * SERVICE_TIME_S
-    assert found[name]["p50_latency_s"] <= found[name]["p99_latency_s"] <= found[name]["duration_s"]
-    assert found[name]["memory_mb"] > 100
+def online() -> dict[str, Any]:
+    return a_stream("partial_key")
 
 
-def test_a_slow_worker_takes_longer(found: dict[str, Any]) -> None:
+def measured() -> dict[str, Any]:
+    return a_stream("consistent", SLOWLY_S, follow=True, speeds=SPEEDS)
+
+
+def elastic() -> dict[str, Any]:
+    return a_stream("fish", SLOWLY_S, follow=True, present=FEWER)
+
+
+def deployments() -> dict[str, Any]:
+    return {name: registry.deployments()[name].measure(Inputs(), **tried(name)) for name in DEPLOYMENTS}
+
+
+PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
+    each.__name__: each for each in (a_segment, segments, online, measured, elastic, deployments)
+}
+
+
+def ran(program: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run a program in a process of its own."""
+    command = [sys.executable, __file__, program.__name__]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+# tests
+
+
+def goes_where_the_simulator_says(found: dict[str, Any], grouping: str) -> None:
+    simulated = ks.simulate(params_of(grouping), keys_of(2_000), sources=SOURCES)
+    assert found["loads"] == simulated.loads.tolist()
+    assert found["replication"] == pytest.approx(simulated.replication)
+    assert found["simulated_balance"] == pytest.approx(1 + simulated.relative_imbalance)
+    assert found["balance"] == pytest.approx(found["simulated_balance"], rel=0.15)
+    # the workers start together, so the last message is finished when the busiest worker has slept for all
+    busiest_s = simulated.loads.max() * SERVICE_TIME_S
+    assert busiest_s <= found["duration_s"] < busiest_s + 1
+
+
+def test_each_source_routes_its_part_of_a_segment() -> None:
+    goes_where_the_simulator_says(ran(a_segment), "partial_key")
+
+
+@pytest.mark.slow
+def test_segments_of_words_and_of_numbers() -> None:
+    found = ran(segments)
+    for name in SEGMENT:
+        goes_where_the_simulator_says(found[name], name)
     numbers = found["numbers"]
     assert sum(numbers["loads"]) == numbers["messages"] == 1_001
-    assert numbers["duration_s"] >= numbers["loads"][0] * SERVICE_TIME_S / SPEEDS[0]
-    work = np.array(numbers["loads"]) / SPEEDS
-    assert numbers["simulated_balance"] == pytest.approx(work.max() / work.mean())
+    # shuffle grouping gives the slow worker as many as any other, and it takes 1/0.3 as long
+    work_s = np.array(numbers["loads"]) * SERVICE_TIME_S / SPEEDS
+    assert numbers["simulated_balance"] == pytest.approx(work_s.max() / work_s.mean())
+    assert numbers["balance"] == pytest.approx(numbers["simulated_balance"], rel=0.15)
+    # another number of workers takes another session
+    assert found["slots"] == 3
 
 
-def test_routers_go_on_from_micro_batch_to_micro_batch(found: dict[str, Any]) -> None:
-    keys = keys_of(BATCHES * PER_BATCH)
+@pytest.mark.slow
+def test_routers_go_on_from_micro_batch_to_micro_batch() -> None:
+    found, keys = ran(online), keys_of(BATCHES * PER_BATCH)
     first, whole = (
         ks.simulate(params_of("partial_key"), part, sources=SOURCES)
         for part in (keys[: len(keys) // 2], keys)
     )
-    online = found["online"]
-    assert online["loads"] == (whole.loads - first.loads).tolist()
-    assert online["replication"] == pytest.approx(whole.replication)
-    assert len(online["balances"]) == BATCHES
+    assert found["loads"] == (whole.loads - first.loads).tolist()
+    assert found["replication"] == pytest.approx(whole.replication)
+    assert found["present"] == [WORKERS] * BATCHES
+    # of each micro-batch, how long each worker slept for its messages
+    measured_s = np.sum(found["busy_s"][BATCHES // 2 :], axis=0)
+    assert measured_s == pytest.approx(np.array(found["loads"]) * SERVICE_TIME_S, rel=0.3)
+    assert found["balance"] == pytest.approx(measured_s.max() / measured_s.mean(), rel=0.01)
     # to the wait in the queue comes that for the micro-batch
-    assert online["whole_p50_latency_s"] > online["p50_latency_s"]
-    assert online["whole_per_s"] < online["throughput_per_s"]
+    assert found["whole_p50_latency_s"] > found["p50_latency_s"]
+    assert found["whole_per_s"] < found["throughput_per_s"]
 
 
-def test_a_plan_that_follows_gives_a_slow_worker_less(found: dict[str, Any]) -> None:
-    loads = found["measured"]["loads"]
+@pytest.mark.slow
+def test_a_plan_that_follows_gives_a_slow_worker_less() -> None:
+    found = ran(measured)
+    loads = found["loads"]
     assert sum(loads) == BATCHES // 2 * PER_BATCH
     assert loads[0] < 0.7 * np.mean(loads[1:])
-    assert found["measured"]["balance"] < found["measured"]["balances"][0]
+    assert found["balance"] < found["balances"][0]
+    assert found["by_plan"]
 
 
-def test_workers_that_have_left_get_nothing(found: dict[str, Any]) -> None:
-    loads = found["fewer"]["loads"]
-    assert loads[-2:] == [0, 0]
-    assert min(loads[:-2]) > 0
+@pytest.mark.slow
+def test_workers_leave_and_come_back_in_the_micro_batch_that_is_told() -> None:
+    found = ran(elastic)
+    leave, come_back = FEWER
+    busy_s, balances = np.array(found["busy_s"]), found["balances"]
+    assert found["present"] == [WORKERS] * leave + [WORKERS - 2] * (come_back - leave) + [WORKERS] * (
+        BATCHES - come_back
+    )
+    leaving = busy_s[:, -2:]
+    assert leaving[:leave].min() > 0
+    assert (leaving[leave:come_back] == 0).all()
+    assert leaving[come_back:].min() > 0
+    assert busy_s[:, :-2].min() > 0
+    # its plan of the messages before is followed: hashing alone is far worse
+    assert max(balances[leave:]) < 1.5 < balances[0]
+    assert "simulated_balance" not in found
 
 
-def test_another_number_of_workers_takes_another_session(found: dict[str, Any]) -> None:
-    assert found["slots"] == 3
-
-
-@pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_a_cell_of_each_deployment(name: str, found: dict[str, Any]) -> None:
-    cell, figures = tried(name), found[name]
-    assert 0 < figures["messages"] <= cell["messages"]
-    assert figures["balance"] >= 1
-    assert figures["simulated_balance"] >= 1
-    assert figures["took_s"] > 0
+@pytest.mark.slow
+def test_a_cell_of_each_deployment() -> None:
+    found = ran(deployments)
+    for name in DEPLOYMENTS:
+        cell, figures = tried(name), found[name]
+        # a stream of micro-batches is measured in its second half
+        part = 2 if cell.get("batches") else 1
+        assert figures["messages"] == sum(figures["loads"]) == cell["messages"] // part
+        assert figures["balance"] == pytest.approx(figures["simulated_balance"], rel=0.3)
+        assert set(figures) >= {"memory_mb", "took_s", "throughput_per_s", "p99_latency_s"}
 
 
 if __name__ == "__main__":
-    print(json.dumps(program()))
+    print(json.dumps(PROGRAMS[sys.argv[1]]()))

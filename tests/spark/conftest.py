@@ -3,13 +3,14 @@
 import os
 import sys
 
-import broker as kafka
 import jars
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
 
 from pyspark.sql import SparkSession
+
+from keysplit_experiments.deployments.engine.broker import Broker
 
 os.environ["PYSPARK_PYTHON"] = sys.executable  # executors need the driver's interpreter
 
@@ -59,7 +60,6 @@ def conf(spark):
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
     """A broker of Kafka, the same for all tests: each takes topics of its own."""
-    jars.download("kafka")
-    started = kafka.Broker(tmp_path_factory.mktemp("kafka"))
+    started = Broker(tmp_path_factory.mktemp("kafka"), jars.download("kafka"))
     yield started
     started.stop()

@@ -36,7 +36,6 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet
 import pyspark
-from broker import free_ports
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -45,6 +44,7 @@ from pyspark.sql import functions as F
 from quick_java import QUICK
 
 from keysplit import spark as kss
+from keysplit_experiments.deployments.engine.broker import free_ports
 
 ROWS, SOURCES, WORKERS = 40_000, 6, 8
 

@@ -21,17 +21,17 @@ from collections import Counter
 from pathlib import Path
 
 import pyspark
-from broker import Broker
 from killed_driver import Queries, kill_drivers, newest, other_plan, session
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from quick_java import QUICK
 
 from keysplit import spark as kss
+from keysplit_experiments.deployments.engine.broker import Broker
 
-FILES, FILE_ROWS, FILES_A_BATCH = 48, 400, 2
+FILES, FILES_A_KILL, FILE_ROWS, FILES_A_BATCH = 16, 8, 400, 2
 TOPICS, PARTITIONS = ("source", "sink"), 4
-CONNECTOR = Path(__file__).resolve().parents[2] / ".cache/kafka-connector/jars"
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
 
 def main():
@@ -48,7 +48,7 @@ def main():
         query(options)
         return
     options.folder.mkdir(parents=True)
-    broker = Broker(options.folder)
+    broker = Broker(options.folder, CACHE / "kafka/jars")
     try:
         kill(options, broker)
     finally:
@@ -62,9 +62,9 @@ def kill(options, broker):
         broker.create_topic(topic, PARTITIONS)
     spark = start(options)
     if options.from_kafka:
-        kafka(events(spark).write, options).option("topic", "source").save()
+        kafka(events(spark, files(options)).write, options).option("topic", "source").save()
     else:
-        events(spark).write.parquet(str(options.folder / "events"))
+        events(spark, files(options)).write.parquet(str(options.folder / "events"))
     spark.stop()
     command = [sys.executable, __file__, *sys.argv[1:], "--servers", broker.servers]
     chance, queries = random.Random(options.seed), Queries(options.folder, [""])
@@ -72,7 +72,7 @@ def kill(options, broker):
         print(json.dumps(line[0]), flush=True)
     records = (options.folder / "checkpoint/keysplit").glob("*/batch-*.json")
     plans = {json.loads(each.read_text())["plan"] for each in records}
-    true = Counter(range(FILES * FILE_ROWS))
+    true = Counter(range(files(options) * FILE_ROWS))
     found = Counter(int(message.value()) for message in broker.read("sink"))
     figures = {"spark": pyspark.__version__, "kills": options.kills, "plans": len(plans)}
     figures |= {"batches": newest(options.folder / "checkpoint/commits") + 1, "events": true.total()}
@@ -82,14 +82,19 @@ def kill(options, broker):
 
 def start(options):
     """A session, with Spark's connector to Kafka where that is needed."""
-    jars = ",".join(map(str, CONNECTOR.glob("*.jar")))
+    jars = ",".join(map(str, (CACHE / "kafka-connector/jars").glob("*.jar")))
     return session(options.folder, settings={"spark.jars": jars} if options.from_kafka else None)
 
 
-def events(spark):
+def files(options):
+    """Number of files of events."""
+    return max(FILES, FILES_A_KILL * options.kills)
+
+
+def events(spark, number):
     """Events of which half have one key, another one in every four files."""
     hot = f"concat('hot ', id div {4 * FILE_ROWS})"
-    return spark.range(FILES * FILE_ROWS, numPartitions=FILES).select(
+    return spark.range(number * FILE_ROWS, numPartitions=number).select(
         F.expr(f"IF(id % 2 = 0, {hot}, concat('key ', id % 50))").alias("key"),
         F.expr("CAST(id AS STRING)").alias("value"),
     )

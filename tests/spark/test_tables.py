@@ -23,7 +23,7 @@ pytestmark = [
 def test_tables_hold_each_row_once(tmp_path, sink, kinds):
     jars.download(sink)
     run = subprocess.run(
-        [sys.executable, PROGRAM, tmp_path / "run", "--kills", "2", "--sink", sink, "--kinds", *kinds],
+        [sys.executable, PROGRAM, tmp_path / "run", "--kills", "1", "--sink", sink, "--kinds", *kinds],
         capture_output=True,
         text=True,
         check=False,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from keysplit_experiments.deployments.engine import agreement, segment
 from keysplit_experiments.deployments.engine import stream as continuous
+from keysplit_experiments.deployments.engine.comparing import ONE_RUN, less, more
 from keysplit_experiments.deployments.engine.reports import LATENCIES
+from keysplit_experiments.deployments.engine.segment import as_column
 from keysplit_experiments.deployments.engine.sizes import sized
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend
@@ -21,6 +26,9 @@ GROUPINGS = ["key", "partial_key", "d_choices", "w_choices", "fish", "shuffle"]
 MEMORY_SERVICE_TIME_S = 0.001
 ONLINE, PLANNED, ELASTIC = "online", "planned", "elastic"
 """A router per source; a plan that follows FISH; the same while workers leave and come back."""
+
+HOTTEST = 10
+"""Hottest keys of a micro-batch by which a stream's drift is told."""
 
 
 def cells(scale: Scale) -> list[Parameters]:
@@ -64,7 +72,7 @@ def measure(
     if batches is None:
         return segment.run(params, keys, sources=sources, service_time_s=service_time_s)
     fewer = {batches // 3: workers * 3 // 4, batches * 2 // 3: workers}
-    return continuous.run(
+    found = continuous.run(
         params,
         keys,
         sources=sources,
@@ -73,6 +81,16 @@ def measure(
         follow=way != ONLINE,
         present=fewer if way == ELASTIC else {},
     )
+    return {**found, "kept": kept(keys, batches)}
+
+
+def kept(keys: Any, batches: int) -> float:
+    """Return how many of the ten hottest keys of a micro-batch are among those of the next, in the mean."""
+    column = as_column(keys)
+    per_batch = len(column) // batches
+    parts = [column.slice(batch * per_batch, per_batch).to_pylist() for batch in range(batches)]
+    hottest = [{key for key, _ in Counter(part).most_common(HOTTEST)} for part in parts]
+    return mean(len(before & after) for before, after in pairwise(hottest))
 
 
 def by_stream(results: Results, figure: str, grouping: str, way: str = ONLINE) -> dict[str, float]:
@@ -97,7 +115,7 @@ def lowest(results: Results) -> Judged:
     """FG: less throughput than every other grouping."""
     found = {name: max(over(results, "throughput_per_s", "key", name).values()) for name in GROUPINGS[1:]}
     return Judged(
-        max(found.values()) < 1,
+        less(max(found.values()), 1),
         "at most " + ", ".join(f"{spell(value)} of {LOOKS[name].label}'s" for name, value in found.items()),
     )
 
@@ -114,8 +132,8 @@ def in_between(results: Results) -> Judged:
         {name: over(results, "throughput_per_s", name, other) for name in ("d_choices", "w_choices")}
         for other in ("partial_key", "shuffle")
     )
-    holds = all(min(each.values()) > 1 for each in above.values()) and all(
-        max(each.values()) < 1 for each in below.values()
+    holds = all(more(min(each.values()), 1) for each in above.values()) and all(
+        less(max(each.values()), 1) for each in below.values()
     )
     return Judged(
         holds,
@@ -131,7 +149,12 @@ def faster(results: Results) -> Judged:
     found = {name: over(results, "throughput_per_s", "fish", name) for name in ("w_choices", "d_choices")}
     holds = max(found["w_choices"].values()) >= 1.32 and max(found["d_choices"].values()) >= 1.48
     return Judged(
-        holds, "; ".join(f"{spelled(each)} times {LOOKS[name].label}'s" for name, each in found.items())
+        holds,
+        "; ".join(
+            f"{spelled(each)} times {LOOKS[name].label}'s, whose max/mean is "
+            f"{spelled(by_stream(results, 'balance', name))}"
+            for name, each in found.items()
+        ),
     )
 
 
@@ -150,12 +173,12 @@ def near_shuffle_in_latency(results: Results) -> Judged:
 
 def reduces(results: Results) -> Judged:
     """FISH: W-C's average latency less by 87.12 per cent, its p99 by 76.34, on some stream."""
-    mean, last = (
+    average, last = (
         {name: 1 - value for name, value in over(results, figure, "fish", "w_choices").items()}
         for figure in ("mean_latency_s", "p99_latency_s")
     )
-    holds = max(mean.values()) >= 0.8712 and max(last.values()) >= 0.7634
-    return Judged(holds, f"average less by {spelled(mean)}, p99 by {spelled(last)}")
+    holds = max(average.values()) >= 0.8712 and max(last.values()) >= 0.7634
+    return Judged(holds, f"average less by {spelled(average)}, p99 by {spelled(last)}")
 
 
 def memory(results: Results) -> dict[float, float]:
@@ -184,13 +207,18 @@ def plan_follows(results: Results) -> Judged:
 
 
 def elastic(results: Results) -> Judged:
-    """Workers that leave and come back: all others within 1.5 times their mean, from the next batch on."""
-    balances = results.one("balances", way=ELASTIC)
-    batches = len(balances)
-    while_fewer, later = balances[batches // 3 : batches * 2 // 3], balances[batches * 2 // 3 :]
+    """Workers that leave get nothing, and some once they are back; the busiest within 1.5 times the mean."""
+    balances, busy_s, present = (results.one(name, way=ELASTIC) for name in ("balances", "busy_s", "present"))
+    fewest = min(present)
+    fewer = [batch for batch, number in enumerate(present) if number == fewest]
+    later = range(fewer[-1] + 1, len(present))
+    gone = max(each for batch in fewer for each in busy_s[batch][fewest:])
+    back = min(each for batch in later for each in busy_s[batch][fewest:])
+    most, most_later = (max(balances[batch] for batch in batches) for batches in (fewer, later))
     return Judged(
-        max(while_fewer + later) <= 1.5,
-        f"at most {spell(max(while_fewer))} while they are gone, {spell(max(later))} later",
+        max(most, most_later) <= 1.5 and gone == 0 < back,
+        f"at most {spell(most)} while they are gone, {spell(most_later)} later; in a micro-batch a worker "
+        f"that is gone works {spell(gone)} s at most, and one that is back {spell(back)} s at least",
     )
 
 
@@ -205,8 +233,8 @@ CLAIMS = [
         where="6.6, Fig. 19",
         paper="1.32 and 1.48 times",
         judge=faster,
-        because="in simulated micro-batches W-C's busiest worker is 3 (MT) and 27 per cent (AM) above the "
-        "mean, so nothing can be 1.32 times as fast; the paper's own streams are not available",
+        because="workers only sleep here, so that a grouping can gain about as much as the other's busiest "
+        "worker is above the mean; the streams that stand for the paper's may have less skew and drift",
     ),
     Claim(
         says="FISH's throughput is close to SG's (at least 85 per cent)",
@@ -218,8 +246,9 @@ CLAIMS = [
         where="6.6, Fig. 18",
         paper="87.12 and 76.34 per cent",
         judge=reduces,
-        because="latency is the wait in the queues of saturated workers here, and W-C's are hardly longer "
-        "than FISH's, as its throughput shows",
+        because="all messages of a micro-batch wait when its workers start, so that balanced workers have "
+        "a queue too, and latencies may differ no more than throughput does; queues on the paper's cluster "
+        "may have grown without end, or been empty",
     ),
     Claim(
         says="FISH's latencies are almost SG's (p50 and p99 at most 1.25 times)",
@@ -238,12 +267,12 @@ CLAIMS = [
         judge=plan_follows,
     ),
     Claim(
-        says="Ours: when a quarter of the workers leaves, and when it comes back, the busiest worker stays "
-        "within 1.5 times the mean",
+        says="Ours: when a quarter of the workers leaves it gets nothing, and some when it is back, and the "
+        "busiest worker stays within 1.5 times the mean of those present, from the first micro-batch on",
         where="ours",
         judge=elastic,
     ),
-    agreement.claim(agreement.BY_PLAN),
+    agreement.claim(),
 ]
 
 
@@ -258,13 +287,14 @@ def table(results: Results) -> Table:
                 f"{LOOKS[parameters['grouping']].label}, {parameters['way']}",
                 figures["throughput_per_s"],
                 figures["balance"],
-                figures["simulated_balance"],
+                figures.get("simulated_balance"),
                 *(figures[name] for name in LATENCIES),
                 figures.get("whole_p99_latency_s"),
                 figures["replication"],
+                figures.get("kept"),
             ]
         )
-    heads = ["messages/s", "max/mean", "simulated", *LATENCIES.values(), "whole p99", "replication"]
+    heads = ["messages/s", "max/mean", "simulated", *LATENCIES.values(), "whole p99", "replication", "kept"]
     return Table(["stream", "grouping", *heads], rows)
 
 
@@ -293,22 +323,29 @@ EXPERIMENT = Experiment(
     name="deployments/fish",
     label="Fig. 18-20",
     title="latency, throughput and memory on streams that drift",
-    setting="32 sources, 128 workers. The streams stand for MT and AM; ZF is drawn as in Fig. 10, 256,000 "
-    "messages of 1 ms as one segment, for the memory. *Online*: a router per source, which goes on from "
-    "micro-batch to micro-batch. *Planned*: a plan that follows FISH; the time per message of each worker is "
-    "measured by its tasks. *Elastic*: the same, but after a third of the micro-batches a plan for 96 "
-    "workers is published, and one for 128 after two thirds. A published plan is one of D-C, and the query "
-    "adapts it as such. There are eight micro-batches, of 64,000 (MT) and 14,080 (AM) messages, of which the "
-    "second half is measured. A message takes so long that balanced workers need two seconds for a "
-    "micro-batch: MT's 4 ms, AM's 18.2 ms. Latencies begin when the workers of a micro-batch start, so "
-    "seconds cannot be compared with the paper's: what can be is the queue of the slowest worker. In *whole* "
-    "all that Spark does between micro-batches counts. FG is KG. D-C, W-C and FISH have 1000 counters. The "
-    "simulator has its messages arrive at 80 per cent of the workers' rate.",
+    setting=f"32 sources, 128 workers. {ONE_RUN} "
+    "The streams are the first messages of those that stand for MT and AM. *Kept* is how many of the ten "
+    "hottest keys of a micro-batch are among the ten hottest of the next, in the mean: with 10 a stream "
+    "does not drift. The words of titles that stand for MT hardly drift over so few messages; the reviews "
+    "that stand for AM do. Where one is drawn, other keys are hot in each tenth. ZF is drawn as in Fig. "
+    "10, 256,000 messages of 1 ms as one segment, for the memory. *Online*: a router per source, which "
+    "goes on from micro-batch to micro-batch. *Planned*: a plan that follows FISH; the time per message of "
+    "each worker is measured by its tasks. *Elastic*: the same, but after a third of the micro-batches a "
+    "plan for 96 workers is published, and one for 128 after two thirds. A published plan is one of D-C, "
+    "and the query adapts it as such, so that this cell is not simulated. There are eight micro-batches, "
+    "of 64,000 (MT) and 14,080 (AM) messages, of which the second half is measured. A message takes so "
+    "long that balanced workers need two seconds for a micro-batch: MT's 4 ms, AM's 18.2 ms. Latencies "
+    "begin when the workers of a micro-batch start, so seconds cannot be compared with the paper's: what "
+    "can be is the queue of the slowest worker. In *whole* all that Spark does between micro-batches "
+    "counts, messages arriving one by one while the micro-batch before is under way. FG is KG. D-C, W-C "
+    "and FISH have 1000 counters. The simulator has its messages arrive at 80 per cent of the workers' "
+    "rate.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,
     table=table,
     draw=draw,
     size=(13, 4.5),
+    version=2,
     deploys="fish",
 )

@@ -35,9 +35,9 @@ machines. For what a simulation can repeat, see [Experiments](experiments.md).
 AGREEMENT = """\
 ## Measured and simulated
 
-Each cell was simulated as well, with the same sources, workers, stream, grouping and seed. A point is a cell:
-the time that its busiest worker slept, over the mean of all workers, against the same ratio of the simulated
-loads. The band is 15 per cent.
+Each cell was simulated as well, with the same sources, workers, stream, grouping and seed, except FISH's
+with workers that leave and come back. A point is a cell: the time that its busiest worker slept, over the
+mean of all workers, against the same ratio of the simulated loads. The band is 15 per cent.
 
 ![measured against simulated balance]({figures}/agreement.svg)
 """

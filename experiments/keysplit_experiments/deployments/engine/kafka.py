@@ -22,7 +22,7 @@ from keysplit import metrics
 from keysplit_experiments.deployments.engine import reports
 from keysplit_experiments.deployments.engine.broker import Broker, folder_of_jars
 from keysplit_experiments.deployments.engine.reports import Reports
-from keysplit_experiments.deployments.engine.segment import KEY, as_column, plain_count
+from keysplit_experiments.deployments.engine.segment import KEY, as_column, check_messages, plain_count
 from keysplit_experiments.deployments.engine.session import memory_mb, session
 from keysplit_experiments.harness import Figures
 
@@ -95,20 +95,23 @@ def run(
         deviation of loads in per cent (`load_stddev`), and the mean number of workers per key of the whole
         stream (`replication`); the simulator's (`simulated_balance`, `simulated_stddev`,
         `simulated_replication`); percentiles from Kafka's timestamp of a message to the commit of its
-        micro-batch's totals (`result_p50_latency_s`, ...), if messages arrive at a rate; how far the observer
-        of the query is from the workers' own count of loads (`observer_apart`), if a plan is followed; the
-        memory in megabytes, the broker's included, and how long all took in seconds.
+        micro-batch's totals (`result_p50_latency_s`, ...), if messages arrive at a rate; whether a plan is
+        followed (`by_plan`), and then how far the observer of the query is from the workers' own count of
+        loads (`observer_apart`); the memory in megabytes, the broker's included, and how long all took in
+        seconds.
 
     Raises:
+        ValueError: If a source has no message in a micro-batch.
         RuntimeError: If the totals in the topic are wrong, or something does not come in time.
     """
+    column = as_column(keys).cast(pa.string())
+    check_messages(len(column), sources, batches)
     from pyspark.sql import functions as F
 
     from keysplit import spark as kss
 
     began = time.time()
     spark = session(max(sources, params.workers))
-    column = as_column(keys).cast(pa.string())
     column = column[: len(column) // (sources * batches) * sources * batches]
     per_batch = len(column) // batches
     name = f"keysplit-{uuid.uuid4()}"
@@ -139,6 +142,7 @@ def run(
         "load_stddev": metrics.load_stddev(measured.loads),
         "replication": served.replication(),
         **simulated(params, column, half * per_batch, sources),
+        "by_plan": follow,
         "memory_mb": memory,
         "took_s": time.time() - began,
     }

@@ -50,7 +50,9 @@ def read(
 ) -> Reports:
     """Read the reports of one stage.
 
-    A message within an Arrow batch is finished when the worker has slept for it and those before it.
+    A message within an Arrow batch is finished when the worker has slept for it and those before it. With
+    times of arrival, a worker serves its messages in their order: all have arrived before it starts, and all
+    take it equally long, so that it finishes them at the times at which it has finished one after the other.
 
     Args:
         reports: As [`Working`][keysplit_experiments.deployments.engine.working.Working] makes them.
@@ -64,13 +66,18 @@ def read(
     place = np.arange(messages.sum()) - np.repeat(np.cumsum(messages) - messages, messages)
     part = (place + 1) / np.repeat(messages, messages)
     finished = np.repeat(began, messages) + part * np.repeat(ended - began, messages)
+    worker = np.repeat(by, messages)
+    at = np.full(len(finished), start)
+    if arrived is not None:
+        came = arrived(_tags(reports))
+        at[np.lexsort((finished, worker))] = came[np.lexsort((came, worker))]
     return Reports(
         loads=np.bincount(by, messages, workers).astype(np.int64),
         busy_s=np.bincount(by, ended - began, workers).astype(np.float64),
         duration_s=float(ended.max()) - start,
         start=start,
-        latency_s=finished - (start if arrived is None else arrived(_tags(reports))),
-        worker=np.repeat(by, messages),
+        latency_s=finished - at,
+        worker=worker,
     )
 
 

@@ -49,8 +49,11 @@ def run(
         (`simulated_balance`, `simulated_per_s`), the memory in megabytes, and how long all took in seconds.
 
     Raises:
+        ValueError: If there are fewer messages than sources.
         RuntimeError: If the aggregator's totals are wrong.
     """
+    column = as_column(keys)
+    check_messages(len(column), sources)
     from pyspark.sql import functions as F
 
     from keysplit import spark as kss
@@ -58,7 +61,6 @@ def run(
 
     began = time.time()
     spark = session(max(sources, params.workers))
-    column = as_column(keys)
     with tempfile.TemporaryDirectory(prefix="keysplit-deployment-") as folder:
         turns = [pa.array(np.arange(source, len(column), sources)) for source in range(sources)]
         paths = [Path(folder, f"{source:05}.parquet") for source in range(sources)]
@@ -108,6 +110,17 @@ def write(tables: Sequence[pa.Table], paths: Sequence[Path]) -> None:
         column = pa.array([padding] + [None] * (len(table) - 1), pa.string())
         padded = table.append_column("padding", column)
         pq.write_table(padded, path, compression="none", use_dictionary=False, write_statistics=False)
+
+
+def check_messages(messages: int, sources: int, batches: int = 1) -> None:
+    """Check that every source has a message, in every micro-batch.
+
+    Raises:
+        ValueError: If there are fewer messages.
+    """
+    if messages < sources * batches:
+        each = "one per source" + (" in every micro-batch" if batches > 1 else "")
+        raise ValueError(f"keys must have at least {sources * batches} messages ({each}), got {messages}")
 
 
 def as_column(keys: Any) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +20,25 @@ ONE_FILE = 128 << 20
 _running: list[Any] = []
 """The slots of the session and the session, whichever thread has started it; nothing before the first."""
 
-REMEDY = "deployments need PySpark: pip install 'keysplit-experiments[spark]'"
+_PACKAGES = {"pyspark": "PySpark", "pandas": "pandas", "pyarrow": "PyArrow"}
 
 
 def need_spark() -> None:
     """Check that there is a Spark to run deployments on.
 
     Raises:
-        ImportError: If pyspark is missing.
+        FileNotFoundError: If there is no Java, or it is too old.
+        ImportError: If pyspark, pandas or pyarrow is missing.
     """
-    try:
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise ImportError(REMEDY) from error
+    for package, name in _PACKAGES.items():
+        try:
+            import_module(package)
+        except ImportError as error:
+            remedy = "pip install 'keysplit-experiments[spark]'"
+            raise ImportError(f"deployments need {name}: {remedy}") from error
+    from keysplit.demo.run import check_java
+
+    check_java()
 
 
 def session(slots: int) -> SparkSession:

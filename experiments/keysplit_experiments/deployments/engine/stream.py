@@ -15,10 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 import keysplit as ks
-from keysplit.simulation import Event
 from keysplit_experiments.deployments.engine import reports, segment
 from keysplit_experiments.deployments.engine.reports import Reports
-from keysplit_experiments.deployments.engine.segment import KEY, as_column, plain_count, sql_type
+from keysplit_experiments.deployments.engine.segment import (
+    KEY,
+    as_column,
+    check_messages,
+    plain_count,
+    sql_type,
+)
 from keysplit_experiments.deployments.engine.session import memory_mb, session
 from keysplit_experiments.harness import Figures
 
@@ -51,33 +56,40 @@ def run(
         params: The grouping.
         keys: The stream, as routers accept it.
         sources: Number of sources.
-        batches: Number of micro-batches.
+        batches: Number of micro-batches, at least 3.
         service_time_s: Seconds that a message takes a worker of speed 1.
         speeds: Relative speed of each worker; empty if all are 1.
         follow: Whether a plan follows the grouping, with the speeds of workers measured, instead of a router
             per source that routes each message and goes on from micro-batch to micro-batch.
         present: Number of workers from a micro-batch on, by its number, where a plan is followed. A plan of
-            D-Choices for them is made of the micro-batch before, and published.
+            D-Choices for them is made of the micro-batch before, and published. The query goes on with
+            D-Choices.
 
     Returns:
         Over the second half of the micro-batches, the figures of
         [`figures`][keysplit_experiments.deployments.engine.reports.figures], with latencies from the start
         of the workers of a micro-batch. Beside them: throughput and percentiles with all that Spark does
         between micro-batches counted in (`whole_per_s`, `whole_p50_latency_s`, ...), messages then arriving
-        one by one while the micro-batch before is under way; of each micro-batch the balance of the workers
-        that got messages (`balances`); of the whole stream the mean number of workers per key
-        (`replication`); the simulator's balance and throughput (`simulated_balance`, `simulated_per_s`); the
-        memory in megabytes, and how long all took in seconds.
+        one by one while the micro-batch before is under way, and served in that order; of each micro-batch
+        the number of workers (`present`), how long each of all was busy (`busy_s`), and the time of the
+        busiest over the mean of those present (`balances`); of the whole stream the mean number of workers
+        per key (`replication`); whether a plan is followed (`by_plan`); the simulator's balance and
+        throughput (`simulated_balance`, `simulated_per_s`), unless plans are published: the simulator knows
+        one grouping per stream; the memory in megabytes, and how long all took in seconds.
 
     Raises:
+        ValueError: If there are too few micro-batches, or fewer messages than sources in each.
         RuntimeError: If the aggregator's totals are wrong.
     """
+    column = as_column(keys)
+    if batches < 3:
+        raise ValueError(f"batches must be at least 3, got {batches}")
+    check_messages(len(column), sources, batches)
     from keysplit import spark as kss
     from keysplit_experiments.deployments.engine.working import REPORT, Working
 
     began = time.time()
     spark = session(max(sources, params.workers))
-    column = as_column(keys)
     work = Working(KEY, service_time_s, tuple(speeds), tag=PLACE)
     totals: Counter[str] = Counter()
     pairs: set[tuple[int, str]] = set()
@@ -115,23 +127,44 @@ def run(
             query.stop()
     reports.check(totals, plain_count(column[: len(column) // batches * batches]))
     half = batches // 2
-    return {
+    found = {
         **reports.figures(reports.joined(stages[half:])),
-        **simulated(
+        **reports.percentiles(np.concatenate(whole_s[half:]), "whole_"),
+        "whole_per_s": (batches - 1 - half) * per_batch / (stages[-1].start - stages[half].start),
+        **by_batch([stage.busy_s for stage in stages], present),
+        "replication": len(pairs) / len(totals),
+        "by_plan": follow,
+        "memory_mb": memory,
+        "took_s": time.time() - began,
+    }
+    if not present:
+        found |= simulated(
             params,
             column[: batches * per_batch],
             half * per_batch,
-            {batch * per_batch: number for batch, number in present.items()},
             sources=sources,
             service_time_s=service_time_s,
             speeds=speeds,
-        ),
-        **reports.percentiles(np.concatenate(whole_s[half:]), "whole_"),
-        "whole_per_s": (batches - 1 - half) * per_batch / (stages[-1].start - stages[half].start),
-        "balances": [reports.balance(each.busy_s[each.loads > 0]) for each in stages],
-        "replication": len(pairs) / len(totals),
-        "memory_mb": memory,
-        "took_s": time.time() - began,
+        )
+    return found
+
+
+def by_batch(busy_s: Sequence[NDArray[np.float64]], present: Mapping[int, int]) -> Figures:
+    """Give of each micro-batch the number of workers, how long each was busy, and how balanced they were.
+
+    Args:
+        busy_s: Seconds that each worker was busy, present or not, by micro-batch.
+        present: Number of workers from a micro-batch on, by its number; before, all are present.
+    """
+    numbers: list[int] = []
+    for batch, each in enumerate(busy_s):
+        numbers.append(present.get(batch, numbers[-1] if batch else len(each)))
+    return {
+        "present": numbers,
+        "busy_s": [each.round(4).tolist() for each in busy_s],
+        "balances": [
+            float(each.max() * number / each.sum()) for each, number in zip(busy_s, numbers, strict=True)
+        ],
     }
 
 
@@ -139,7 +172,6 @@ def simulated(
     params: ks.Grouping,
     keys: pa.Array,
     first: int,
-    present: Mapping[int, int],
     *,
     sources: int,
     service_time_s: float,
@@ -152,12 +184,6 @@ def simulated(
     """
     capacities = list(speeds) or [1.0] * params.workers
     rate_per_s = UTILISATION * sum(capacities) / service_time_s
-    events: list[Event] = []
-    workers = params.workers
-    for position, number in present.items():
-        events += [ks.RemoveWorker(position, worker) for worker in range(number, workers)]
-        events += [ks.AddWorker(position) for _ in range(workers, number)]
-        workers = number
     before, after = (
         ks.simulate(
             params,
@@ -166,7 +192,6 @@ def simulated(
             service_time_s=service_time_s,
             arrival_rate_per_s=rate_per_s,
             capacities=capacities,
-            events=[event for event in events if event.position <= len(part)],
             feedback_interval_s=REPORTS_S,
             samples=0,
         ).loads
