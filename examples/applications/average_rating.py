@@ -1,19 +1,20 @@
 """Average rating per product, while other products become popular: the plan of the stream adapts.
 
 "Adaptive key partitioning in distributed stream processing" (Liu et al., 2024, section 6.1.1) looks for
-products with high and low ratings in reviews. Workers keep the sum and the number of a product's ratings;
-both are whole numbers, so that merging them is exact, and the average is their ratio.
+products with high and low ratings in reviews. Workers keep the sum and the number of a product's ratings.
+Ratings are decimals with two places, so that merging their sums is exact, and the average is their ratio.
 
 Run it with `python examples/applications/average_rating.py [FOLDER [FILE]]`. FILE is Parquet or CSV with the
-columns key (the product) and value (the rating, a whole number), in the order of time. Without one it is
-reviews_movietweetings.parquet in the folder that KEYSPLIT_DATA names, or else a stream that is drawn. It
-needs `pip install 'keysplit[spark]'` and Java 17. Stop it and start it again with the same folder: the stream
-goes on where it was.
+columns key (the product) and value (the rating, with at most two decimals), in the order of time. Without one
+it is reviews_movietweetings.parquet in the folder that KEYSPLIT_DATA names, or else a stream that is drawn.
+It needs `pip install 'keysplit[spark]'` and Java 17. Stop it and start it again with the same folder: the
+stream goes on where it was, with the input of the first run.
 """
 
 import os
 import sys
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -26,22 +27,40 @@ from keysplit import spark as kss
 
 KEY = "product"
 WORKERS, FILES, DRAWN = 8, 6, 40_000
-SCHEMA = "id bigint, product string, rating bigint"
-AVERAGES = "product string, ratings bigint, average double"
-REVIEWS = Path(os.environ.get("KEYSPLIT_DATA", ""), "reviews_movietweetings.parquet")
-FILE = REVIEWS if REVIEWS.exists() else None
+SCHEMA = "id bigint, product string, rating decimal(12, 2)"
+AVERAGE = "decimal(16, 6)"  # what avg returns for such ratings
+AVERAGES = f"product string, ratings bigint, average {AVERAGE}"
+DATA = os.environ.get("KEYSPLIT_DATA")
+REVIEWS = Path(DATA, "reviews_movietweetings.parquet") if DATA else None
+FILE = REVIEWS if REVIEWS and REVIEWS.exists() else None
+
+
+def read(file: Path) -> tuple[pd.Series, pd.Series]:
+    """Read products and their ratings from a file."""
+    found = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+    if not {"key", "value"} <= set(found.columns):
+        raise ValueError(f"{file} must have the columns key and value, got {', '.join(map(str, found))}")
+    ratings = pd.to_numeric(found["value"], errors="coerce")
+    exact = (ratings.between(-1e9, 1e9) & (ratings.round(2) == ratings)).fillna(False)
+    if not exact.all():
+        wrong = found["value"][~exact].iloc[0]
+        raise ValueError(
+            f"the value of a rating in {file} must be a number within 1e9 of 0 with at most two decimals, "
+            f"got {wrong}"
+        )
+    return found["key"].astype(str), ratings
 
 
 def messages(spark: SparkSession, file: Path | None = FILE) -> DataFrame:
     """Read ratings from a file; without one draw them, other products being popular in the second half."""
     if file:
-        found = pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
-        products, ratings = found["key"].astype(str), found["value"].astype("int64")
+        products, ratings = read(file)
     else:
-        products = ks.streams.zipf_drifting(1.2, 5_000, DRAWN, seed=2, periods=2)
-        ratings = (products * 7 + np.arange(DRAWN) ** 2 % 5) % 11  # 0 to 10
-        products = pd.Series(products).map("product {}".format)
-    rows = pd.DataFrame({"id": np.arange(len(products)), "product": products, "rating": ratings})
+        drawn = ks.streams.zipf_drifting(1.2, 5_000, DRAWN, seed=2, periods=2)
+        products = pd.Series(drawn).map("product {}".format)
+        ratings = pd.Series((drawn * 7 + np.arange(DRAWN) ** 2 % 5) % 11)  # 0 to 10
+    rows = pd.DataFrame({"id": np.arange(len(products)), "product": products})
+    rows["rating"] = ratings.map("{:.2f}".format).map(Decimal)
     return spark.createDataFrame(rows, SCHEMA)
 
 
@@ -52,7 +71,8 @@ def sums() -> list[Column]:
 
 def averages(sums: DataFrame) -> DataFrame:
     """Divide the merged sums by the merged numbers."""
-    return sums.select(KEY, "ratings", (F.col("total") / F.col("ratings")).alias("average"))
+    average = (F.col("total") / F.col("ratings")).cast(AVERAGE)
+    return sums.select(KEY, "ratings", average.alias("average"))
 
 
 def batch(spark: SparkSession, file: Path | None = FILE) -> DataFrame:
@@ -61,9 +81,8 @@ def batch(spark: SparkSession, file: Path | None = FILE) -> DataFrame:
     return averages(kss.aggregate(rows, KEY, *sums(), workers=WORKERS, force=True))
 
 
-def plain(spark: SparkSession, file: Path | None = FILE) -> DataFrame:
+def plain(rows: DataFrame) -> DataFrame:
     """Return the averages by plain Spark."""
-    rows = messages(spark, file)
     return rows.groupBy(KEY).agg(F.count("rating").alias("ratings"), F.avg("rating").alias("average"))
 
 
@@ -79,6 +98,11 @@ def write_input(spark: SparkSession, folder: Path, file: Path | None) -> None:
         number = int(written.parent.name.removeprefix("part="))
         os.utime(written, (number, number))  # a stream reads the oldest file first
     (folder / "new").rename(folder / "input")
+
+
+def stored(spark: SparkSession, folder: Path) -> DataFrame:
+    """Return all ratings of the stream, which are those of the first run with a folder."""
+    return spark.read.schema(SCHEMA).parquet(str(folder / "input" / "*"))
 
 
 def stream(spark: SparkSession, folder: Path, file: Path | None = FILE) -> DataFrame:
@@ -107,15 +131,17 @@ def stream(spark: SparkSession, folder: Path, file: Path | None = FILE) -> DataF
 
 def main(spark: SparkSession, folder: Path, file: Path | None = FILE) -> None:
     """Find averages in a batch and in a stream, and compare both with plain Spark."""
-    expected = sorted(plain(spark, file).collect())
+    rows = messages(spark, file)
+    print(f"{rows.count():,} {f'ratings of {file.name}' if file else 'drawn ratings'}")
     found = batch(spark, file)
-    print("equal to avg(rating), batch:", sorted(found.collect()) == expected)
+    print("equal to avg(rating), batch:", sorted(found.collect()) == sorted(plain(rows).collect()))
     latest = stream(spark, folder, file).cache()
     rated = latest.where("ratings >= 100")
     for title, order in {"highest": F.desc("average"), "lowest": F.asc("average")}.items():
         print(f"{title} averages of products with 100 ratings and more")
         rated.withColumn("average", F.round("average", 2)).orderBy(order, KEY).show(3)
-    print("equal to avg(rating), stream:", sorted(latest.collect()) == expected)
+    expected = plain(stored(spark, folder))
+    print("equal to avg(rating), stream:", sorted(latest.collect()) == sorted(expected.collect()))
 
 
 if __name__ == "__main__":

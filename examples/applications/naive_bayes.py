@@ -110,9 +110,9 @@ def batch(spark: SparkSession) -> DataFrame:
     return merged(counted(placed, "worker", KEY))
 
 
-def plain(spark: SparkSession) -> DataFrame:
+def plain(words: DataFrame) -> DataFrame:
     """Count the words with plain Spark."""
-    return counted(messages(spark), KEY)
+    return counted(words, KEY)
 
 
 def write_input(rows: DataFrame, part: Column, folder: Path) -> None:
@@ -125,6 +125,11 @@ def write_input(rows: DataFrame, part: Column, folder: Path) -> None:
         for file in (folder / f"new/part={number}").glob("*.parquet"):
             os.utime(file, (number, number))  # a stream reads the oldest file first
     (folder / "new").rename(folder / "input")
+
+
+def stored(spark: SparkSession, folder: Path) -> DataFrame:
+    """Return all words of the stream, which are those of the first run with a folder."""
+    return spark.read.parquet(str(folder / "input/part=*"))
 
 
 def stream(spark: SparkSession, folder: Path) -> None:
@@ -150,33 +155,39 @@ def stream(spark: SparkSession, folder: Path) -> None:
     writer.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
 
 
+def classes(words: pd.DataFrame) -> pd.Series:
+    """Return whether each document is positive."""
+    return words.groupby("document")["positive"].first()
+
+
 def scikit(learned: pd.DataFrame, asked: pd.DataFrame) -> pd.Series:
     """Predict documents with scikit-learn, from the words of others."""
     texts, others = (each.groupby("document")[KEY].agg(list) for each in (learned, asked))
     vectors = CountVectorizer(analyzer=lambda words: [word for word in words if word])
-    classes = learned.groupby("document")["positive"].first()
-    model = MultinomialNB(alpha=1).fit(vectors.fit_transform(texts), classes)
+    model = MultinomialNB(alpha=1).fit(vectors.fit_transform(texts), classes(learned))
     return pd.Series(model.predict(vectors.transform(others)), others.index)
 
 
 def main(spark: SparkSession, folder: Path) -> None:
     kind = "tweets" if TWEETS else "drawn documents; scripts/texts downloads tweets"
     print(f"{len(documents()):,} {kind}")
-    known, asked = messages(spark).toPandas(), unseen(spark).toPandas()
-    truth = documents().set_index("document")["positive"]
-    by_scikit = scikit(known, asked)
+    asked = unseen(spark).toPandas()
 
-    def predictions(model: DataFrame) -> pd.Series:
+    def equal(model: DataFrame, learned: pd.DataFrame) -> bool:
+        """Compare what a model and scikit-learn's of the same words predict for the other documents."""
         found = predicted(unseen(spark), model).toPandas().set_index("document")["predicted"].sort_index()
-        accuracy = (found == truth[found.index]).mean()
-        print(f"accuracy {accuracy:.4f}, scikit-learn's {(by_scikit == truth[by_scikit.index]).mean():.4f}")
-        return found
+        theirs, truth = scikit(learned, asked), classes(asked)[found.index]
+        print(f"accuracy {(found == truth).mean():.4f}, scikit-learn's {(theirs == truth).mean():.4f}")
+        return theirs.equals(found)
 
-    print("equal to scikit-learn's predictions:", by_scikit.equals(predictions(batch(spark))))
+    print("equal to scikit-learn's predictions:", equal(batch(spark), messages(spark).toPandas()))
     stream(spark, folder)
+    words = stored(spark, folder)
+    known = words.toPandas()
+    truth = classes(known)
     model = spark.read.parquet(str(folder / f"model/batch={BATCHES - 1}")).select(KEY, "positive", "negative")
-    print("equal to scikit-learn's predictions, stream:", by_scikit.equals(predictions(model)))
-    print("equal to plain counts, stream:", sorted(model.collect()) == sorted(plain(spark).collect()))
+    print("equal to scikit-learn's predictions, stream:", equal(model, known))
+    print("equal to plain counts, stream:", sorted(model.collect()) == sorted(plain(words).collect()))
     guesses = spark.read.parquet(str(folder / "predictions")).toPandas().set_index("document").sort_index()
     same = []
     for number, group in guesses.groupby("batch"):

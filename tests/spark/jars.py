@@ -19,7 +19,8 @@ def download(name):
         [sys.executable, ROOT / "scripts/jars", name], capture_output=True, text=True, check=False
     )
     if run.returncode != 0:
-        reason = f"the jars of {name} cannot be downloaded: {run.stderr.strip().splitlines()[-1]}"
+        why = run.stderr.strip().rpartition("\n")[2] or f"scripts/jars ended with {run.returncode}"
+        reason = f"the jars of {name} cannot be downloaded: {why}"
         assert os.environ.get("KEYSPLIT_JARS") != "required", reason
         pytest.skip(reason)
     return ROOT / f".cache/{name}/jars"

@@ -1,8 +1,10 @@
 """What the models in examples/applications promise beyond what the programs themselves compare."""
 
+import re
 import runpy
 import subprocess
 from bisect import bisect_right
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -13,19 +15,24 @@ from hypothesis import strategies as st
 import keysplit as ks
 from keysplit import spark as kss
 
-pytest.importorskip("sklearn", reason="only the environment of the newest Spark has scikit-learn")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install scikit-learn")
 
 ROOT = Path(__file__).resolve().parents[2]
-TREE, HITTERS, BAYES = (
+RATING, TREE, HITTERS, BAYES = (
     runpy.run_path(str(ROOT / f"examples/applications/{name}.py"))
-    for name in ("decision_tree", "heavy_hitters", "naive_bayes")
+    for name in ("average_rating", "decision_tree", "heavy_hitters", "naive_bayes")
 )
 
 pytestmark = pytest.mark.newest
 
 
 def histogram(values):
-    return TREE["histogram"](pd.DataFrame({"triplet": "1/0/0", "value": values}))["bins"].iloc[0]
+    rows = pd.DataFrame({"id": range(len(values)), "triplet": "1/0/0", "value": values})
+    return TREE["histogram"](rows)["bins"].iloc[0]
+
+
+def verdicts(out):
+    return re.findall(r"^equal to .*: (True|False)$", out, re.MULTILINE)
 
 
 def merged(*histograms):
@@ -48,6 +55,12 @@ def test_the_example_of_the_paper(monkeypatch):
     assert round(TREE["rank"](whole, 15), 2) == 3.28
     cuts = TREE["uniform"](whole, 3)
     assert [TREE["rank"](whole, cut) for cut in cuts] == pytest.approx([10 / 3, 20 / 3])
+
+
+@given(st.permutations([(at, at**2 % 89 + at / 64) for at in range(40)]))
+def test_a_histogram_is_the_same_in_any_order_of_the_rows(rows):
+    found = TREE["histogram"](pd.DataFrame(rows, columns=["id", "value"]).assign(triplet="1/0/0"))
+    assert found["bins"].iloc[0] == histogram([value for _, value in sorted(rows)])
 
 
 @given(st.lists(st.lists(st.integers(-1000, 1000) | st.floats(-1e3, 1e3, width=32), max_size=60), min_size=1))
@@ -99,11 +112,12 @@ def test_sketches_are_those_of_the_workers(spark):
 
 
 def test_wrong_counts_are_noticed(spark):
-    exact, sketches = HITTERS["plain"](spark), HITTERS["batch"](spark)
+    exact, sketches = HITTERS["plain"](HITTERS["messages"](spark)), HITTERS["batch"](spark)
     counts = HITTERS["asked"](sketches)
     assert HITTERS["right"](counts, sketches, exact)
-    assert not HITTERS["right"](counts, sketches, exact | {"page 0": exact["page 0"] + 1})
-    assert not HITTERS["right"](counts, sketches, exact | {"page 0": exact["page 0"] - 400})
+    for more in (1, -400):  # too low, or too high by more than the bound; as many messages in all
+        wrong = exact | {"page 0": exact["page 0"] + more, "page 4999": exact.get("page 4999", 0) - more}
+        assert not HITTERS["right"](counts, sketches, wrong)
     assert not HITTERS["right"](counts, sketches | {0: ks.SpaceSaving(64)}, exact)
     del counts["page 3"]
     assert not HITTERS["right"](counts, sketches, exact)
@@ -122,8 +136,49 @@ def test_the_texts_are_there(monkeypatch):
 def test_without_texts_documents_are_drawn(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(BAYES["main"].__globals__, "TWEETS", False)
     BAYES["main"](spark, tmp_path)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("3,000 drawn documents")
-    verdicts = [line.rpartition(": ")[2] for line in lines if line.startswith("equal to")]
-    assert len(verdicts) == 4
-    assert set(verdicts) == {"True"}
+    out = capsys.readouterr().out
+    assert out.startswith("3,000 drawn documents")
+    assert verdicts(out) == ["True"] * 4
+    # the stream has its input from the run before
+    texts, positive = BAYES["drawn"]()
+    monkeypatch.setitem(BAYES["main"].__globals__, "drawn", lambda: (texts[:2_000], positive[1_000:]))
+    BAYES["main"](spark, tmp_path)
+    out = capsys.readouterr().out
+    assert out.startswith("2,000 drawn documents")
+    assert verdicts(out) == ["True"] * 4
+
+
+def test_averages_of_a_file(spark, tmp_path, capsys):
+    halves, others = tmp_path / "halves.csv", tmp_path / "others.parquet"
+    halves.write_text("key,value\n" + "a,3.5\nb,4\na,0.05\nc,-1.25\n" * 3)
+    RATING["main"](spark, tmp_path / "run", halves)
+    out = capsys.readouterr().out
+    assert out.startswith("12 ratings of halves.csv")
+    assert verdicts(out) == ["True"] * 2
+    averages = {
+        product: (ratings, average) for product, ratings, average in RATING["batch"](spark, halves).collect()
+    }
+    assert averages == {"a": (6, Decimal("1.775")), "b": (3, 4), "c": (3, Decimal("-1.25"))}
+    # the stream has its input from the run before
+    pd.DataFrame({"key": [1, 1], "value": [4.1, 4.2]}).astype({"value": "float32"}).to_parquet(others)
+    RATING["main"](spark, tmp_path / "run", others)
+    out = capsys.readouterr().out
+    assert out.startswith("2 ratings of others.parquet")
+    assert verdicts(out) == ["True"] * 2
+    assert RATING["batch"](spark, others).first() == ("1", 2, Decimal("4.15"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("film,stars\na,3\n", "must have the columns key and value, got film, stars"),
+        ("key,value\na,3\na,3.125\n", "at most two decimals, got 3.125"),
+        ("key,value\na,3\na,\n", "at most two decimals, got nan"),
+        ("key,value\na,good\n", "at most two decimals, got good"),
+        ("key,value\na,1e300\n", "at most two decimals, got 1e+300"),
+    ],
+)
+def test_files_without_ratings_are_refused(tmp_path, text, message):
+    (tmp_path / "file.csv").write_text(text)
+    with pytest.raises(ValueError, match=f"file.csv .*{re.escape(message)}"):
+        RATING["read"](tmp_path / "file.csv")

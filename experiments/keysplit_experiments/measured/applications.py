@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -79,36 +80,53 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="a folder of pages; the table of each program is replaced")
     arguments = parser.parse_args()
     names = arguments.only or sorted(path.stem for path in arguments.examples.glob("*.py"))
-    programs = [arguments.examples / f"{name}.py" for name in names]
-    if not programs or not all(map(Path.exists, programs)):
+    paths = [arguments.examples / f"{name}.py" for name in names]
+    if not paths or not all(map(Path.exists, paths)):
         parser.error(f"--examples must hold {', '.join(names) or 'programs'}, got {arguments.examples}")
+    try:
+        programs = {path.stem: loaded(path) for path in paths}
+    except ImportError as error:
+        parser.error(str(error))
     pages = {name: arguments.docs / f"{name}.md" for name in names} if arguments.docs else {}
     for name, page in pages.items():
         replaced(page.read_text(), name, [])  # fails before anything runs
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = session()
-    for program in programs:
+    for name, program in programs.items():
         with tempfile.TemporaryDirectory() as folder:
             lines = []
-            for line in table(spark, program, Path(folder)):
+            for line in table(spark, name, program, Path(folder)):
                 print(line, flush=True)
                 lines.append(line)
-        if page := pages.get(program.stem):
-            page.write_text(replaced(page.read_text(), program.stem, lines))
+        if page := pages.get(name):
+            page.write_text(replaced(page.read_text(), name, lines))
     spark.stop()
 
 
-def table(spark: SparkSession, program: Path, folder: Path) -> Iterator[str]:
+def loaded(program: Path) -> dict[str, Any]:
+    """Return what a program defines.
+
+    Raises:
+        ImportError: If it needs scikit-learn, which is missing.
+    """
+    try:
+        return runpy.run_path(str(program))
+    except ModuleNotFoundError as error:
+        if error.name != "sklearn":
+            raise
+        raise ImportError(f"{program.name} needs scikit-learn: pip install scikit-learn") from error
+
+
+def table(spark: SparkSession, name: str, program: dict[str, Any], folder: Path) -> Iterator[str]:
     """Yield the lines of a program's table."""
-    names = runpy.run_path(str(program))
-    key = names["KEY"]
-    rows = in_sources(names["messages"](spark).select("id", key), folder / "messages").cache()
+    key = program["KEY"]
+    rows = in_sources(program["messages"](spark).select("id", key), folder / "messages").cache()
     messages, keys = rows.count(), rows.select(key).distinct().count()
-    yield f"{program.stem}: {messages:,} messages of {keys:,} keys.\n"
+    yield f"{name}: {messages:,} messages of {keys:,} keys.\n"
     yield HEAD
-    found = {name: costs(rows, key, grouping) for name, grouping in GROUPINGS.items()}
-    for name, each in found.items():
-        yield each.row(name, found["hash"])
+    found = {label: costs(rows, key, grouping) for label, grouping in GROUPINGS.items()}
+    for label, each in found.items():
+        yield each.row(label, found["hash"])
     rows.unpersist()
 
 
