@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -327,6 +328,38 @@ def test_a_claim_holds_in_results_as_the_paper_tells_them_and_no_others(name: st
     assert judged.holds, f"{claim.says}: {judged.ours}"
     judged = claim.judge(made(name, formula, breaks[place]))
     assert not judged.holds, f"{claim.says}: {judged.ours}"
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "formula"),
+    [
+        ("d_choices", "between", only({"throughput_per_s": 870.0}, grouping="partial_key", exponent=1.4)),
+        ("d_choices", "harder", only({"throughput_per_s": 1_700.0}, grouping="partial_key", exponent=1.7)),
+        ("d_choices", "gains", only(like(3_200.0), grouping="key")),
+        ("d_choices", "half", only({"largest_mean_latency_s": 4.0}, grouping="partial_key", exponent=2.0)),
+        ("d_choices", "thrice", only({"p99_latency_s": 1.02}, grouping="partial_key", exponent=1.4)),
+        ("d_choices", "reduced", only({"p99_latency_s": 3.0}, grouping="key")),
+        ("consistent", "superior", only({"throughput_per_s": 1_020.0}, grouping="partial_key", delay_ms=0.4)),
+        ("consistent", "memory", only({"replication": 1.09}, grouping="key", slow=0)),
+        ("consistent", "memory", only({"replication": 1.6}, grouping="consistent", slow=0)),
+        ("consistent", "best", only({"throughput_per_s": 8_900.0}, grouping="shuffle", slow=2)),
+        ("fish", "in_between", only(like(2_050.0), grouping="w_choices", stream="AM")),
+        ("fish", "faster", only(like(8_000.0), grouping="w_choices")),
+        ("fish", "reduces", only({"p99_latency_s": 3.0}, grouping="fish")),
+        ("fish", "near_shuffle_in_latency", only({"p99_latency_s": 1.3}, grouping="fish", stream="AM")),
+        ("fish", "elastic", only({"balances": [1.2] * 5 + [1.6]}, way="elastic")),
+        ("flexd", "best_on_streams", only({"throughput_per_s": 9_000.0}, grouping="key", stream="Voters")),
+        ("flexd", "most_balanced", only({"balance": 0.9}, grouping="pstream", stream="Amazon")),
+        ("flexd", "similar_on_words", only({"throughput_per_s": 9_000.0}, grouping="key", stream="T4SA")),
+        ("flexd", "copies", only({"replication": 1.2}, grouping="distribution_aware", exponent=3.0)),
+    ],
+)
+def test_every_part_of_a_claim_counts(name: str, rule: str, formula: Formula) -> None:
+    judge = getattr(import_module(f"keysplit_experiments.deployments.{name}"), rule)
+    told, _ = CASES[f"deployments/{name}"]
+    assert judge(made(f"deployments/{name}", told)).holds
+    judged = judge(made(f"deployments/{name}", told, formula))
+    assert not judged.holds, judged.ours
 
 
 @pytest.mark.parametrize(

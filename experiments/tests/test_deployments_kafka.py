@@ -273,7 +273,7 @@ BREAKS: list[Formula] = [
     only({THROUGHPUT: 9_900.0}, ratio=10, method=DKG),
     only({THROUGHPUT: 9_000.0}, ratio=50, method="key"),
     only({THROUGHPUT: 9_000.0}, ratio=30, method=DKG),
-    only({THROUGHPUT: 4_000.0}, ratio=100, method=DKG),
+    lambda p: {THROUGHPUT: 4_000.0} if p.get("ratio") in (90, 100) and p["method"] == DKG else {},
     only({DEVIATION: 7.0}, ratio=80, method=DKG),
     only({COST: 4.0}, ratio=80, method="partial_key"),
     only({LATENCY: 30.0}, like=LIKE, workers=100, method=DKG),

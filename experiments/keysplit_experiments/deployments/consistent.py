@@ -104,12 +104,12 @@ def superior(results: Results) -> Judged:
 
 
 def memory(results: Results) -> Judged:
-    """Workers per key on equal workers: KG least, then PKG and CG, SG most."""
+    """Workers per key on equal workers: KG least; PKG and CG more by at most half of what SG has more."""
     longest = max(results.values("delay_ms"))
     found = {name: results.one("replication", grouping=name, slow=0, delay_ms=longest) for name in GROUPINGS}
     middle = [found["partial_key"], found["consistent"]]
     return Judged(
-        less(found["key"], min(middle)) and less(max(middle), found["shuffle"]),
+        less(found["key"], min(middle)) and max(middle) <= (found["key"] + found["shuffle"]) / 2,
         comparing.spelled(found),
     )
 
@@ -164,7 +164,8 @@ CLAIMS = [
         judge=superior,
     ),
     Claim(
-        says="KG needs the least memory, PKG and CG little more, SG the most (workers per key)",
+        says="KG needs the least memory, PKG and CG little more, SG the most (workers per key; little: at "
+        "most half of what SG needs more)",
         where="7.2, Q4",
         paper="7, 8.5, 8.5 and 14 per cent of the cluster's memory",
         judge=memory,
@@ -179,6 +180,8 @@ CLAIMS = [
         where="7.2, Q4, Fig. 14",
         paper="2 times; its abstract has 3.44",
         judge=twice,
+        because="all messages of a micro-batch wait when its workers start, so that balanced workers have a "
+        "queue too, and latencies may differ no more than throughput does",
     ),
     Claim(
         says="With two slow workers CG (planned) has 3.44 times KG's throughput (at least)",
@@ -245,7 +248,8 @@ EXPERIMENT = Experiment(
     name="deployments/consistent",
     label="Fig. 13, 14",
     title="throughput and latency with equal workers, and with two slow ones",
-    setting="8 sources, 24 workers, the first messages of the stream that stands for TW. *Equal*: segments "
+    setting="8 sources, 24 workers, the first messages of the stream that stands for TW. Workers count words "
+    "(the paper's: a naive Bayes classifier). *Equal*: segments "
     "that take balanced workers three seconds, with all messages there at the start. *Two slow*: the sleep "
     "of two workers is 1/0.3 as long; 20 micro-batches of 24,000 messages, 1 ms each, of which the second "
     "half is measured. There KG, PKG and SG have a router per source that goes on from micro-batch to "
@@ -255,7 +259,7 @@ EXPERIMENT = Experiment(
     "workers of a micro-batch start: what can be compared is the queue of the slowest worker. In *whole* all "
     "that Spark does between micro-batches counts, messages arriving one by one while the micro-batch before "
     "is under way. The simulator has its messages arrive at 80 per cent of the workers' rate. CG has 10 "
-    f"virtual workers per worker and epsilon 0.01. {comparing.ONE_RUN}",
+    f"virtual workers per worker, epsilon 0.01 and time slots of {SLOT_S} s. {comparing.ONE_RUN}",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -145,7 +145,7 @@ def in_between(results: Results) -> Judged:
 
 
 def faster(results: Results) -> Judged:
-    """FISH: at least 1.32 times W-C's throughput and 1.48 times D-C's, on some stream."""
+    """FISH: at least 1.32 times W-C's throughput and 1.48 times D-C's, each on some stream."""
     found = {name: over(results, "throughput_per_s", "fish", name) for name in ("w_choices", "d_choices")}
     holds = max(found["w_choices"].values()) >= 1.32 and max(found["d_choices"].values()) >= 1.48
     return Judged(
@@ -172,7 +172,7 @@ def near_shuffle_in_latency(results: Results) -> Judged:
 
 
 def reduces(results: Results) -> Judged:
-    """FISH: W-C's average latency less by 87.12 per cent, its p99 by 76.34, on some stream."""
+    """FISH: W-C's average latency less by 87.12 per cent, its p99 by 76.34, each on some stream."""
     average, last = (
         {name: 1 - value for name, value in over(results, figure, "fish", "w_choices").items()}
         for figure in ("mean_latency_s", "p99_latency_s")
@@ -227,9 +227,16 @@ CLAIMS = [
     Claim(
         says="PKG improves on FG considerably (at least 1.2 times)", where="6.6, Fig. 19", judge=considerable
     ),
-    Claim(says="D-C and W-C are better than PKG, but below SG", where="6.6, Fig. 19", judge=in_between),
     Claim(
-        says="FISH has 1.32 times W-C's throughput and 1.48 times D-C's (at least, on one of the streams)",
+        says="D-C and W-C are better than PKG, but below SG",
+        where="6.6, Fig. 19",
+        judge=in_between,
+        because="where a stream hardly drifts, counts of its whole past may find the hot keys in time, which "
+        "leaves SG less than the margin to gain",
+    ),
+    Claim(
+        says="FISH has 1.32 times W-C's throughput and 1.48 times D-C's (at least, each on one of the "
+        "streams)",
         where="6.6, Fig. 19",
         paper="1.32 and 1.48 times",
         judge=faster,
@@ -242,7 +249,8 @@ CLAIMS = [
         judge=near_shuffle,
     ),
     Claim(
-        says="FISH reduces W-C's average latency and p99 (by as much as the paper's, on one of the streams)",
+        says="FISH reduces W-C's average latency and p99 (by as much as the paper's, each on one of the "
+        "streams)",
         where="6.6, Fig. 18",
         paper="87.12 and 76.34 per cent",
         judge=reduces,

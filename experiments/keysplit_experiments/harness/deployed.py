@@ -17,19 +17,23 @@ from keysplit_experiments.harness.table import Table
 INTRODUCTION = """\
 # Deployments
 
-The papers deployed their groupings on clusters, most of Apache Storm. This page repeats that on Spark. The
-cluster is emulated on one machine: each worker is a task in a Python process of its own, and sleeps as long
-as its messages would take. Sources, routing, shuffle, partial aggregation and the final aggregation are
-Spark's and keysplit's own, and every total is compared with a plain count.
+The papers deployed their groupings on Apache Storm, most of them on a cluster. This page repeats that on
+Spark. The cluster is emulated on one machine: each worker is a task in a Python process of its own, and
+sleeps as long as its messages would take. Sources, routing, shuffle, partial aggregation and the final
+aggregation are Spark's and keysplit's own, and every total is compared with a plain count.
 
 `keysplit reproduce deployments` runs all of them, `keysplit reproduce deployments/NAME` one, with `--quick`
-a smaller one. They need `pip install 'keysplit-experiments[spark]'` and Java.
+a smaller one. They need `pip install 'keysplit-experiments[spark]'` and Java. `deployments/dynamic_key` also
+needs `pip install 'keysplit[kafka]'` and the jars of a Kafka broker: `scripts/jars kafka` in a clone of
+keysplit downloads them into `.cache/kafka/jars`, or `KEYSPLIT_KAFKA_JARS` names their folder.
+
 `keysplit reproduce --docs-deployments docs/deployments.md` writes this page from the results of full runs. A
 section from a smaller run says so.
 
-Each claim is a statement of the paper's text, with a rule that tests it on our results. It *holds*, or it
-*differs* for the reason given. Absolute figures are those of an emulated cluster: compare groupings, not
-machines. For what a simulation can repeat, see [Experiments](experiments.md).
+Each claim is a statement of the paper's text, or one of ours where it says so, with a rule that tests it on
+our results. It *holds*, or it *differs* for the reason given. Absolute figures are those of an emulated
+cluster: compare groupings, not machines. For what a simulation can repeat, see
+[Experiments](experiments.md).
 """
 
 AGREEMENT = """\
