@@ -1,9 +1,9 @@
 """Building a query asks the JVM no more often where there are more columns, and runs no job too early."""
 
-import gc
 from functools import partial
 
 import pytest
+from calls import Calls
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
@@ -19,22 +19,13 @@ def rows(spark, columns):
 @pytest.fixture
 def calls(spark, monkeypatch):
     """Count the calls to the JVM that a function makes."""
-    client = type(spark.sparkContext._gateway._gateway_client)
-    send, made = client.send_command, []
-
-    def counted(self, command, *rest, **options):
-        if not command.startswith("m\n"):  # the garbage collector's own
-            made.append(command)
-        return send(self, command, *rest, **options)
-
-    monkeypatch.setattr(client, "send_command", counted)
+    counts = Calls(spark, monkeypatch)
 
     def count(function):
         function()  # the first one fills caches
-        gc.collect()
-        made.clear()
+        before = counts.made
         function()
-        return len(made)
+        return counts.made - before
 
     return count
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pandas as pd
 import pytest
+from calls import Calls
 from frames import same_rows
 from pyspark.sql import functions as F
 
@@ -477,20 +478,6 @@ def test_variants_inside_other_types_are_left_out(spark, shuffled, plan):
         pytest.skip("Spark 3.5 has no variants")
     df = shuffled.select("key", "id", F.struct(F.parse_json("s"), "s").alias("v"), F.array(F.parse_json("s")))
     assert query.Query(df).identity == ["key", "id"]
-
-
-class Calls:
-    """Counts the calls to the JVM."""
-
-    def __init__(self, spark, patch):
-        client = spark.sparkContext._gateway._gateway_client
-        self.made, send = 0, client.send_command
-
-        def counted(command, *arguments, **options):
-            self.made += command.startswith("c\n")  # others give objects back
-            return send(command, *arguments, **options)
-
-        patch.setattr(client, "send_command", counted)
 
 
 def test_the_proof_takes_as_many_calls_for_many_columns_as_for_few(spark, monkeypatch):

@@ -1,0 +1,18 @@
+"""Counts calls to the JVM."""
+
+import threading
+
+
+class Calls:
+    """Counts the calls to the JVM that this thread makes, and not those of listeners of other tests."""
+
+    def __init__(self, spark, patch):
+        client = type(spark.sparkContext._gateway._gateway_client)
+        self.made, send, caller = 0, client.send_command, threading.current_thread()
+
+        def counted(client, command, *rest, **options):
+            freed = command.startswith("m\n")  # by the garbage collector
+            self.made += not freed and threading.current_thread() is caller
+            return send(client, command, *rest, **options)
+
+        patch.setattr(client, "send_command", counted)
