@@ -174,11 +174,10 @@ def near_shuffle_in_latency(results: Results) -> Judged:
 def reduces(results: Results) -> Judged:
     """FISH: W-C's average latency less by 87.12 per cent, its p99 by 76.34, each on some stream."""
     average, last = (
-        {name: 1 - value for name, value in over(results, figure, "fish", "w_choices").items()}
-        for figure in ("mean_latency_s", "p99_latency_s")
+        over(results, figure, "fish", "w_choices") for figure in ("mean_latency_s", "p99_latency_s")
     )
-    holds = max(average.values()) >= 0.8712 and max(last.values()) >= 0.7634
-    return Judged(holds, f"average less by {spelled(average)}, p99 by {spelled(last)}")
+    holds = min(average.values()) <= 1 - 0.8712 and min(last.values()) <= 1 - 0.7634
+    return Judged(holds, f"average {spelled(average)} times W-C's, p99 {spelled(last)} times")
 
 
 def memory(results: Results) -> dict[float, float]:
@@ -221,6 +220,12 @@ def elastic(results: Results) -> Judged:
         f"that is gone works {spell(gone)} s at most, and one that is back {spell(back)} s at least",
     )
 
+
+BY_PLAN = (
+    "a plan cannot know the keys that turn hot in the micro-batch it is for; it leaves keys below its "
+    "threshold where they are hashed, and some of them on a worker may be a large part of its few messages "
+    "per micro-batch; and it changes for a gain of 10 per cent or more"
+)
 
 CLAIMS = [
     Claim(says="FG has the lowest throughput", where="6.6, Fig. 19", judge=lowest),
@@ -273,12 +278,14 @@ CLAIMS = [
         "(at least 85 per cent)",
         where="ours",
         judge=plan_follows,
+        because=BY_PLAN,
     ),
     Claim(
         says="Ours: when a quarter of the workers leaves it gets nothing, and some when it is back, and the "
         "busiest worker stays within 1.5 times the mean of those present, from the first micro-batch on",
         where="ours",
         judge=elastic,
+        because=BY_PLAN,
     ),
     agreement.claim(),
 ]
