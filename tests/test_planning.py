@@ -290,11 +290,19 @@ def test_key_takes_buckets_in_order(case: tuple[Summary, Any, Capacities]) -> No
         assert tail.tolist() == [bucket * params.workers // size for bucket in range(size)]
 
 
-@given(cases(["partial_key", "d_choices", "w_choices", "round_robin"]))
-def test_buckets_go_to_the_less_loaded_candidate(case: tuple[Summary, Any, Capacities]) -> None:
-    """Around frequent keys whose shares are known beforehand: those of round_robin, and none."""
+@given(cases(["partial_key", "d_choices", "w_choices", "round_robin"]), st.data())
+def test_buckets_go_to_the_less_loaded_candidate(
+    case: tuple[Summary, Any, Capacities], data: st.DataObject
+) -> None:
+    """Around frequent keys whose shares are known beforehand: those of round_robin, and none.
+
+    Where they are elsewhere, they stay if their worker has little more than that candidate.
+    """
     summary, params, capacities = case
-    placement = place(summary, params, capacities)
+    places = st.lists(st.integers(0, params.workers - 1), min_size=64, max_size=64)
+    current = data.draw(st.none() | places.map(lambda each: np.array(each, np.uint32)))
+    slack = data.draw(st.sampled_from([0.0, 0.1, 3.0]))
+    placement = place(summary, params, capacities, current=current, slack=slack)
     assume(params.name == "round_robin" or len(placement.head) == 0)
     loads, tail = np.zeros(params.workers), tail_of(summary, placement)
     for weight, workers, shares in zip(
@@ -306,15 +314,42 @@ def test_buckets_go_to_the_less_loaded_candidate(case: tuple[Summary, Any, Capac
         workers=params.workers, seed=params.seed, choices=choices, distinct=params.distinct
     ).router()
     speeds = np.array(capacities or [1.0] * params.workers)
+    fair = np.array([summary.total, np.count_nonzero(tail == 0)]) / speeds.sum()
     unseen = np.zeros(params.workers)  # each worker gets as many buckets of which nothing is known
     for bucket in sorted(range(len(tail)), key=lambda bucket: (-tail[bucket], bucket)):
         candidates = router.candidates(bucket)
         beside, weight = (loads, tail[bucket]) if tail[bucket] else (unseen, 1.0)
-        levels = (beside[candidates] + weight) / speeds[candidates]
-        at = placement.tail[bucket]
-        assert at in candidates
-        assert (beside[at] + weight) / speeds[at] <= levels.min() + 1e-9 * max(summary.total, 1.0)
+        best = ((beside[candidates] + weight) / speeds[candidates]).min()
+        at, rounding = placement.tail[bucket], 1e-9 * max(summary.total, 1.0)
+        here = (beside[at] + weight) / speeds[at]
+        if current is None:
+            assert at in candidates
+            assert here <= best + rounding
+        else:
+            old, most = current[bucket], best + slack * fair[int(tail[bucket] == 0)]
+            stays = (beside[old] + weight) / speeds[old]
+            assert at == old or (at in candidates and here <= best + rounding and stays > most - rounding)
+            assert here <= most + rounding
         beside[at] += weight
+
+
+def test_a_plan_that_is_made_anew_moves_few_rare_keys() -> None:
+    summary, params = zipf(1.0, 10_000, 16), ks.DChoices(workers=16)
+    first = place(summary, params)
+    drawn = replace(summary, buckets=summary.buckets + np.random.default_rng(1).normal(0, 30, 4096) ** 2)
+    drawn = replace(drawn, total=float(drawn.buckets.sum()))
+    anew, kept = place(drawn, params), place(drawn, params, current=first.tail, slack=0.1)
+    moved = [float(drawn.buckets[each.tail != first.tail].sum() / drawn.total) for each in (anew, kept)]
+    assert moved[1] < 0.25 * moved[0]
+    assert loads_of(drawn, kept, 16).max() < 1.1 * drawn.total / 16
+
+
+@pytest.mark.parametrize("current", [np.zeros(32, np.uint32), np.full(64, 3, np.uint32)])
+def test_buckets_are_somewhere(current: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="current must be a worker below 3 for each of 64 buckets, got"):
+        place(summary_of({1: 2.0}), ks.DChoices(workers=3), current=current)
+    with pytest.raises(ValueError, match="slack must be at least 0, got -1"):
+        place(summary_of({1: 2.0}), ks.DChoices(workers=3), current=np.zeros(64, np.uint32), slack=-1)
 
 
 def test_buckets_that_a_sample_has_missed_are_spread() -> None:

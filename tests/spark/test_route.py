@@ -69,6 +69,25 @@ def test_weights_are_loads(spark, hop):
         ).tolist()
 
 
+@pytest.mark.parametrize("rows", [0, 1, 249, 250, 1030])
+def test_segments_are_whole_however_spark_cuts_batches(spark, hop, rows):
+    """FlexD counts a segment before it routes it: a batch of Arrow is shorter, and ends elsewhere."""
+    df = frame(spark, T.IntegerType(), skewed([1, 2, 3, 4, 5], 2 * rows), partitions=2)
+    df = df.withColumn("w", F.expr("key % 2 + 1"))
+    grouping = ks.FlexD(workers=4, segment_messages=250, threshold=0.3)
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
+    try:
+        for weight in (None, "w"):
+            routed = kss.route(df, "key", grouping=grouping, weight=weight, mode="online")
+            for source, found in by_partition(routed).items():
+                keys, weights = [row.key for row in found], np.array([row.w for row in found], float)
+                expected = grouping.router(source=source).route(keys, weights=weights if weight else None)
+                assert [row.worker for row in found] == expected.tolist()
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
+
+
 def test_null_weights_are_refused(spark, hop):
     df = frame(spark, T.IntegerType(), [1, 2, 3, 4])
     with pytest.raises(Exception, match="weights"):

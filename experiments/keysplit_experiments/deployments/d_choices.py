@@ -29,7 +29,7 @@ def cells(scale: Scale) -> list[Parameters]:
     return [
         {
             "exponent": exponent,
-            "messages": scale.messages(200_000, 40_000),
+            "messages": scale.messages(200_000, 20_000),
             "seed": 1,
             "sources": sources,
             "workers": workers,

@@ -10,6 +10,7 @@ short, and so are their micro-batches. The ways:
 - frozen: a plan for d_choices, made of the micro-batches of half the time to the first change.
 - adapt: a plan for d_choices that adapts, from nothing.
 - fish, consistent: the same, following these groupings.
+- within: a plan for d_choices of each micro-batch, made in `foreachBatch` from a sample of its own rows.
 
 *Busiest* is the load of the busiest worker over its fair share, in rows per unit of its speed: the mean over
 all micro-batches but the first two, the 95th percentile, and the part of the micro-batches above 1.2.
@@ -18,8 +19,8 @@ known. *Copies* is the mean number of workers that frequent keys have beyond one
 plans there were, *duration* the median of a micro-batch over that of hash.
 
 With --emulated each worker is a task that sleeps a millisecond per row, as many at once as there are workers:
-a cluster of so many cores. Speeds are measured then, not told. *Busy* is the time of the busiest worker over
-the mean of all. The synthetic streams alone are long enough.
+a cluster of so many cores. Speeds are measured then, not told, and *within* is left out. *Busy* is the time
+of the busiest worker over the mean of all. The synthetic streams alone are long enough.
 """
 
 import argparse
@@ -27,9 +28,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +46,8 @@ from keysplit_experiments.measured.files import data_folder, why_left_out
 
 SLOW, SLOW_SPEED = 3, 0.3
 SERVICE_TIME_S = 0.001
-WAYS = ("hash", "frozen", "adapt", "fish", "consistent")
+WITHIN = "within"
+WAYS = ("hash", "frozen", "adapt", "fish", "consistent", WITHIN)
 HEAD = (
     "| stream | way | busiest: mean | 95 % | above 1.2 | learned |{} copies | versions | duration |\n"
     "|---|---|---:|---:|---:|---:|{}---:|---:|---:|"
@@ -110,7 +113,7 @@ def main() -> None:
     for each in streams(setting, data_folder()):
         if only in each.name:
             base = None
-            for way in WAYS:
+            for way in (each for each in WAYS if each != WITHIN or not setting.emulated):
                 found = run(spark, each, way, setting)
                 base = found.duration_s.median() if base is None else base
                 print(line(each, way, found, base, setting), flush=True)
@@ -168,15 +171,24 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
             plan = kss.plan(spark.read.parquet(*first), "key", workers, FROZEN[way], row_id="id")
             never = replace(adapt, gain=1e9)  # no plan is worth a change
             routed = kss.streaming.repartition(df, "key", row_id="id", plan=plan, adapt=never)
+        elif way == WITHIN:
+            routed = df
         else:
             grouping = {"adapt": "d_choices"}.get(way, way)
             routed = kss.streaming.repartition(
                 df, "key", row_id="id", workers=workers, grouping=grouping, adapt=adapt
             )
+        planned: dict[int, kss.Plan] = {}
+        counted: list[pd.DataFrame] = []
 
         def work(df: DataFrame, batch: int) -> None:
             under_way[0] = batch
-            if setting.emulated:
+            if way == WITHIN:
+                planned[batch] = plan = kss.plan(df, "key", workers, row_id="id", capacities=told())
+                df = kss.repartition(df, "key", plan=plan, row_id="id")
+                found = df.groupBy(F.spark_partition_id().alias("worker")).agg(F.count("*").alias("rows"))
+                counted.append(found.toPandas().assign(batch=batch))
+            elif setting.emulated:
                 rows = df.mapInPandas(asleep(stream.speeds_in(batch, setting)), df.schema)
                 rows.write.format("noop").mode("overwrite").save()
             else:
@@ -184,19 +196,42 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
 
         writer = routed.writeStream.foreachBatch(work).trigger(processingTime="0 seconds")
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-        with kss.streaming.observe(query) as observer:
+        if way == WITHIN:
             query.processAllAvailable()
+            history = plans_of(query.recentProgress, planned)
             query.stop()
-            observer.wait(60)
-        history, loads = observer.history(), observer.history("worker")
-    history = history[history.input_rows > 0].set_index("batch")
+            loads = pd.concat(counted)
+        else:
+            with kss.streaming.observe(query) as observer:
+                query.processAllAvailable()
+                query.stop()
+                observer.wait(60)
+            history, loads = observer.history(), observer.history("worker")
+            history = history[history.input_rows > 0].set_index("batch")
     wide = loads.pivot(index="batch", columns="worker", values="rows").reindex(columns=range(workers))
     relative = {}
     for batch, got in wide.fillna(0).iterrows():
         speeds = stream.speeds_in(int(batch), setting)
         relative[batch] = float((got.to_numpy() / speeds).max() * speeds.sum() / got.sum())
+    if way == WITHIN:
+        return history.assign(relative=pd.Series(relative))
     times = loads.groupby("batch").busy_s
     return history.assign(relative=pd.Series(relative), busy=times.max() / times.mean())
+
+
+def plans_of(progress: Sequence[Mapping[str, Any]], planned: Mapping[int, kss.Plan]) -> pd.DataFrame:
+    """Return the history of micro-batches that each had a plan of their own."""
+    times = {each["batchId"]: each["durationMs"]["triggerExecution"] / 1000 for each in progress}
+    rows = [
+        {
+            "batch": batch,
+            "version": batch,
+            "copies": sum(len(each.workers) - 1 for each in plan.head),
+            "duration_s": times[batch],
+        }
+        for batch, plan in planned.items()
+    ]
+    return pd.DataFrame(rows).set_index("batch")
 
 
 def asleep(speeds: np.ndarray) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:

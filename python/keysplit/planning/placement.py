@@ -125,6 +125,9 @@ def place(
     params: Parameters | Grouping,
     capacities: ArrayLike | None = None,
     candidates: Sequence[Integers] | None = None,
+    *,
+    current: NDArray[np.uint32] | None = None,
+    slack: float = 0.0,
 ) -> Placement:
     """Place the frequent keys and the buckets of all others on workers.
 
@@ -161,11 +164,16 @@ def place(
         candidates: The workers of each key of the summary, ascending and distinct. Shares and buckets are
             those of ``partial_key`` then. The workers that the grouping gives each key if None.
 
+        current: The worker of each bucket so far, for plans that place buckets by candidates. A bucket stays
+            where it is unless its worker is loaded by more than ``slack`` above the best of its candidates.
+        slack: That difference, as a fraction of a fair share, at least 0.
+
     Returns:
         The placement.
 
     Raises:
-        ValueError: If there are not as many capacities as workers, or one is outside its range.
+        ValueError: If there are not as many capacities as workers, or one is outside its range; if
+            ``current`` does not give a worker of the grouping per bucket.
         TypeError: If no plan can be made for such parameters.
 
     Example:
@@ -181,6 +189,7 @@ def place(
         ([[0, 3], [2]], [0.5, 0.5])
     """
     speeds = speeds_of(capacities, params.workers)
+    held = None if current is None else _checked(current, slack, summary, params.workers)
     head = _head(summary, params)
     hashes, total = summary.hashes[head], summary.total
     weights, tail = _weights(summary, head)
@@ -189,7 +198,7 @@ def place(
     if candidates is not None:
         of_keys = [candidates[at] for at in head.tolist()]
         tails = PartialKeyGrouping(workers=params.workers, seed=params.seed)
-        pieces, buckets = rules.over_given(of_keys, weights, tail, total, tails, speeds)
+        pieces, buckets = rules.over_given(of_keys, weights, tail, total, tails, speeds, held)
     elif isinstance(params, CutToFit):
         pieces, buckets = rules.cut_to_fit(weights, tail, speeds)
     elif isinstance(params, KeyGrouping):
@@ -199,7 +208,7 @@ def place(
     elif isinstance(params, DistributionAwareKeyGrouping):
         pieces, buckets = rules.whole(weights, tail, speeds)
     elif isinstance(params, CandidateGrouping):
-        pieces, buckets = rules.over_candidates(hashes, weights, tail, total, params, speeds)
+        pieces, buckets = rules.over_candidates(hashes, weights, tail, total, params, speeds, held)
     else:
         known = ", ".join(kind.__name__ for kind in PLANS.values())
         raise TypeError(f"params must be one of {known}, got {type(params).__name__}")
@@ -269,6 +278,17 @@ def speeds_of(capacities: ArrayLike | None, workers: int) -> Floats:
     if len(wrong):
         raise ValueError(f"capacities must be in {_LEAST_CAPACITY}..={_MOST_CAPACITY}, got {wrong[0]}")
     return speeds
+
+
+def _checked(current: NDArray[np.uint32], slack: float, summary: Summary, workers: int) -> rules.Current:
+    if current.shape != summary.buckets.shape or int(current.max(initial=0)) >= workers:
+        raise ValueError(
+            f"current must be a worker below {workers} for each of {len(summary.buckets)} buckets, "
+            f"got shape {current.shape} and at most {current.max(initial=0)}"
+        )
+    if not slack >= 0:
+        raise ValueError(f"slack must be at least 0, got {slack}")
+    return rules.Current(current.astype(np.int64), slack)
 
 
 def _head(summary: Summary, params: Parameters | Grouping) -> Integers:

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,14 @@ Floats: TypeAlias = NDArray[np.float64]
 CandidateGrouping: TypeAlias = PartialKeyGrouping | RoundRobinHead | DChoices | WChoices
 Pieces: TypeAlias = list[tuple[Integers, Floats]]
 """For each frequent key its workers, in ascending order, and the weight that each of them gets."""
+
+
+class Current(NamedTuple):
+    """Where buckets are now, see `keysplit.planning.place`."""
+
+    buckets: Integers
+    slack: float
+
 
 _PIECES = 100_000  # of all frequent keys together, beyond one each
 _SMALLEST_SHARE = 1e-4  # of a key
@@ -53,6 +61,7 @@ def over_candidates(
     total: float,
     params: CandidateGrouping,
     speeds: Floats,
+    current: Current | None = None,
 ) -> tuple[Pieces, Integers]:
     """The frequent keys, then the buckets between them, then the frequent keys again around the buckets."""
 
@@ -60,7 +69,7 @@ def over_candidates(
         return _spread(loads, hashes, weights, total, params, speeds)
 
     choices = params.choices if isinstance(params, PartialKeyGrouping) else 2
-    return _around(spread, tail, _candidates(params, choices), speeds)
+    return _around(spread, tail, _candidates(params, choices), total, speeds, current)
 
 
 def over_given(
@@ -70,31 +79,45 @@ def over_given(
     total: float,
     params: PartialKeyGrouping,
     speeds: Floats,
+    current: Current | None = None,
 ) -> tuple[Pieces, Integers]:
     """The same with the workers of each frequent key given; `params` has the candidates of the buckets."""
 
     def spread(loads: Floats) -> Pieces:
         return _settle(loads, weights, candidates, total, speeds) if len(weights) else []
 
-    return _around(spread, tail, _candidates(params, params.choices), speeds)
+    return _around(spread, tail, _candidates(params, params.choices), total, speeds, current)
 
 
 def _around(
-    spread: Callable[[Floats], Pieces], tail: Floats, router: _core.Router, speeds: Floats
+    spread: Callable[[Floats], Pieces],
+    tail: Floats,
+    router: _core.Router,
+    total: float,
+    speeds: Floats,
+    current: Current | None,
 ) -> tuple[Pieces, Integers]:
     """The frequent keys by `spread`, then the buckets between them, then the frequent keys again."""
     loads = np.zeros(len(speeds))
     spread(loads)
     buckets = np.empty(len(tail), dtype=np.int64)
+    places = None if current is None else current.buckets.tolist()
+    slack = 0.0 if current is None else current.slack / float(speeds.sum())
+    seen, missed = slack * total, slack * float(np.count_nonzero(tail == 0.0))
     # There are up to 2**17 buckets of two candidates: Python's own floats are faster than arrays of two.
     levels, rates, weights_of = loads.tolist(), speeds.tolist(), tail.tolist()
     # Of some buckets a sample has no row. They have rows, though: each worker gets as many of them.
     unseen = [0.0] * len(speeds)
     for bucket in _heaviest_first(tail).tolist():
         weight = weights_of[bucket]
-        beside, weight = (levels, weight) if weight else (unseen, 1.0)
+        beside, weight, allowed = (levels, weight, seen) if weight else (unseen, 1.0, missed)
         candidates = router.candidates(bucket).tolist()
-        buckets[bucket] = at = min(candidates, key=lambda at: (beside[at] + weight) / rates[at])
+        at = min(candidates, key=lambda at: (beside[at] + weight) / rates[at])
+        if places is not None:
+            old = places[bucket]
+            if (beside[old] + weight) / rates[old] <= (beside[at] + weight) / rates[at] + allowed:
+                at = old
+        buckets[bucket] = at
         beside[at] += weight
     loads = np.zeros(len(speeds))
     np.add.at(loads, buckets, tail)

@@ -18,7 +18,8 @@ class Change(NamedTuple):
     Attributes:
         gain: the weight that the busiest worker no longer gets.
         fair: the fair share of a worker.
-        cost: copies of frequent keys, and the weight of rare keys that move.
+        cost: copies of frequent keys, and the weight of rare keys that move, per worker: their partial
+            results are merged by all workers, as their rows are processed by all.
     """
 
     gain: float
@@ -67,4 +68,4 @@ def change(current: Plan, new: Plan, summary: Summary, rows: float) -> Change:
         copies += len(set(each.workers) - old)
         rare[bucket] -= known.get(each.hash, 0.0)
     moved = float(np.maximum(rare[current.tail != new.tail], 0.0).sum())
-    return Change((before - after) * scale, mean * scale, copies + moved * scale)
+    return Change((before - after) * scale, mean * scale, (copies + moved * scale) / new.workers)

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ _FIRST, _AGAIN = 0.1, 1e-3
 _SHOWN = 512
 # Batches that Spark may not have reported yet.
 _UNREPORTED = 256
+# A batch waits for the report of the one before: for so much of its time, and so many seconds at most.
+_WAIT, _LONGEST_WAIT_S = 0.1, 1.0
 # The longest name of a folder that is not cut; file systems take 255 bytes.
 _LONGEST = 150
 
@@ -142,6 +145,7 @@ class _Used:
     version: int
     plan: Plan
     answers: dict[str, str]
+    began_s: float
 
 
 def _opened(owner: Adapting, batch: MicroBatch) -> "_Query":
@@ -174,7 +178,7 @@ class _Query:
     def __init__(self, owner: Adapting, batch: MicroBatch, place: tuple[str, str]) -> None:
         adapt, folder = owner.adapt, place[1]
         self._owner, self._place = owner, place
-        self._lock = threading.RLock()
+        self._lock = threading.Condition(threading.RLock())
         try:
             self._log = Log(folder)
         except ValueError as error:  # a store that pyarrow does not know
@@ -207,9 +211,10 @@ class _Query:
     def answer(self, question: str, number: int) -> str:
         """Answer a question of a micro-batch."""
         with self._lock:
-            used = next((each for each in self._used if each.number == number), None)
+            used = self._used_in(number)
             if used is None:
-                used = self._begin(number)
+                self._await_report(number - 1)
+                used = self._used_in(number) or self._begin(number)
             return used.answers[question]
 
     def publish(self, plan: Plan) -> int:
@@ -231,11 +236,24 @@ class _Query:
                 return
             metrics = report.metrics(self._owner.metrics)
             if metrics is not None:
-                self._learn(report.batch, metrics)
+                try:
+                    self._learn(report.batch, metrics)
+                finally:
+                    self._lock.notify_all()
+
+    def _used_in(self, number: int) -> _Used | None:
+        return next((each for each in self._used if each.number == number), None)
+
+    def _await_report(self, number: int) -> None:
+        """Wait until a micro-batch that has just ended is learned from: Spark reports it a moment later."""
+        used = self._used_in(number)
+        if used is not None:
+            most_s = min((time.monotonic() - used.began_s) * _WAIT, _LONGEST_WAIT_S)
+            self._lock.wait_for(lambda: self._learned >= number, most_s)
 
     def _learn(self, number: int, metrics: Mapping[str, Any]) -> None:
         self._learned = number
-        used = next((each for each in self._used if each.number == number), None)
+        used = self._used_in(number)
         if used is None:  # an empty one, which Spark has not planned
             return
         batch = self._batch(used, metrics)
@@ -273,7 +291,7 @@ class _Query:
             current.CHANCE: repr(chance),
             current.SHOWN: repr(chance * min(1.0, _SHOWN / self._wanted)),
         }
-        used = _Used(number, version, plan, {**answers, **chances})
+        used = _Used(number, version, plan, {**answers, **chances}, time.monotonic())
         self._used.append(used)
         self._log.prune()
         return used
@@ -350,7 +368,7 @@ class _Query:
         candidates = None if self._following is None else self._following.candidates(summary)
         new = Plan.of(
             summary,
-            place(summary, plan.grouping, capacities, candidates),
+            place(summary, plan.grouping, capacities, candidates, current=plan.tail, slack=adapt.gain),
             grouping=plan.grouping,
             key=plan.key,
             key_types=plan.key_types,

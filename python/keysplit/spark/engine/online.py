@@ -1,7 +1,9 @@
 """Online mode: each task routes its rows in their order, with a router of its own."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from keysplit.spark.session import versions
 
 # Returns the router of a task, and what is to be called once it has routed all rows.
 _Routers = Callable[[], tuple[Any, Callable[[], None]]]
+# The keys of a batch, and their weights.
+_Batch = tuple[pa.Array, np.ndarray | None]
 
 
 def with_worker(request: Request) -> DataFrame:
@@ -30,7 +34,8 @@ def with_worker(request: Request) -> DataFrame:
         _refuse_disordered_stream(request)
         files.make_folder(request.state)
     routers = partial(states.router_of_task, request.params, request.state, request.worker_column)
-    found = worker(routers, key, type_, weights)
+    segment = getattr(request.params, "segment_messages", 1)
+    found = worker(routers, segment, key, type_, weights)
     df = request.df.withColumn(request.worker_column, found)
     if request.state is None and not request.allow_inexact:
         query.refuse_disorder(df)
@@ -52,29 +57,68 @@ def _refuse_disordered_stream(request: Request) -> None:
 # later. Both are nondeterministic to Spark, so that it runs them once a row and moves no filter below them.
 
 
-def _arrow_worker(routers: _Routers, key: Column, type_: DataType, weights: list[Column]) -> Column:
+def _arrow_worker(
+    routers: _Routers, segment: int, key: Column, type_: DataType, weights: list[Column]
+) -> Column:
     def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         router, leave = routers()
-        for batch in batches:
-            batch_keys, *batch_weights = batch if isinstance(batch, tuple) else (batch,)
-            load = batch_weights[0].to_numpy(zero_copy_only=False) if batch_weights else None
-            yield pa.array(router.route(batch_keys, weights=load).view(np.int32))
+        for workers in _routed(map(read, batches), router, segment):
+            yield pa.array(workers.view(np.int32))
         leave()
+
+    def read(batch: tuple[pa.Array, ...]) -> _Batch:
+        found, *loads = batch if isinstance(batch, tuple) else (batch,)
+        return found, loads[0].to_numpy(zero_copy_only=False) if loads else None
 
     return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights)
 
 
-def _pandas_worker(routers: _Routers, key: Column, type_: DataType, weights: list[Column]) -> Column:
+def _pandas_worker(
+    routers: _Routers, segment: int, key: Column, type_: DataType, weights: list[Column]
+) -> Column:
     columns = keys.pandas_columns(key, type_)
     width, weighted = len(columns), bool(weights)
 
     def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         router, leave = routers()
-        for batch in batches:
-            series = batch if isinstance(batch, tuple) else (batch,)
-            load = series[width].to_numpy() if weighted else None
-            workers = router.route(keys.from_pandas(series[:width], type_), weights=load)
+        for workers in _routed(map(read, batches), router, segment):
             yield pd.Series(workers.view(np.int32))
         leave()
 
+    def read(batch: tuple[pd.Series, ...]) -> _Batch:
+        series = batch if isinstance(batch, tuple) else (batch,)
+        return keys.from_pandas(series[:width], type_), series[width].to_numpy() if weighted else None
+
     return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights)
+
+
+def _routed(batches: Iterator[_Batch], router: Any, segment: int) -> Iterator[np.ndarray]:
+    """Yield the workers of each batch.
+
+    A call of the router gets whole segments, so that it does not matter how Spark cuts the rows of a task
+    into batches: FlexD counts the keys of a segment before it routes them. The last segment holds the rest.
+    """
+    waiting: list[_Batch] = []
+    sizes, routed = deque[int](), np.empty(0, np.uint32)
+    for batch in chain(batches, [None]):
+        if batch is not None:
+            waiting.append(batch)
+            sizes.append(len(batch[0]))
+        count = sum(len(found) for found, _ in waiting)
+        whole = count if batch is None else count - count % segment
+        if whole:
+            found, loads = _together(waiting)
+            own = None if loads is None else loads[:whole]
+            routed = np.concatenate([routed, router.route(found[:whole], weights=own)])
+            waiting = [(found[whole:], None if loads is None else loads[whole:])] if whole < count else []
+        while sizes and sizes[0] <= len(routed):
+            size = sizes.popleft()
+            yield routed[:size]
+            routed = routed[size:]
+
+
+def _together(batches: list[_Batch]) -> _Batch:
+    if len(batches) == 1:
+        return batches[0]
+    loads = [load for _, load in batches if load is not None]
+    return pa.concat_arrays([found for found, _ in batches]), np.concatenate(loads) if loads else None
