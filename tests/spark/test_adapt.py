@@ -135,6 +135,13 @@ def test_the_plan_follows_the_keys_and_a_restart(spark, stream, tmp_path):
 def test_a_batch_waits_for_what_the_one_before_has_shown(spark, stream, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "_WAIT", 1e9)
     monkeypatch.setattr(running, "_LONGEST_WAIT_S", 60.0)
+    hear = running.Adapting.hear
+
+    def late(self, run, report):
+        threading.Event().wait(2)  # the next batch has begun
+        hear(self, run, report)
+
+    monkeypatch.setattr(running.Adapting, "hear", late)
     for _ in range(3):
         stream.add(hot=0)
     checkpoint, found = tmp_path / "checkpoint", Busiest()

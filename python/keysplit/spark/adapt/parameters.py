@@ -19,14 +19,15 @@ class Adapt:
     - in the batch the busiest worker got at least `gain` more than its fair share, and more than chance
       explains;
     - under the new plan it would have got less, by at least `gain` of a fair share;
-    - over `horizon` batches that saves the busiest worker more rows than the change costs each of them:
+    - over `horizon` batches the busiest worker is spared more rows than the change costs one worker:
       `copy_cost` rows for each worker that a frequent key gets anew, and for each row per batch of the rare
-      keys that move, divided by the number of workers, as all of them share that work;
+      keys that move, divided by the number of workers, which share that work;
     - the last change is at least `every` batches ago.
 
-    Rare keys stay where they are unless their worker is loaded by more than `gain` of a fair share above the
-    best that they could have. A batch waits for what the one before has shown, but at most a tenth of the
-    time that the one before took, and at most a second.
+    Where rare keys have candidates (`partial_key`, `d_choices`, `w_choices`, `round_robin` and the online
+    groupings), they stay where they are unless their worker is loaded by more than `gain` of a fair share
+    above the best of these. Until the batches are balanced, a batch waits for what the one before has
+    shown, but at most a tenth of the time since that began, and at most a second.
 
     Args:
         decay: what the memory counts for after one more batch, 0..=1. 0 forgets all but the last batch, 1

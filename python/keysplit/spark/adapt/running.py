@@ -15,7 +15,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
-from keysplit.planning import PLANS, head_threshold, place, speeds_of
+from keysplit.planning import PLANS, Summary, head_threshold, place, speeds_of
 from keysplit.spark import values
 from keysplit.spark.adapt import current, rule
 from keysplit.spark.adapt.figures import Figures, figures_of
@@ -195,7 +195,8 @@ class _Query:
         self._chance = _FIRST
         self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
         self._changed = -adapt.every
-        self._learned = -1  # the last batch
+        self._learned = self._reported = -1  # the last batch
+        self._balanced = False  # whether that batch was, by the newest plan
         self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
         self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(owner.first.workers)
@@ -234,22 +235,26 @@ class _Query:
         with self._lock:
             if report.batch <= self._learned:
                 return
-            metrics = report.metrics(self._owner.metrics)
-            if metrics is not None:
-                try:
+            try:
+                metrics = report.metrics(self._owner.metrics)
+                if metrics is not None:
                     self._learn(report.batch, metrics)
-                finally:
-                    self._lock.notify_all()
+            finally:
+                self._reported = report.batch
+                self._lock.notify_all()
 
     def _used_in(self, number: int) -> _Used | None:
         return next((each for each in self._used if each.number == number), None)
 
     def _await_report(self, number: int) -> None:
-        """Wait until a micro-batch that has just ended is learned from: Spark reports it a moment later."""
+        """Wait until a micro-batch that has just ended is learned from: Spark reports it a moment later.
+
+        While the stream is balanced there is nothing to wait for.
+        """
         used = self._used_in(number)
-        if used is not None:
+        if used is not None and not self._balanced:
             most_s = min((time.monotonic() - used.began_s) * _WAIT, _LONGEST_WAIT_S)
-            self._lock.wait_for(lambda: self._learned >= number, most_s)
+            self._lock.wait_for(lambda: self._reported >= number, most_s)
 
     def _learn(self, number: int, metrics: Mapping[str, Any]) -> None:
         self._learned = number
@@ -261,15 +266,17 @@ class _Query:
         self._memory.add(batch)
         if total:
             self._chance = min(1.0, self._wanted / total)
-        speeds = self._together(used.plan.speeds)
-        rows = batch.rows[: len(speeds)]
+        together = self._together(used.plan.speeds)
         busy_s = self._measure(number, batch.rows) if self._owner.adapt.capacities == "measured" else None
         self._ages = {each.hash: self._ages.get(each.hash, 0) + 1 for each in used.plan.head}
-        self._figures.append(figures_of(batch, used.version, used.plan, speeds, self._ages, busy_s))
+        self._figures.append(figures_of(batch, used.version, used.plan, together, self._ages, busy_s))
+        adapt, speeds, summary = self._owner.adapt, self._speeds(), self._memory.summary()
         if self._following is not None:
-            self._following.add(batch, rows, self._speeds())
-        if number - self._changed >= self._owner.adapt.every:
-            self._improve(used, batch)
+            self._following.add(batch, batch.rows[: len(together)], speeds)
+        shown = self._plan is used.plan and summary.total > 0  # else nothing of the newest plan
+        self._balanced = shown and self._excess(batch, summary, speeds) < adapt.gain
+        if shown and not self._balanced and number - self._changed >= adapt.every:
+            self._improve(batch, summary, speeds)
 
     def _begin(self, number: int) -> _Used:
         """Fix the plan of a micro-batch: the newest one, unless an earlier attempt went by another."""
@@ -352,19 +359,16 @@ class _Query:
         each = counts.workers_per_count(self._owner.first.workers)
         return np.add.reduceat(values, np.arange(0, len(values), each))
 
-    def _improve(self, used: _Used, batch: Batch) -> None:
-        adapt, plan, summary = self._owner.adapt, self._plan, self._memory.summary()
-        if not summary.total or plan is not used.plan:  # the newest plan has shown nothing yet
-            return
-        speeds = self._speeds()
-        capacities = plan.capacities if (speeds == plan.speeds).all() else tuple(speeds.tolist())
+    def _excess(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> float:
+        """Return by how many fair shares the busiest worker was above its own, see `rule.excess`."""
         if self._owner.weighted:
-            loads = plan.loads_for(summary)
-        else:
-            speeds = self._together(speeds)
-            loads = batch.rows[: len(speeds)].astype(np.float64)
-        if rule.excess(loads, speeds) < adapt.gain:
-            return
+            return rule.excess(self._plan.loads_for(summary), speeds)
+        together = self._together(speeds)
+        return rule.excess(batch.rows[: len(together)].astype(np.float64), together)
+
+    def _improve(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> None:
+        adapt, plan = self._owner.adapt, self._plan
+        capacities = plan.capacities if (speeds == plan.speeds).all() else tuple(speeds.tolist())
         candidates = None if self._following is None else self._following.candidates(summary)
         new = Plan.of(
             summary,

@@ -82,7 +82,7 @@ class Classic:
         except Py4JError:  # a very deep expression overflows Spark's stack
             why = "a query plan that Spark cannot write down"
             return Steadiness(why, None, why, why, frozenset())
-        return Proof(sources.Sources(self._spark, plan).of, trusted, anew).of(text)
+        return Proof(sources.Sources(self._spark, plan), trusted, anew).of(text)
 
     def disorder(self, df: DataFrame) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

@@ -123,8 +123,8 @@ class _Function:
         last = self._last
         # Spark names the jobs of a run by its id. Where a user has named them, the query is asked each time.
         if last is None or (last.query, last.run) != (query, group):
-            running = _running(self._spark, query)
-            last = MicroBatch(query, str(running.runId().toString()), int(batch), _folder(running))
+            found = running(self._spark, query)
+            last = MicroBatch(query, str(found.runId().toString()), int(batch), _folder(found))
         self._last = last = last._replace(number=int(batch))  # other queries may come between
         return last
 
@@ -132,15 +132,18 @@ class _Function:
         implements = ("org.apache.spark.sql.api.java.UDF1",)
 
 
-def _running(spark: SparkSession, query: str) -> Any:
-    """Return the query that is running, as Spark has it."""
-    found = spark._jsparkSession.streams().get(query)
+def running(spark: SparkSession, query: str) -> Any:
+    """Return a query that runs in any session of this driver, as Spark has it.
+
+    Raises:
+        LookupError: if there is none with this id.
+    """
+    # `foreachBatch` gets frames of another session, which knows no queries
+    known = spark._jsparkSession.sharedState().activeStreamingQueries()
+    found = known.get(spark._jvm.java.util.UUID.fromString(query))
     if found is None:
         raise LookupError(f"the streaming query {query} is not there")
-    try:
-        return found.streamingQuery()
-    except Py4JError:  # it is not wrapped
-        return found
+    return found
 
 
 def _folder(running: Any) -> str:

@@ -19,7 +19,7 @@ OF_ARGUMENTS = _names(
     Ceil CheckOverflow CheckOverflowInSum CheckOverflowInTableInsert Chr Coalesce Collate Collation
     CollationAwareMurmur3Hash CollationAwareXxHash64 CollationKey Concat ConcatWs Contains Conv
     ConvertTimezone Cos Cosh Cot Crc32 CreateArray CreateMap CreateNamedStruct Csc CsvToStructs
-    CurrentCatalog CurrentDatabase CurrentDate CurrentPath CurrentTime CurrentTimestamp
+    CurrentBatchTimestamp CurrentCatalog CurrentDatabase CurrentDate CurrentPath CurrentTime CurrentTimestamp
     CurrentTimestampNanos CurrentTimeZone CurrentUser DateAdd DateAddInterval DateAddYMInterval DateDiff
     DateFormatClass DateFromUnixDate DateSub DatetimeSub DayName DayOfMonth DayOfWeek DayOfYear Days
     DecimalAddNoOverflowCheck DecimalDivideWithOverflowCheck DecimalSubtractNoOverflowCheck Decode

@@ -2,16 +2,21 @@
 
 import json
 import pickletools
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from keysplit.spark.session.driver import running
 from keysplit.spark.session.interface import Node
 from keysplit.spark.session.steadiness import Source
+from keysplit.spark.session.tasks import BATCH, QUERY
 
 _SQL = "org.apache.spark.sql."
+_RDD = _SQL + "execution.LogicalRDD"
 _STEADY: Source = (None, None)
 # These hold their rows, or the rule that makes them.
 _WITHOUT_A_CALL = frozenset(
@@ -67,25 +72,62 @@ class Sources:
         """Return why rows of a leaf may differ when it is read again, and why their order may."""
         if node.kind in _WITHOUT_A_CALL:
             return _STEADY
-        leaf = self._leaves.get((node.kind, output[0])) if output else None
+        leaf = self._leaf(node, output)
         why = (
             f"the source {node.name}, which keysplit does not know" if leaf is None else self._of(node, leaf)
         )
         return why, why
 
+    def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
+        """Return the plan of the micro-batch whose rows a leaf has, as JSON, and its leaves.
+
+        `foreachBatch` gets the rows of its micro-batch as an RDD: that of the plan which the query runs.
+
+        Returns:
+            None if the leaf has other rows, or the plan has subqueries, which Spark may make joins.
+        """
+        leaf = self._leaf(node, output) if node.kind == _RDD else None
+        batch = None if leaf is None else self._micro_batch
+        if leaf is None or batch is None or leaf.rdd().id() != batch.toRdd().id():
+            return None
+        plan = batch.analyzed()
+        try:
+            return None if plan.subqueriesAll().size() else (str(plan.toJSON()), Sources(self._spark, plan))
+        except Py4JError:  # a very deep expression overflows Spark's stack
+            return None
+
+    @cached_property
+    def _micro_batch(self) -> Any:
+        """The execution of the micro-batch that this thread belongs to, None if there is none."""
+        query, number = map(self._spark.sparkContext.getLocalProperty, (QUERY, BATCH))
+        if query is None or number is None:
+            return None
+        try:
+            found = running(self._spark, query).lastExecution()
+        except LookupError:  # it has ended
+            return None
+        # the thread may have outlived its micro-batch, and Spark may be planning the next one
+        return found if found is not None and int(found.currentBatchId()) == int(number) else None
+
+    def _leaf(self, node: Node, output: list[int]) -> Any:
+        return self._leaves.get((node.kind, output[0])) if output else None
+
     @cached_property
     def _leaves(self) -> dict[tuple[str, int], Any]:
-        """The leaves of the JVM, by their class and the number of their first column."""
-        found = {}
+        """The leaves of the JVM, by their class and the number of their first column; None if they differ."""
+        found: dict[tuple[str, int], Any] = {}
         plans = [self._plan, *_items(self._plan.subqueriesAll())]
         for leaf in (leaf for plan in plans for leaf in _items(plan.collectLeaves())):
             output = leaf.output()
             if output.size():
-                found[leaf.getClass().getName(), int(output.apply(0).exprId().id())] = leaf
+                key = leaf.getClass().getName(), int(output.apply(0).exprId().id())
+                other = found.setdefault(key, leaf)
+                if other is not leaf and other is not None and not other.equals(leaf):
+                    found[key] = None
         return found
 
     def _of(self, node: Node, leaf: Any) -> str | None:
-        if node.kind == _SQL + "execution.LogicalRDD":
+        if node.kind == _RDD:
             return None if self._is_known_rdd(leaf.rdd(), leaf.schema().json()) else "an RDD"
         if node.name == "LogicalRelation":
             relation = leaf.relation()
@@ -96,9 +138,11 @@ class Sources:
         if node.name == "StreamingRelation":
             name = str(leaf.sourceName())
             return None if name.startswith(("FileSource[", "delta")) else f"the source {name}"
-        if node.name in ("DataSourceV2Relation", "StreamingRelationV2", "StreamingDataSourceV2Relation"):
-            kind = leaf.table().getClass().getName()
-            return None if kind.startswith(SNAPSHOTS) else f"the source {kind}"
+        if node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
+            return _of_class(leaf.table())
+        if node.name in ("StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"):
+            with suppress(Py4JError):  # before Spark reads it, it has no stream
+                return _of_class(leaf.stream())
         return f"the source {node.name}, which keysplit does not know"
 
     def _is_known_rdd(self, rdd: Any, schema: str) -> bool:
@@ -122,6 +166,11 @@ class Sources:
         leaf = own._jdf.queryExecution().analyzed()
         chain = _chain(leaf.rdd())
         return _is_like(chain, _FROM_LIST) and _differ_in_a_number(found, _operations(_command(chain[3])))
+
+
+def _of_class(source: Any) -> str | None:
+    kind = source.getClass().getName()
+    return None if kind.startswith(SNAPSHOTS) else f"the source {kind}"
 
 
 def _chain(rdd: Any) -> list[Any]:

@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from keysplit.spark.aggregates import AGGREGATES
 from keysplit.spark.session import expressions as of
@@ -28,6 +28,17 @@ _PASSING = frozenset(
     )
 )
 _SHUFFLING = frozenset(("RebalancePartitions", "RepartitionByExpression"))
+# A micro-batch that is made by these alone depends on no state, and passes no shuffle.
+_STATELESS = _PASSING | {
+    "Expand",
+    "Filter",
+    "Generate",
+    "MapInArrow",
+    "MapInPandas",
+    "Project",
+    "PythonMapInArrow",
+    "Union",
+}
 # A function of the user over many rows at once.
 _OVER_ROWS = frozenset(
     (
@@ -58,6 +69,16 @@ Source = tuple[str | None, str | None]
 """Why the rows of a source may differ when it is read again, and why their order may; None if they do not."""
 
 
+class Leaves(Protocol):
+    """What is known of the leaves of a plan."""
+
+    def of(self, node: Node, output: list[int]) -> Source:
+        """Say whether the rows of a leaf, and their order, may differ when it is read again."""
+
+    def behind(self, node: Node, output: list[int]) -> "tuple[str, Leaves] | None":
+        """Return the plan of the micro-batch whose rows a leaf has, and its leaves; None for other rows."""
+
+
 @dataclass(frozen=True)
 class _Rows:
     """What is known of the rows that an operator returns."""
@@ -83,14 +104,14 @@ class Proof:
     """Goes through an analysed plan.
 
     Attributes:
-        source: says what is known of a leaf of the plan.
+        leaves: says what is known of the leaves of the plan.
         trusted: names of functions of the user that are trusted.
         anew: what plans the query anew, None if only tasks are retried.
         functions: names of all functions of the user that were met.
         has_python: whether functions of Python have a part in the plan.
     """
 
-    source: Callable[[Node, list[int]], Source]
+    leaves: "Leaves"
     trusted: frozenset[str]
     anew: str | None = None
     functions: set[str] = field(default_factory=set)
@@ -151,8 +172,27 @@ class Proof:
             output = [_id(each) for part in ("dataCols", "partitionCols") for each in node.trees(part)]
         else:
             output = _ids(node.fields["output"])
-        values, order = self.source(node, output)
+        behind = self.leaves.behind(node, output)
+        if behind is not None:
+            return self._micro_batch(*behind, output)
+        values, order = self.leaves.of(node, output)
         return _Rows(output, dict.fromkeys(output, values), values, order or values or self.anew)
+
+    def _micro_batch(self, plan: str, leaves: "Leaves", output: list[int]) -> _Rows:
+        """Return what is known of the rows that `foreachBatch` is given: Spark passes them on as an RDD."""
+        root = tree_of(json.loads(plan))
+        if root.name == "WriteToMicroBatchDataSourceV1":
+            root = root.children[0]
+        self.has_python = self.has_python or "PythonUD" in plan
+        for each in _after_children(root):
+            if each.children and each.name not in _STATELESS:
+                return _of_output(output, f"the operator {each.name} in the stream")
+        if "collat" in plan.lower():
+            return _of_output(output, "collated strings in the stream")
+        proof = Proof(leaves, self.trusted, functions=self.functions)
+        found = proof._plan(root, {})
+        columns = dict(zip(output, (found.columns[each] for each in found.output), strict=True))
+        return _Rows(output, columns, found.rows, found.order)
 
     def _cte(self, node: Node) -> _Rows:
         output = [_id(each) for each in node.trees("output")]
