@@ -103,7 +103,7 @@ CASES = {
 """Makes rows with unsteady values, and the remedy where there is no other way."""
 
 JOINS = {"join": "place", "join_by_broadcast": "broadcast", "join_by_grid": "grid"}
-ACTS = (*JOINS, "apply", "write")
+ACTS = (*JOINS, "apply", "write", "in_foreach_batch")
 
 
 def main():
@@ -172,7 +172,7 @@ def placed(numbers, plan, job, case, *, bypass):
 
 
 def acted(numbers, plan, job, case, *, bypass):
-    """Join, apply a function, or write, downstream of a shuffle, and lose an executor."""
+    """Join, apply a function, or write, downstream of a shuffle, or place a micro-batch; lose an executor."""
     spark = numbers.sparkSession
     below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
     rows = below.withColumn("id", noted(job, "route")("id"))
@@ -200,6 +200,9 @@ def acted(numbers, plan, job, case, *, bypass):
         few = rows.filter("key < 12")  # each group sleeps
         found = kss.apply(few, "key", part, whole, schema, force=True, **given)
         true = numbers.filter("key < 12").groupBy("key").agg(F.count("*"), F.sum("id"))
+    elif case == "in_foreach_batch":
+        place_micro_batch(numbers, job, given)
+        found, true = spark.read.parquet(str(job.folder / "rows")).select("id", "key"), numbers
     else:
         writer = kss.write(rows, "key", **given)
         # no function of ours runs in the stage that writes: put one between
@@ -208,6 +211,19 @@ def acted(numbers, plan, job, case, *, bypass):
         found = spark.read.parquet(str(job.folder / "rows")).select("id", F.col("key").cast("long"))
         true = numbers
     return compared(found, Counter(map(tuple, true.collect())))
+
+
+def place_micro_batch(numbers, job, given):
+    """Place the rows that `foreachBatch` is given, and write them."""
+
+    def place(df, batch):
+        placed = kss.repartition(df.withColumn("id", noted(job, "route")("id")), "key", **given)
+        placed.mapInArrow(job.work("partial"), placed.schema).write.parquet(str(job.folder / "rows"))
+
+    numbers.write.parquet(str(job.folder / "numbers"))
+    stream = numbers.sparkSession.readStream.schema(numbers.schema).parquet(str(job.folder / "numbers"))
+    writer = stream.writeStream.foreachBatch(place).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(job.folder / "checkpoint")).start().awaitTermination()
 
 
 def compared(found, true):
