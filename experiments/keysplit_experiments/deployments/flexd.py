@@ -41,7 +41,7 @@ MERGING = "what merging the copies of a key costs is not in our time"
 
 def cells(scale: Scale) -> list[Parameters]:
     """Every grouping at every skew and on every real stream."""
-    balanced_s = sized(scale, 3.0, 1.0, 0.3)
+    balanced_s = sized(scale, 3.0, 0.6, 0.3)
     messages = scale.messages(MESSAGES, 30_000)
     common = {"messages": messages, "seed": 1, "service_time_s": round(balanced_s * WORKERS / messages, 7)}
     streams: list[Parameters] = [{"exponent": z} for z in scale.grid([1.0, 1.5, 2.0, 2.5, 3.0], [1.0, 3.0])]
