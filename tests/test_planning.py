@@ -344,7 +344,9 @@ def test_a_plan_that_is_made_anew_moves_few_rare_keys() -> None:
     assert loads_of(drawn, kept, 16).max() < 1.1 * drawn.total / 16
 
 
-@pytest.mark.parametrize("current", [np.zeros(32, np.uint32), np.full(64, 3, np.uint32)])
+@pytest.mark.parametrize(
+    "current", [np.zeros(32, np.uint32), np.full(64, 3, np.uint32), np.full(64, -1), np.zeros(64), []]
+)
 def test_buckets_are_somewhere(current: np.ndarray) -> None:
     with pytest.raises(ValueError, match="current must be a worker below 3 for each of 64 buckets, got"):
         place(summary_of({1: 2.0}), ks.DChoices(workers=3), current=current)

@@ -126,7 +126,7 @@ def place(
     capacities: ArrayLike | None = None,
     candidates: Sequence[Integers] | None = None,
     *,
-    current: NDArray[np.uint32] | None = None,
+    current: ArrayLike | None = None,
     slack: float = 0.0,
 ) -> Placement:
     """Place the frequent keys and the buckets of all others on workers.
@@ -280,15 +280,22 @@ def speeds_of(capacities: ArrayLike | None, workers: int) -> Floats:
     return speeds
 
 
-def _checked(current: NDArray[np.uint32], slack: float, summary: Summary, workers: int) -> rules.Current:
-    if current.shape != summary.buckets.shape or int(current.max(initial=0)) >= workers:
+def _checked(current: ArrayLike, slack: float, summary: Summary, workers: int) -> rules.Current:
+    places = np.asarray(current)
+    if places.shape != summary.buckets.shape or places.dtype.kind not in "iu":
         raise ValueError(
             f"current must be a worker below {workers} for each of {len(summary.buckets)} buckets, "
-            f"got shape {current.shape} and at most {current.max(initial=0)}"
+            f"got shape {places.shape} of {places.dtype}"
+        )
+    wrong = places[(places < 0) | (places >= workers)]
+    if len(wrong):
+        raise ValueError(
+            f"current must be a worker below {workers} for each of {len(summary.buckets)} buckets, "
+            f"got {wrong[0]}"
         )
     if not slack >= 0:
         raise ValueError(f"slack must be at least 0, got {slack}")
-    return rules.Current(current.astype(np.int64), slack)
+    return rules.Current(places.astype(np.int64), slack)
 
 
 def _head(summary: Summary, params: Parameters | Grouping) -> Integers:
