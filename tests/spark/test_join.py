@@ -360,9 +360,9 @@ def test_a_small_side_is_left_to_spark_and_not_planned(conf, facts, tmp_path):
     assert kss.Plan.load(path).workers == 8
     for asked in ({"force": True}, {"way": "broadcast"}):
         assert kss.explain(kss.join(rows, names, "k", workers=8, **asked)).startswith("broadcast: ")
-    assert gain.reason_for_no_plan(2, 10**6) is not None
+    assert gain.reason_for_no_plan_of_a_join(2, 10**6) is not None
     for slots, size in ((3, 10**6), (None, 10**6), (2, 10**8), (2, None)):
-        assert gain.reason_for_no_plan(slots, size) is None
+        assert gain.reason_for_no_plan_of_a_join(slots, size) is None
 
 
 def test_why_no_hot_key_is_broadcast(conf, large, facts):

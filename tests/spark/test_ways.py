@@ -54,6 +54,39 @@ def test_slots_count_by_what_splitting_can_gain(skewed):
     assert gain.reason_for_plain(plan, None) is None
 
 
+def test_on_two_slots_no_plan_is_made_to_find_out_that_splitting_would_gain_too_little(skewed, tmp_path):
+    def first(rows):
+        return rows.head(1)
+
+    def applied(**options):
+        return kss.apply(skewed, "key", first, first, skewed.schema, workers=4, **options)
+
+    told = "slices: splitting would gain too little, whatever the keys are: 2 tasks run at once; "
+    unread = applied(weight=F.lit(-1))  # a plan would refuse the weight
+    assert kss.explain(unread).startswith(told)
+    assert unread.count() == 21  # keys
+    with pytest.raises(ValueError, match=r"^weight must"):
+        applied(weight=F.lit(-1), force=True)
+    with pytest.raises(ValueError, match="no_such_column"):
+        applied(row_id="no_such_column")
+    path = tmp_path / "key.plan.json"  # one that is to be kept is made all the same
+    assert kss.explain(applied(plan=path)).startswith("slices: splitting would gain too little: 2 tasks run")
+    assert kss.Plan.load(path).workers == 4
+    assert kss.explain(applied(force=True)).startswith("slices: 1 key is split, ")
+    for workers, slots in ((4, 3), (4, None), (2, 2), (1, 2)):
+        assert gain.reason_for_no_plan(workers, slots) is None
+    assert gain.reason_for_no_plan(3, 2) is not None
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("workers", [3, 32, 1000])
+def test_no_plan_is_made_only_where_none_would_be_taken(spark, slots, workers):
+    one_key = kss.plan(spark.range(4000).selectExpr("1 AS key", "id AS value"), "key", workers)
+    assert one_key.hash_busiest == workers  # no keys are worse
+    assert gain.reason_for_no_plan(workers, slots) is not None
+    assert gain.reason_for_plain(one_key, slots) is not None
+
+
 def test_online_mode_is_what_was_asked_for(skewed):
     result = kss.route(skewed, "key", workers=4, mode="online")
     assert kss.explain(result).startswith("online: ")

@@ -11,11 +11,25 @@ _WORTH = 2.0
 _SMALL = 24 << 20
 
 
-def reason_for_no_plan(slots: int | None, size: int | None) -> str | None:
-    """Return why no plan of a join can pay, whatever its keys are, None if one may.
+def reason_for_no_plan(workers: int, slots: int | None) -> str | None:
+    """Return why no plan can pay, whatever it would say of the keys, None if one may.
 
-    On so few slots no splitting pays, as `reason_for_plain` sees it. All that a plan can save there is
-    shuffling the hot rows, and these have to be many.
+    On so few slots `reason_for_plain` takes plain hashing for as good as every plan: the busiest worker has
+    all rows at most.
+
+    Args:
+        workers: the number of workers; all are equally fast.
+        slots: how many tasks run at once; None if nobody knows.
+    """
+    if slots is None or slots > _WORTH or slots >= workers:
+        return None
+    return f"splitting would gain too little, whatever the keys are: {slots} tasks run at once"
+
+
+def reason_for_no_plan_of_a_join(slots: int | None, size: int | None) -> str | None:
+    """Return why no plan of a join can pay, None if one may.
+
+    All that a plan can save on few slots is shuffling the hot rows, and these have to be many.
 
     Args:
         slots: how many tasks run at once; None if nobody knows.

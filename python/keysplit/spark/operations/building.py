@@ -40,6 +40,9 @@ def built(
         if made:
             if not tried:
                 analysed(_query(replace(request, plan=stand_in(request), kept=None), build)[0])
+            unplanned = _reason_for_no_plan(request)
+            if plain is not None and unplanned is not None:
+                return took(plain, Way("plain", unplanned))
             request = _with_plan(request)
         assert request.plan is not None
         if plain is not None and not request.force:
@@ -51,6 +54,13 @@ def built(
         assert request.plan is not None
         warn_of_like_rows(request, request.plan)
     return _taken(request, result, way)
+
+
+def _reason_for_no_plan(request: Request) -> str | None:
+    """Return why a request needs no plan; one that is to be kept is made all the same, for other days."""
+    if request.force or request.kept is not None or request.capacities is not None:
+        return None
+    return gain.reason_for_no_plan(request.workers, session_of(request.df).slots)
 
 
 def _taken(request: Request, result: DataFrame, way: Way) -> DataFrame:

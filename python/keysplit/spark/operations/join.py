@@ -170,7 +170,7 @@ def join(
         if session.joins_by_broadcast(plain):
             unplanned = "Spark broadcasts one side whole, and shuffles nothing"
         else:
-            unplanned = gain.reason_for_no_plan(session.slots, session.size(sides[hot]))
+            unplanned = gain.reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
         if unplanned is not None and request.kept is None:
             return took(plain, Way("plain", unplanned))
     # Both sides and the result get these columns, and in the end they are dropped by name.
