@@ -6,13 +6,20 @@ else: what is not in a list here counts against it. Reasons are noun phrases, fo
 
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from keysplit.spark.aggregates import AGGREGATES
 from keysplit.spark.session import expressions as of
 from keysplit.spark.session.interface import Node, Steadiness, tree_of
+from keysplit.spark.session.steady_expressions import (
+    Scope,
+    columns_in,
+    has_exact_type,
+    id_of,
+    is_collated,
+    text_of,
+)
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _CATALYST = "org.apache.spark.sql.catalyst."
@@ -50,19 +57,6 @@ _OVER_ROWS = frozenset(
         "MapInPandas",
         "PythonMapInArrow",
     )
-)
-# Types of which two values that are equal are one value.
-_EXACT = (
-    "binary",
-    "boolean",
-    "byte",
-    "date",
-    "integer",
-    "long",
-    "short",
-    "string",
-    "timestamp",
-    "timestamp_ntz",
 )
 
 Source = tuple[str | None, str | None]
@@ -151,7 +145,7 @@ class Proof:
             found = self._leaf(node, name)
             return found.lost(found.order or "a subquery") if outer else found
         child = below[0]
-        scope = _Scope(self, {**outer, **_merged(below)}, _first(each.rows for each in below), child.order)
+        scope = Scope(self, {**outer, **_merged(below)}, _first(each.rows for each in below), child.order)
         if name in _PASSING:
             return child
         if name in _OVER_ROWS:
@@ -169,7 +163,7 @@ class Proof:
         if name == "CTERelationRef":
             return self._cte(node)
         if node.kind == _CATALYST + "catalog.HiveTableRelation":
-            output = [_id(each) for part in ("dataCols", "partitionCols") for each in node.trees(part)]
+            output = [id_of(each) for part in ("dataCols", "partitionCols") for each in node.trees(part)]
         else:
             output = _ids(node.fields["output"])
         behind = self.leaves.behind(node, output)
@@ -195,29 +189,29 @@ class Proof:
         return _Rows(output, columns, found.rows, found.order)
 
     def _cte(self, node: Node) -> _Rows:
-        output = [_id(each) for each in node.trees("output")]
+        output = [id_of(each) for each in node.trees("output")]
         found = self._ctes.get(node.fields["cteId"])
         if found is None or len(found.output) != len(output) or node.fields.get("recursive"):
             return _of_output(output, "a recursive query")
         columns = {to: found.columns[from_] for to, from_ in zip(output, found.output, strict=True)}
         return _Rows(output, columns, found.rows, "a common table expression")
 
-    def _with_cte(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _with_cte(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         plan: int = node.fields["plan"]
         return below[plan]
 
-    def _cte_def(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _cte_def(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         self._ctes[node.fields["id"]] = below[0]
         return below[0]
 
-    def _project(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _project(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         return _named(below[0], node.trees("projectList"), scope)
 
-    def _filter(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _filter(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         # A total order need not outlive it: a limit on top of it collects rows as they arrive.
         return replace(below[0], rows=below[0].rows or scope.all(node.trees("condition")), sorted=False)
 
-    def _join(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _join(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         left, right = below
         kind = node.fields["joinType"]
         kind = str(kind.get("object") or kind.get("product-class")).rpartition(".")[2].rstrip("$")
@@ -229,16 +223,18 @@ class Proof:
             return _unknown(node, below, f"a join of kind {kind}, which keysplit does not know")
         return _Rows([*left.output, *right.output], {**left.columns, **right.columns}, rows, "a join")
 
-    def _lateral(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _lateral(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         left = below[0]
         subquery = node.trees("right")[0]
         right = self._plan(subquery.trees("plan")[0], scope.columns)
-        condition = scope.inside(right).all(node.trees("condition")) if node.fields.get("condition") else None
+        condition = (
+            scope.inside(right.columns).all(node.trees("condition")) if node.fields.get("condition") else None
+        )
         joined = scope.all(subquery.trees("joinCond")) if subquery.fields.get("joinCond") else None
         rows = left.rows or right.rows or condition or joined
         return _Rows([*left.output, *right.output], {**left.columns, **right.columns}, rows, "a join")
 
-    def _union(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _union(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         first = below[0]
         if any(len(each.output) != len(first.output) for each in below):
             return _unknown(node, below, "a union that keysplit cannot read")
@@ -250,30 +246,30 @@ class Proof:
             first.output, columns, _first(each.rows for each in below), _first(each.order for each in below)
         )
 
-    def _set(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _set(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         values = _first(each for side in below for each in side.columns.values())
         rows = _first(each.rows for each in below) or values
         return replace(below[0].lost("a set operation"), rows=rows, columns=self._one_of_equal(below[0]))
 
-    def _aggregate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _aggregate(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child, keys = below[0], node.trees("groupingExpressions")
-        collated = [key for key in keys if _is_collated(key)]
+        collated = [key for key in keys if is_collated(key)]
         # The value that stands for a group of equal ones may be any of them. A key may be written in another
         # way than it is used, so all columns of it count, but for those that are keys themselves.
-        plain = {_id(key) for key in keys if key.name == "AttributeReference" and not _is_collated(key)}
-        within = {each for key in collated for each in _columns_in(key)} - plain
-        inside = replace(scope, order="a groupBy", collated=tuple(map(_text, collated)), within=within)
+        plain = {id_of(key) for key in keys if key.name == "AttributeReference" and not is_collated(key)}
+        within = {each for key in collated for each in columns_in(key)} - plain
+        inside = replace(scope, order="a groupBy", collated=tuple(map(text_of, collated)), within=within)
         found = _named(child, node.trees("aggregateExpressions"), inside)
         return replace(found.lost("a groupBy"), rows=child.rows or scope.all(keys))
 
-    def _distinct(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _distinct(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
         rows = child.rows or _first(child.columns.values())
         return replace(child.lost("a distinct"), rows=rows, columns=self._one_of_equal(child))
 
-    def _deduplicate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _deduplicate(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child, keys = below[0], node.trees("keys")
-        kept = {_id(key) for key in keys if _has_exact_type(key)}
+        kept = {id_of(key) for key in keys if has_exact_type(key)}
         rows = child.rows or scope.all(keys)
         columns = {
             each: why if each in kept else why or "dropDuplicates, which keeps one of several rows"
@@ -296,18 +292,18 @@ class Proof:
         type_ = self._types.get(column)
         return type_ is not None and "collat" not in json.dumps(type_).lower()
 
-    def _window(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _window(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
-        new = {_id(each): scope.all([each]) for each in node.trees("windowExpressions")}
+        new = {id_of(each): scope.all([each]) for each in node.trees("windowExpressions")}
         rows = child.rows or scope.all(node.trees("partitionSpec"))
         return _Rows([*child.output, *new], {**child.columns, **new}, rows, "a window")
 
-    def _generate(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _generate(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
         if node.fields["unrequiredChildIndex"]:
             raise LookupError("an optimised plan")
         why = scope.all(node.trees("generator"))
-        new = {_id(each): why for each in node.trees("generatorOutput")}
+        new = {id_of(each): why for each in node.trees("generatorOutput")}
         return replace(
             child,
             output=[*child.output, *new],
@@ -316,8 +312,8 @@ class Proof:
             sorted=False,
         )
 
-    def _expand(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
-        output = [_id(each) for each in node.trees("output")]
+    def _expand(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
+        output = [id_of(each) for each in node.trees("output")]
         if node.fields["projections"] is None:  # those of unpivot are not written down
             child = below[0]
             why = "an unpivot"
@@ -330,58 +326,58 @@ class Proof:
         columns = {place: _first(scope.all([each[at]]) for each in lists) for at, place in enumerate(output)}
         return _Rows(output, columns, below[0].rows, below[0].order)
 
-    def _sort(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _sort(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
         keys = [each.children[0] for each in node.trees("order")]
         if node.fields["global"]:  # values decide in which partition a row is
             child = replace(child, rows=child.rows or scope.all(keys))
-        by = {_id(key) for key in keys if key.name == "AttributeReference" and _has_exact_type(key)}
+        by = {id_of(key) for key in keys if key.name == "AttributeReference" and has_exact_type(key)}
         steady = not child.rows and not any(child.columns[each] for each in child.output)
         if not (steady and by.issuperset(child.output)):
             return child.lost("a sort")
         # Rows that such a sort finds equal are equal.
         return replace(child, order=self.anew, sorted=bool(node.fields["global"]))
 
-    def _offset(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _offset(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         # Without a limit on top Spark may collect rows of a total order as they arrive.
         return self._limit(node, [replace(below[0], sorted=False)], scope)
 
-    def _limit(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _limit(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
         chosen = None if child.sorted else "a limit or an offset without a total order"
         return replace(child, rows=child.rows or chosen, order=child.order or chosen)
 
-    def _local_limit(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _local_limit(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
         return replace(child, rows=child.rows or (child.order and f"a limit downstream of {child.order}"))
 
-    def _sample(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _sample(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
         rows = child.rows or (child.order and f"a sample downstream of {child.order}")
         return replace(child, rows=rows, sorted=False)
 
-    def _repartition(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _repartition(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
         return _dealt(child) if node.fields["shuffle"] else replace(child, sorted=False)
 
-    def _repartitioned(self, node: Node, child: _Rows, scope: "_Scope") -> _Rows:
+    def _repartitioned(self, node: Node, child: _Rows, scope: Scope) -> _Rows:
         by = node.trees("partitionExpressions")
         if not by:
             return _dealt(child)
         why = scope.all(by)
         return replace(child.lost("a shuffle (repartition)"), rows=child.rows or why)
 
-    def _attach_sequence(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
-        child, new = below[0], _id(node.trees("sequenceAttr")[0])
+    def _attach_sequence(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
+        child, new = below[0], id_of(node.trees("sequenceAttr")[0])
         why = "an index that depends on the order of rows"
         return replace(child, output=[new, *child.output], columns={new: why, **child.columns})
 
-    def _over_rows(self, node: Node, below: list[_Rows], scope: "_Scope") -> _Rows:
+    def _over_rows(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         function = node.trees("functionExpr")[0]
         why = self.function(function) or _first(
             each for child in below for each in (child.rows, *child.columns.values())
         )
-        return _of_output([_id(each) for each in node.trees("output")], why, "a function over rows")
+        return _of_output([id_of(each) for each in node.trees("output")], why, "a function over rows")
 
     def function(self, node: Node) -> str | None:
         """Return why a function of the user is not steady; None if it is trusted."""
@@ -397,7 +393,7 @@ class Proof:
         return found.rows or _first(found.columns[each] for each in found.output)
 
 
-_Method = Callable[[Proof, Node, list[_Rows], "_Scope"], _Rows]
+_Method = Callable[[Proof, Node, list[_Rows], Scope], _Rows]
 _OPERATORS: dict[str, _Method] = {
     "Aggregate": Proof._aggregate,
     "AttachDistributedSequence": Proof._attach_sequence,
@@ -426,112 +422,11 @@ _OPERATORS: dict[str, _Method] = {
 }
 
 
-@dataclass(frozen=True)
-class _Scope:
-    """What expressions of an operator see."""
-
-    proof: Proof
-    columns: Mapping[int, str | None]
-    rows: str | None
-    order: str | None
-    collated: tuple[str, ...] = ()
-    """Grouping keys that hold collated strings, as text."""
-    within: Collection[int] = ()
-    """The columns in them."""
-
-    def inside(self, other: _Rows) -> "_Scope":
-        return replace(self, columns={**self.columns, **other.columns})
-
-    def all(self, trees: Iterable[Node]) -> str | None:
-        """Return why a value of some expressions may differ when a task is retried, None if none does."""
-        waiting = list(trees)
-        while waiting:
-            node = waiting.pop()
-            if self.collated and _text(node) in self.collated:
-                return "a grouping key of collated strings"
-            why, more = self._one(node)
-            if why is not None:
-                return why
-            waiting.extend(more)
-        return None
-
-    def _one(self, node: Node) -> tuple[str | None, Iterable[Node]]:
-        """Return why an expression is not steady in itself, and the expressions that it depends on."""
-        name = node.kind.removeprefix(of.PACKAGE) if node.kind.startswith(of.PACKAGE) else ""
-        short = node.name
-        if name == "AttributeReference":
-            if _id(node) in self.within:
-                return "a grouping key of collated strings", ()
-            return self.columns.get(_id(node), "a column that keysplit cannot find"), ()
-        if name == "OuterReference":
-            return None, node.trees("e")
-        if name == "aggregate.AggregateExpression":
-            return self._aggregate(node), ()
-        if name == "WindowExpression":
-            return self._window(node), ()
-        if name in ("ScalarSubquery", "Exists", "ListQuery"):
-            return self.proof.subquery(node, self.columns), node.children
-        if name == "InSubquery":
-            return None, node.children
-        if name in ("PythonUDF", "ScalaUDF"):
-            return self.proof.function(node), node.children
-        if self.proof.anew and name in of.BY_CLOCK:
-            return f"{of.BY_CLOCK[name]} downstream of {self.proof.anew}", ()
-        if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
-            return None, node.children
-        if name.startswith("InputFile") and self.proof.has_python:
-            return f"{of.BY_ORDER[name]} beside Python functions, for which Spark reads ahead", ()
-        if name in of.BY_ORDER:
-            return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
-        return f"the expression {short}, which keysplit does not know", ()
-
-    def _aggregate(self, node: Node) -> str | None:
-        function = node.children[0]
-        name = function.name
-        inputs = [*function.children, *node.children[1:]]
-        if name in ("PythonUDAF", "PythonUDF", "ScalaUDAF", "ScalaAggregator"):
-            why = self.proof.function(function)
-        elif not function.kind.startswith(of.PACKAGE):
-            why = f"the aggregate {name}, which keysplit does not know"
-        elif name not in AGGREGATES or not AGGREGATES[name].is_steady:
-            why = f"the aggregate {name}, which may depend on the order of rows"
-        elif name not in of.OF_ALL_TYPES and not all(map(_has_exact_type, _summed(function))):
-            why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
-        elif name in of.ADDING_DOUBLES and not all(map(_is_decimal, function.children)):
-            why = f"the aggregate {name}, which adds doubles"
-        else:
-            why = None
-        return why or self.rows or replace(self, collated=(), within=()).all(inputs)
-
-    def _window(self, node: Node) -> str | None:
-        function, spec = node.children[0], node.children[1]
-        whole = _covers_equal_rows(spec.children[-1])
-        if function.name == "AggregateExpression":
-            why = self._aggregate(function) if whole else "a window function over a number of rows"
-        elif function.kind.startswith(of.PACKAGE) and function.name in of.BY_RANK:
-            why = self.all(function.children)
-        else:
-            why = f"the window function {function.name}, which may depend on the order of rows"
-        return why or self.rows or self.all(spec.children[:-1])
-
-
-def _summed(function: Node) -> tuple[Node, ...]:
-    """Return what an aggregate looks at in each row: for percentiles all but which and how often."""
-    return function.children[:1] if function.name.startswith("Percentile") else function.children
-
-
-def _covers_equal_rows(frame: Node) -> bool:
-    """Say whether a window's frame has either all of several equal rows or none."""
-    if "RangeFrame" in json.dumps(frame.fields.get("frameType")):
-        return True
-    return [each.name for each in frame.children] == ["UnboundedPreceding$", "UnboundedFollowing$"]
-
-
-def _named(child: _Rows, trees: list[Node], scope: _Scope) -> _Rows:
+def _named(child: _Rows, trees: list[Node], scope: Scope) -> _Rows:
     found = {}
     for each in trees:
-        found[_id(each)] = scope.all([each])
-    return replace(child, output=[_id(each) for each in trees], columns=found)
+        found[id_of(each)] = scope.all([each])
+    return replace(child, output=[id_of(each) for each in trees], columns=found)
 
 
 def _dealt(child: _Rows) -> _Rows:
@@ -541,16 +436,9 @@ def _dealt(child: _Rows) -> _Rows:
     return replace(child.lost("a shuffle (repartition)"), rows=rows)
 
 
-def _columns_in(node: Node) -> Iterator[int]:
-    if node.name == "AttributeReference":
-        yield _id(node)
-    for child in node.children:
-        yield from _columns_in(child)
-
-
 def _unknown(node: Node, below: list[_Rows], why: str) -> _Rows:
     if "output" in node.fields:
-        return _of_output([_id(each) for each in node.trees("output")], why)
+        return _of_output([id_of(each) for each in node.trees("output")], why)
     return _of_output([each for child in below for each in child.output], why)
 
 
@@ -566,64 +454,11 @@ def _first(found: Iterable[str | None]) -> str | None:
     return next((each for each in found if each is not None), None)
 
 
-def _id(node: Node) -> int:
-    return int(node.fields["exprId"]["id"])
-
-
 def _ids(attributes: list[list[dict[str, Any]]]) -> list[int]:
     """Return the numbers of the columns of a leaf, of which there may be thousands, without trees of them."""
     if any(len(each) != 1 for each in attributes):
         raise LookupError("the columns of a source cannot be read")
     return [int(attribute["exprId"]["id"]) for (attribute,) in attributes]
-
-
-def _text(node: Node) -> str:
-    """Return an expression as text that is equal for equal expressions."""
-    own = {
-        key: value for key, value in node.fields.items() if key not in ("qualifier", "nullable", "metadata")
-    }
-    return json.dumps(own, sort_keys=True) + "".join(map(_text, node.children))
-
-
-def _is_collated(node: Node) -> bool:
-    """Say whether collated strings have a part in an expression; all names of theirs hold this word."""
-    return "collat" in json.dumps(dict(node.fields)).lower() or any(map(_is_collated, node.children))
-
-
-def _has_exact_type(node: Node) -> bool:
-    """Say whether values of an expression that are equal are one value, and sums of them exact."""
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        if each.name in ("AttributeReference", "Literal", "Cast"):
-            if not _is_exact(each.fields.get("dataType")):
-                return False
-        elif each.name == "If":
-            waiting.extend(each.children[1:])
-        elif each.name == "CaseWhen":
-            # conditions and values in turn, then what is left
-            whens = len(each.children) // 2 * 2
-            waiting.extend([*each.children[1:whens:2], *each.children[whens:]])
-        elif each.name in of.KEEPING_EXACT:
-            waiting.extend(each.children)
-        elif each.name not in of.ALWAYS_EXACT:
-            return False
-    return True
-
-
-def _is_decimal(node: Node) -> bool:
-    type_ = node.fields.get("dataType")
-    return isinstance(type_, str) and type_.startswith("decimal")
-
-
-def _is_exact(type_: Any) -> bool:
-    if isinstance(type_, dict):
-        if "collat" in json.dumps(type_).lower():
-            return False
-        if type_.get("type") == "struct":
-            return all(_is_exact(each["type"]) for each in type_["fields"])
-        return type_.get("type") == "array" and _is_exact(type_["elementType"])
-    return type_ in _EXACT or (isinstance(type_, str) and type_.startswith("decimal"))
 
 
 def _types_in(value: Any) -> Iterator[tuple[int, Any]]:

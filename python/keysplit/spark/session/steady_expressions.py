@@ -1,0 +1,209 @@
+"""Proves which expressions have the same values when tasks are retried, from what is proved of their columns.
+
+What is not in a list of `expressions` counts against an expression. Reasons are noun phrases, for errors.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from keysplit.spark.aggregates import AGGREGATES
+from keysplit.spark.session import expressions as of
+from keysplit.spark.session.interface import Node
+
+# Types of which two values that are equal are one value.
+_EXACT = (
+    "binary",
+    "boolean",
+    "byte",
+    "date",
+    "integer",
+    "long",
+    "short",
+    "string",
+    "timestamp",
+    "timestamp_ntz",
+)
+
+
+class InQuery(Protocol):
+    """What an expression depends on beyond the rows of its operator."""
+
+    anew: str | None
+    """What plans the query anew, None if only tasks are retried."""
+    has_python: bool
+    """Whether functions of Python have a part in the query."""
+
+    def function(self, node: Node) -> str | None:
+        """Return why a function of the user is not steady; None if it is trusted."""
+
+    def subquery(self, node: Node, columns: Mapping[int, str | None]) -> str | None:
+        """Return why the answer of a subquery may differ."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What expressions of an operator see."""
+
+    query: InQuery
+    columns: Mapping[int, str | None]
+    """For each column, by its number, why its values may differ, None if they do not."""
+    rows: str | None
+    """Why there may be other rows."""
+    order: str | None
+    """Why they may come in another order."""
+    collated: tuple[str, ...] = ()
+    """Grouping keys that hold collated strings, as text."""
+    within: Collection[int] = ()
+    """The columns in them."""
+
+    def inside(self, columns: Mapping[int, str | None]) -> "Scope":
+        """Return the scope that has some more columns."""
+        return replace(self, columns={**self.columns, **columns})
+
+    def all(self, trees: Iterable[Node]) -> str | None:
+        """Return why a value of some expressions may differ when a task is retried, None if none does."""
+        waiting = list(trees)
+        while waiting:
+            node = waiting.pop()
+            if self.collated and text_of(node) in self.collated:
+                return "a grouping key of collated strings"
+            why, more = self._one(node)
+            if why is not None:
+                return why
+            waiting.extend(more)
+        return None
+
+    def _one(self, node: Node) -> tuple[str | None, Iterable[Node]]:
+        """Return why an expression is not steady in itself, and the expressions that it depends on."""
+        name = node.kind.removeprefix(of.PACKAGE) if node.kind.startswith(of.PACKAGE) else ""
+        short = node.name
+        if name == "AttributeReference":
+            if id_of(node) in self.within:
+                return "a grouping key of collated strings", ()
+            return self.columns.get(id_of(node), "a column that keysplit cannot find"), ()
+        if name == "OuterReference":
+            return None, node.trees("e")
+        if name == "aggregate.AggregateExpression":
+            return self._aggregate(node), ()
+        if name == "WindowExpression":
+            return self._window(node), ()
+        if name in ("ScalarSubquery", "Exists", "ListQuery"):
+            return self.query.subquery(node, self.columns), node.children
+        if name == "InSubquery":
+            return None, node.children
+        if name in ("PythonUDF", "ScalaUDF"):
+            return self.query.function(node), node.children
+        if self.query.anew and name in of.BY_CLOCK:
+            return f"{of.BY_CLOCK[name]} downstream of {self.query.anew}", ()
+        if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
+            return None, node.children
+        if name.startswith("InputFile") and self.query.has_python:
+            return f"{of.BY_ORDER[name]} beside Python functions, for which Spark reads ahead", ()
+        if name in of.BY_ORDER:
+            return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
+        return f"the expression {short}, which keysplit does not know", ()
+
+    def _aggregate(self, node: Node) -> str | None:
+        function = node.children[0]
+        name = function.name
+        inputs = [*function.children, *node.children[1:]]
+        if name in ("PythonUDAF", "PythonUDF", "ScalaUDAF", "ScalaAggregator"):
+            why = self.query.function(function)
+        elif not function.kind.startswith(of.PACKAGE):
+            why = f"the aggregate {name}, which keysplit does not know"
+        elif name not in AGGREGATES or not AGGREGATES[name].is_steady:
+            why = f"the aggregate {name}, which may depend on the order of rows"
+        elif name not in of.OF_ALL_TYPES and not all(map(has_exact_type, _summed(function))):
+            why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
+        elif name in of.ADDING_DOUBLES and not all(map(_is_decimal, function.children)):
+            why = f"the aggregate {name}, which adds doubles"
+        else:
+            why = None
+        return why or self.rows or replace(self, collated=(), within=()).all(inputs)
+
+    def _window(self, node: Node) -> str | None:
+        function, spec = node.children[0], node.children[1]
+        whole = _covers_equal_rows(spec.children[-1])
+        if function.name == "AggregateExpression":
+            why = self._aggregate(function) if whole else "a window function over a number of rows"
+        elif function.kind.startswith(of.PACKAGE) and function.name in of.BY_RANK:
+            why = self.all(function.children)
+        else:
+            why = f"the window function {function.name}, which may depend on the order of rows"
+        return why or self.rows or self.all(spec.children[:-1])
+
+
+def _summed(function: Node) -> tuple[Node, ...]:
+    """Return what an aggregate looks at in each row: for percentiles all but which and how often."""
+    return function.children[:1] if function.name.startswith("Percentile") else function.children
+
+
+def _covers_equal_rows(frame: Node) -> bool:
+    """Say whether a window's frame has either all of several equal rows or none."""
+    if "RangeFrame" in json.dumps(frame.fields.get("frameType")):
+        return True
+    return [each.name for each in frame.children] == ["UnboundedPreceding$", "UnboundedFollowing$"]
+
+
+def columns_in(node: Node) -> Iterator[int]:
+    """Yield the numbers of the columns in an expression."""
+    if node.name == "AttributeReference":
+        yield id_of(node)
+    for child in node.children:
+        yield from columns_in(child)
+
+
+def id_of(node: Node) -> int:
+    """Return the number of a named expression."""
+    return int(node.fields["exprId"]["id"])
+
+
+def text_of(node: Node) -> str:
+    """Return an expression as text that is equal for equal expressions."""
+    own = {
+        key: value for key, value in node.fields.items() if key not in ("qualifier", "nullable", "metadata")
+    }
+    return json.dumps(own, sort_keys=True) + "".join(map(text_of, node.children))
+
+
+def is_collated(node: Node) -> bool:
+    """Say whether collated strings have a part in an expression; all names of theirs hold this word."""
+    return "collat" in json.dumps(dict(node.fields)).lower() or any(map(is_collated, node.children))
+
+
+def has_exact_type(node: Node) -> bool:
+    """Say whether values of an expression that are equal are one value, and sums of them exact."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each.name in ("AttributeReference", "Literal", "Cast"):
+            if not _is_exact(each.fields.get("dataType")):
+                return False
+        elif each.name == "If":
+            waiting.extend(each.children[1:])
+        elif each.name == "CaseWhen":
+            # conditions and values in turn, then what is left
+            whens = len(each.children) // 2 * 2
+            waiting.extend([*each.children[1:whens:2], *each.children[whens:]])
+        elif each.name in of.KEEPING_EXACT:
+            waiting.extend(each.children)
+        elif each.name not in of.ALWAYS_EXACT:
+            return False
+    return True
+
+
+def _is_decimal(node: Node) -> bool:
+    type_ = node.fields.get("dataType")
+    return isinstance(type_, str) and type_.startswith("decimal")
+
+
+def _is_exact(type_: Any) -> bool:
+    if isinstance(type_, dict):
+        if "collat" in json.dumps(type_).lower():
+            return False
+        if type_.get("type") == "struct":
+            return all(_is_exact(each["type"]) for each in type_["fields"])
+        return type_.get("type") == "array" and _is_exact(type_["elementType"])
+    return type_ in _EXACT or (isinstance(type_, str) and type_.startswith("decimal"))
