@@ -448,6 +448,7 @@ def test_the_demo_runs_through_spark(demo, flights):
     assert figures["split"]["partial_answers"] > figures["hashed"]["partial_answers"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_demo_takes_a_file_with_times_and_nulls_as_keys(demo, tmp_path):
     hours = [

@@ -36,6 +36,7 @@ def test_a_table_is_replaced_on_its_page() -> None:
         applications.replaced(PAGE, "votes", [])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_program_is_measured(tmp_path: Path) -> None:
     (tmp_path / "made_up.py").write_text(PROGRAM)

@@ -125,7 +125,7 @@ def main():
         numbers = spark.range(ROWS, numPartitions=SOURCES).selectExpr(
             "id", "CASE WHEN id % 3 = 0 THEN 0 ELSE CAST(sqrt(id) AS bigint) END AS key"
         )
-        plan = kss.plan(numbers, "key", WORKERS)
+        plan = kss.plan(numbers, "key", WORKERS, sample=0.2)
         for turn, case in enumerate(options.cases * options.times):
             wait_for(lambda: len(spark._jsc.sc().statusTracker().getExecutorInfos()) == 3)
             job = Job(options.folder / f"{turn}-{case}", "partial", 0)

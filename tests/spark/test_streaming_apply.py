@@ -153,7 +153,7 @@ def test_the_time_itself_is_a_window(spark, plan, tmp_path):
     assert flat(found) == rows_of(before_the_end(files).groupBy("at", "key").applyInPandas(whole, RESULT))
 
 
-@pytest.mark.newest
+@pytest.mark.slow
 def test_names_that_need_quotes_or_are_our_own_may_name_the_worker(files, plan, tmp_path):
     stream = files.stream("10 minutes")
     names = ["a.b", "`a` b", "hash", "SLOT", "_key_0"]

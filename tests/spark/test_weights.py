@@ -41,7 +41,7 @@ def wide(spark):
     return spark.range(20).selectExpr("id % 3 as key", *columns)
 
 
-@pytest.mark.newest
+@pytest.mark.slow
 def test_two_thousand_columns_are_weighed(wide):
     rows = wide.collect()
     sizes = {"bigint": 8, "int": 4}

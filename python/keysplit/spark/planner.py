@@ -8,7 +8,6 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 
 from keysplit.planning import Summary, bucket_bits, place
-from keysplit.spark.engine import columns
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.options import (
@@ -28,8 +27,9 @@ from keysplit.spark.rows import MOST_COLUMNS
 from keysplit.spark.summary import Pass, summarise
 from keysplit.spark.warn import warn
 
-# Rows of split keys that are looked at, and how many of one key are enough to say that they are alike.
-_SAMPLE = 10_000
+# Rows of split keys that are looked at: for each of the most frequent ones, and in all.
+_ROWS_PER_KEY, _ROWS, _KEYS = 1_000, 10_000, 1_000
+# How many of one key are enough to say that they are alike.
 _ENOUGH = 100
 
 
@@ -152,11 +152,13 @@ def warn_of_like_rows(request: Request, plan: Plan) -> None:
     if not plan.splits or request.query.is_shuffled:
         return
     # Some rows of split keys are enough, and a limit stops early. Behind a shuffle it would not: all is run.
+    split = [each for each in plan.head if len(each.workers) > 1][:_KEYS]
     rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
+    rows = rows.filter(f"key IN ({', '.join(f'{each.hash}L' for each in split)})")
     found: dict[int, list[int]] = {}
-    for hash_, row in columns.of_split_keys(rows, plan, "key").limit(_SAMPLE).collect():
+    for hash_, row in rows.limit(min(_ROWS, _ROWS_PER_KEY * len(split))).collect():
         found.setdefault(hash_, []).append(row)
-    for key in plan.head:
+    for key in split:
         seen = found.get(key.hash, ())
         different = len(set(seen))
         if len(seen) >= _ENOUGH and different < min(len(key.workers), len(seen) // 2):
