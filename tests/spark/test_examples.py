@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 
+# Paths of the guides.
+WRITTEN = re.compile(r'"((?:checkpoints?|events|placed|placed-checkpoint|totals|words-by-word)["/])')
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.newest
@@ -32,11 +34,13 @@ def test_the_guide_s_code_runs_in_order(spark, tmp_path, monkeypatch, page):
     )
     assert blocks
     names = {"spark": spark}
+    # Java takes relative paths from where it was started
+    started = Path(spark.sparkContext._jvm.System.getProperty("user.dir"))
+    before = set(started.iterdir())
     for block in blocks:
-        # Spark takes them from where its JVM was started
-        for name in ("checkpoint", "checkpoints", "events", "totals", "words-by-word"):
-            block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
+        block = WRITTEN.sub(rf'"{tmp_path}/\1', block)
         exec(compile(block, f"docs/{page}", "exec"), names)
+    assert set(started.iterdir()) == before
 
 
 DOCUMENTED = {name: getattr(kss, name) for name in kss.__all__ if name != "streaming"} | {
