@@ -97,7 +97,7 @@ def test_a_shuffle_below_is_refused(spark, df, adaptive, name):
     before = jobs(spark)
     for function in (kss.route, kss.repartition):
         with pytest.raises(
-            ValueError, match=r"^mode 'online' is exact only without a shuffle below, got .*checkpoint"
+            ValueError, match=r"^mode 'online' is exact only without an upstream shuffle, got .*checkpoint"
         ) as error:
             function(shuffled, "key", workers=4, mode="online")
         assert "\n" not in str(error.value)
@@ -139,7 +139,7 @@ def test_files_are_no_shuffle(spark, df, tmp_path):
 
 def test_the_message_names_the_shuffle(df):
     with pytest.raises(
-        ValueError, match=r"got a shuffle \(hashpartitioning\(key#\d+L, 3\)\): take mode 'planned'"
+        ValueError, match=r"got a shuffle \(hashpartitioning\(key#\d+L, 3\)\): use mode 'planned'"
     ):
         kss.route(df.repartition(3, "key"), "key", workers=4, mode="online")
     with pytest.raises(ValueError, match="got a shuffle in the lineage of an RDD: "):

@@ -156,8 +156,8 @@ def test_other_streams_are_refused(spark, files, tmp_path):
     options = {"workers": WORKERS, "mode": "online", "state": tmp_path / "routers"}
     counted = read(spark, files).groupBy("key").count()
     for df, message in (
-        (counted, "is exact only in streams whose rows come again in the same order, got "),
-        (read(spark, files).repartition(3), "is exact only in streams whose rows come again"),
+        (counted, "is exact only if a retried batch has the same rows in the same order, got "),
+        (read(spark, files).repartition(3), "is exact only if a retried batch has the same rows"),
         (spark.read.json(str(files)), "state belongs to streams in mode 'online'"),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -28,7 +28,7 @@ def rows(spark):
 
 @pytest.fixture(scope="module")
 def found(rows):
-    return kss.profile(rows, "word", WORKERS, operation="collect")
+    return kss.profile(rows, "word", WORKERS, operation="apply")
 
 
 @pytest.fixture(params=["columns", "rust"])
@@ -82,8 +82,8 @@ def test_it_recommends_the_fewest_copies_among_the_level(found):
 def test_skew_in_words(found):
     better = found.predicted[found.recommended]
     assert found.verdict == (
-        "split the frequent keys for lists, percentiles and distinct counts: "
-        f"kss.aggregate with grouping='{found.recommended}'. "
+        "split the frequent keys for whole-group Python: "
+        f"kss.apply with grouping='{found.recommended}'. "
         "The most frequent key, 'hot', has 33.3% of the rows. Max/mean load is "
         f"{found.predicted['key'].busiest:.2f} with hash partitioning and {better.busiest:.2f} with "
         f"{found.recommended}, for {better.extra_partials} more partial results to merge"
@@ -97,7 +97,7 @@ def test_skew_in_words(found):
             None,
             [
                 "no action needed: sum, count, min, max and avg combine on the map side",
-                "Split the frequent keys for lists",
+                "Split the frequent keys for whole-group Python, joins and writes: kss.apply, kss.join",
             ],
         ),
         ("apply", ["split the frequent keys for whole-group Python: kss.apply with grouping="]),
@@ -123,6 +123,12 @@ def test_sums_need_no_action(rows):
     )
     assert profile.verdict.endswith(" with hash partitioning, which is harmless")
     assert profile.predicted["key"].busiest > 5
+
+
+def test_splitting_helps_no_aggregate(rows):
+    profile = kss.profile(rows, "word", WORKERS, operation="collect")
+    assert profile.recommended is None
+    assert profile.verdict.startswith("no action helps: for lists, percentiles and distinct counts Spark ")
 
 
 def test_a_window_is_never_split(spark):

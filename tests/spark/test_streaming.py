@@ -341,8 +341,8 @@ def test_other_output_modes_are_refused_by_spark(folder, plan, tmp_path, mode):
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("sum(v) / count(v)", r"each by itself, got .*sum\(v\).*: aggregate its parts, and select it after"),
-        ("v + 1", r"each by itself, got "),
+        ("sum(v) / count(v)", r"bare aggregates, got .*sum\(v\).*: combine them in a following select"),
+        ("v + 1", r"bare aggregates, got "),
         (
             "count(distinct v)",
             r"columns must use these aggregates, without DISTINCT: avg, .*; got count\(DISTINCT v\)",

@@ -49,9 +49,12 @@ class _Remedy(NamedTuple):
     copies: str
 
 
-# The operations that gain from splitting; "sum" and "window" are the two that do not.
+_COLLECTS = (
+    "no action helps: for lists, percentiles and distinct counts Spark combines in each map task, and one "
+    "worker merges the parts of a key however its rows are split"
+)
+# The operations that gain from splitting; "sum", "collect" and "window" do not.
 _REMEDIES = {
-    "collect": _Remedy("lists, percentiles and distinct counts", "kss.aggregate", "partial results to merge"),
     "apply": _Remedy("whole-group Python", "kss.apply", "partial results to merge"),
     "join": _Remedy("a join", "kss.join", "workers that get the other side's rows of a key"),
     "write": _Remedy("a partitioned write", "kss.write", "files"),
@@ -62,8 +65,8 @@ _REMEDIES = {
     ),
 }
 _ANY = _Remedy(
-    "lists, percentiles, distinct counts, whole-group Python, joins and writes",
-    "kss.aggregate, kss.apply, kss.join or kss.write",
+    "whole-group Python, joins and writes",
+    "kss.apply, kss.join or kss.write",
     "partial results, copies of the other side's rows or files",
 )
 Operation = Literal["sum", "collect", "apply", "join", "write", "stream", "window"]
@@ -97,9 +100,9 @@ def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:
 
 
 def recommend_for(predicted: Mapping[str, Prediction], operation: str | None) -> str | None:
-    """Choose the plan for an operation: none for sums, and for windows one that keeps every key whole."""
+    """Choose the plan for an operation: none for aggregates, for windows one that keeps every key whole."""
     outcomes = {name: of.outcome for name, of in predicted.items()}
-    if operation == "sum":
+    if operation in ("sum", "collect"):
         return None
     if operation == "window":
         outcomes = {name: of for name, of in outcomes.items() if not of.copies}
@@ -195,6 +198,8 @@ def advise_operation(
     load = f"{first}Max/mean load is {format_ratio(now)} with hash partitioning"
     if operation == "sum":
         return f"{_COMBINES}. {load}, which is harmless"
+    if operation == "collect":
+        return f"{_COLLECTS}. {load}"
     if recommended is None:
         why = "a window needs all rows of a key in one place" if operation == "window" else ""
         return f"no action helps: {why or 'no grouping is better'}. {load}"

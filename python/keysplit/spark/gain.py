@@ -38,8 +38,8 @@ def reason_for_no_plan_of_a_join(slots: int | None, size: int | None) -> str | N
     if slots is None or slots > _WORTH or size is None or size > _SMALL:
         return None
     return (
-        f"planning would cost more than it saves: {slots} tasks run at once, and Spark takes the side with "
-        f"the hot keys for {size / 1e6:.1f} MB (up to {_SMALL / 1e6:.0f} MB are shuffled as fast)"
+        f"planning would cost more than it saves: {slots} tasks run at once, and Spark estimates the side "
+        f"with the hot keys at {size / 1e6:.1f} MB (up to {_SMALL / 1e6:.0f} MB, a shuffle is cheaper)"
     )
 
 

@@ -51,8 +51,8 @@ def plan(
 ) -> Plan:
     """Count the keys of a sample, or of all rows, and decide which workers the rows of each go to.
 
-    The plan is frozen: it routes the same rows in the same way for ever, on every version of Spark, whatever
-    tasks run again. It also routes rows that it has not seen, such as those of tomorrow, or of a stream.
+    The plan is frozen: it routes the same rows in the same way for ever, on every version of Spark, whichever
+    tasks are retried. It also routes rows that it has not seen, such as those of tomorrow, or of a stream.
 
     Args:
         df: a batch DataFrame.
@@ -65,10 +65,10 @@ def plan(
             workers need, about a tenth at most. A sample moves load, never a result; `Plan.sample` is what
             was seen and how much it says.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
+            columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
-        group_weight: what the start of a group costs beside its rows, in units of their weight: a plan for
+        group_weight: the fixed cost of a group besides its rows, in units of their weight: a plan for
             `apply` on many small groups balances `weight + group_weight * keys`. All weights and loads of the
             plan contain it.
         seed: the seed of the hashes, 0 if left out. Leave it out with a grouping object.

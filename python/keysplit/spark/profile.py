@@ -29,7 +29,7 @@ def profile(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
 ) -> Profile:
-    """Say in one pass over the keys how skewed they are, and whether splitting them would help.
+    """Say how skewed the keys are, by a sample or all rows, and whether splitting them would help.
 
     All keys with at least 1/(20 workers) of the weight are found, with bounds, or with the error of a sample.
     The loads of every grouping
@@ -41,7 +41,7 @@ def profile(
         workers: as `route`.
         operation: what is done by key, for the verdict: "sum" (sums, counts, minima, maxima, averages),
             "collect" (lists, percentiles, distinct counts), "apply" (whole-group Python), "join", "write",
-            "stream" or "window"; if left out, the verdict speaks of all.
+            "stream" or "window"; if left out, it covers all but the last two.
         sample: the part of the rows that is counted, above 0, up to 1; "auto" as in `plan`. `Profile.sample`
             is what was seen and how much it says.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if

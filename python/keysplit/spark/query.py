@@ -203,9 +203,9 @@ def refuse_disorder(df: DataFrame) -> None:
     found = session_of(df).disorder(df)
     if found is not None:
         raise ValueError(
-            f"mode 'online' is exact only without a shuffle below, got {found}: take mode 'planned', "
-            "or sort within partitions by all columns, or call df.checkpoint() before, or write df and read "
-            "it back, or pass allow_inexact=True"
+            f"mode 'online' is exact only without an upstream shuffle, got {found}: use mode 'planned', "
+            "sort within partitions by all columns, call df.checkpoint() first, write df and read it back, "
+            "or pass allow_inexact=True"
         )
 
 

@@ -48,8 +48,8 @@ def _refuse_disordered_stream(request: Request) -> None:
     why = found.unknown or found.rows or found.order
     if why is not None:
         raise ValueError(
-            "mode 'online' is exact only in streams whose rows come again in the same order, got "
-            f"{why}: take mode 'planned'"
+            "mode 'online' is exact only if a retried batch has the same rows in the same order, got "
+            f"{why}: use mode 'planned'"
         )
 
 

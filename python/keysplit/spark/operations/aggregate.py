@@ -45,17 +45,16 @@ def aggregate(
     trust: Trusted = (),
     allow_inexact: bool = False,
 ) -> DataFrame:
-    """Compute `df.groupBy(key).agg(*columns)` in the way that is fastest: that of plain Spark.
+    """Compute `df.groupBy(key).agg(*columns)`: by default plain Spark's own query.
 
-    Spark aggregates the rows of a key where they lie, before its shuffle: the rows of a hot key are split
-    already. Placing them first pays for no aggregate, so that the result is plain Spark's own query, without
-    a plan and without a job.
+    Spark combines the rows of a key in each map task, before its shuffle: a hot key is split already. Placing
+    rows first makes no aggregate faster. So the result is Spark's own query, without a plan or a job.
 
     With `force` or `mode="online"`, the rows are routed and placed, Spark aggregates them on each worker by
     key, and the partial results are merged in a last shuffle by key. Rows, column names, types and nulls
-    equal those of the plain `groupBy`, bit for bit, but for what Spark itself leaves open when its tasks
-    finish in another order: the last digits of what is computed with floats, the order of elements in lists,
-    which of several that tie, and which of the answers within the accuracy of a sketch.
+    equal those of the plain `groupBy`, bit for bit, except what depends on the order of tasks in Spark, too:
+    last digits of floats, the order of list elements, the choice among ties, and results of sketches within
+    their accuracy.
 
     Args:
         df: a DataFrame, classic or of Spark Connect; `plan` must be given for a streaming one.
@@ -78,7 +77,7 @@ def aggregate(
             then, or the job is stopped.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
+            columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
@@ -92,7 +91,7 @@ def aggregate(
             or duplicate rows without an error.
 
     Returns:
-        One row a key: the key columns, then `columns`.
+        One row per key: the key columns, then `columns`.
 
     Raises:
         TypeError: as `route`, or if one of `columns` is no Column.

@@ -129,10 +129,10 @@ def apply(
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
             The functions do not see it.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
+            columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
-        group_weight: what the start of a group costs beside its rows, in units of their weight; 0 if left
+        group_weight: the fixed cost of a group besides its rows, in units of their weight; 0 if left
             out, when only rows are balanced. Leave it out with a plan, which has its own.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
         capacities: the relative speed of each worker, above 0; equal if left out. For mode "planned".

@@ -102,7 +102,7 @@ def join(
         mode: always "planned": a join has no online mode.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of the side that is split that are proved to come again the same when a task is retried.
+            columns of the side that is split that provably have the same values when a task is retried.
         weight: the load of a row of the side that is split: a numeric column, an expression, or "bytes" (see
             `row_bytes`); 1 per row if left out.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.

@@ -66,7 +66,7 @@ def repartition(
         mode: "planned" or "online"; `route` explains them.
         worker_column: the name of the new column.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
+            columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.

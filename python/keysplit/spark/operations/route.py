@@ -46,9 +46,9 @@ def route(
     """Add a column that says which worker each row goes to.
 
     In mode "planned" the worker is a function of the row's key, its identity and the plan. It is exact when
-    tasks run again, above shuffles too, on every version of Spark. In mode "online" each task is a source: it
-    routes its rows in their order with a router of its own, as in the papers. That is exact only where the
-    rows come again in the same order; where a shuffle below prevents it, it is refused.
+    tasks are retried, downstream of shuffles too, on every version of Spark. In mode "online" each task is a
+    source: it routes its rows in their order with a router of its own, as in the papers. That is exact only
+    if a retried task sees the same order; if an upstream shuffle prevents that, it is refused.
 
     Args:
         df: a DataFrame of a classic session or of Spark Connect. Online mode takes batches of classic
@@ -89,7 +89,7 @@ def route(
     Raises:
         TypeError: if an argument has a wrong type, or the key holds maps.
         ValueError: if an argument has a wrong value; if rows that would be split have no steady identity; in
-            mode "online", if there is a shuffle below.
+            mode "online", if there is an upstream shuffle.
 
     Source:
         Planned: docs/plans.md. Online: "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-B:

@@ -51,9 +51,9 @@ def write(
     """Place the rows by a plan on the partition columns, and return the writer that writes them so.
 
     A hot partition is written by several tasks at once, a rare one by exactly one. With "cut_to_fit" all
-    tasks together write at most one file a partition and workers - 1 more, as a task writes a partition into
-    one file (unless `maxRecordsPerFile` cuts it). A plain `df.write.partitionBy(...)` writes up to tasks
-    times partitions files; behind `df.repartition(n, *partition_by)` it writes one file a partition, but one
+    tasks together write at most one file per partition and workers - 1 more, as a task writes a partition
+    into one file (unless `maxRecordsPerFile` cuts it). A plain `df.write.partitionBy(...)` writes up to tasks
+    times partitions files; after `df.repartition(n, *partition_by)` it writes one file per partition, but one
     task writes all of a hot one while the others wait.
 
     Null and the empty string are two keys, of which Spark makes one directory: it may get a file of each.
@@ -74,7 +74,7 @@ def write(
         mode: "planned" or "online"; `route` explains them.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not written.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
+            columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out. With "bytes" tasks get equally many bytes instead of rows, which suits a write best.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.

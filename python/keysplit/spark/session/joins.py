@@ -98,8 +98,8 @@ class JoinOfNames:
             return joined
         if kind != "inner":
             raise ValueError(
-                f"condition must be None in a {kind} join on Spark Connect, got a column: put the window of "
-                "the time among the keys instead"
+                f"condition must be None in a {kind} join on Spark Connect, got a column: add a time "
+                "window to the keys instead"
             )
         return joined.where(where)
 

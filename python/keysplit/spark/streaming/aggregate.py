@@ -48,11 +48,11 @@ def aggregate(
     engine: Engine | None = None,
     trust: Trusted = (),
 ) -> DataFrame:
-    """Compute `df.groupBy(window, key).agg(*columns)` of a stream in the way that is fastest: plain Spark's.
+    """Compute `df.groupBy(window, key).agg(*columns)` of a stream: by default plain Spark's own query.
 
     Spark aggregates the rows of a key where they lie, before its shuffle: of a hot key one row per task is
-    shuffled, in each micro-batch, and its state is one row per window. Placing the rows first pays for no
-    aggregate, so that the result is plain Spark's own query, without a plan. Every output mode, aggregate and
+    shuffled, in each micro-batch, and its state is one row per window. Placing rows first makes no
+    aggregate faster, so the result is Spark's own query, without a plan. Every output mode, aggregate and
     window that Spark has works, without a window and without a watermark, too.
 
     With `force`, the rows are routed and placed by the plan, Spark aggregates them on each worker by window
@@ -73,7 +73,7 @@ def aggregate(
             before.
         key: a column name, or a list of them; null is a key.
         columns: aggregates and expressions of them, as `groupBy` takes them. With `force` all of Spark's own
-            but first, last, any_value and histogram_numeric. With `split_state` each by itself: sum, count,
+            but first, last, any_value and histogram_numeric. With `split_state` bare ones only: sum, count,
             min, max, avg, count_if, bool_and, bool_or, bit_and, bit_or, bit_xor, collect_list or collect_set
             (of types whose values are equal only if they are alike: no floats, no collations), with FILTER or
             without; on Spark Connect made by functions such as `F.sum("x")`, not by `F.expr`, and avg is not
@@ -94,7 +94,7 @@ def aggregate(
         grouping: as `streaming.route`.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
+            columns of `df` that provably have the same values when a task is retried.
         weight: as `streaming.route`.
         seed: as `streaming.route`.
         capacities: as `streaming.route`.

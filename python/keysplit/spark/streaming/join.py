@@ -86,7 +86,7 @@ def join(
         how: with a table inner, left, semi or anti if the left side is streaming, inner or right if the right
             one is. Of two streams inner, left or semi with the left side split, inner or right with the right
             one. In any of Spark's spellings.
-        condition: of two streams, what must hold beside equal keys: usually the range of times in which rows
+        condition: of two streams, what must hold besides equal keys: usually the range of times in which rows
             match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the same of
             `left["shown"]` and `right["clicked"]`. Outer and semi joins of two streams need one, or a
             watermark among the keys. On Spark Connect for inner joins.
@@ -100,7 +100,7 @@ def join(
         grouping: as `streaming.route`.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
         row_id: the columns that tell rows of the split side apart; they spread a hot key over its workers. If
-            left out, its columns that are proved to come again the same when a task is retried.
+            left out, its columns that provably have the same values when a task is retried.
         weight: as `streaming.route`.
         seed: as `streaming.route`.
         capacities: as `streaming.route`.

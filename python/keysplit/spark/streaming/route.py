@@ -44,8 +44,8 @@ def route(
     With a plan alone the worker of a row is the same for ever. With `adapt` the plan changes while the stream
     runs: after each micro-batch the driver learns from what the batch has counted, and publishes a new plan
     when it pays; `Adapt` states the rule. All rows of a micro-batch go by one plan, in all attempts at its
-    tasks; the first attempt at a micro-batch writes down which one, and a restart finds that. Asking for the
-    plan costs a few milliseconds per micro-batch; no Python runs on the executors.
+    tasks; the first attempt at a micro-batch writes down which one, and a restart finds that. Adapting
+    costs 0.1 to 0.2 s per micro-batch on two cores; no Python runs on the executors.
 
     Mode "online" is exact where a micro-batch that is attempted again has the same rows in the same order:
     files, Kafka, rate and memory streams with nothing but projections and filters upstream. All else is
@@ -61,13 +61,13 @@ def route(
             router routes its rows in their order and goes on from micro-batch to micro-batch. All groupings
             may be named, and none of `plan`, `adapt`, `row_id` and `capacities`.
         state: in mode "online" the folder, or its URL, where routers leave their state after each
-            micro-batch: beside the checkpoint, in reach of all executors. Queries may share one; a new
+            micro-batch: next to the checkpoint, reachable by all executors. Queries may share one; a new
             checkpoint is a new query, and begins with empty routers.
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: as `plan`. Leave it out with a plan.
         worker_column: the name of the new column.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
-            columns of `df` that are proved to come again the same when a task is retried.
+            columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row, with `adapt`: a numeric column, an expression, or "bytes" (see
             `row_bytes`); 1 per row if left out. With a plan that was made by a weight give the same one.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.

@@ -64,9 +64,9 @@ def to_kafka(
     it and sends nothing. The rows of a micro-batch become visible partition by partition.
 
     The rows of a micro-batch must be the same ones when it is run again: their values may differ, but not
-    their number or their partitions. So a query is refused unless its rows and their keys are proved to come
-    again the same, and so is one that starts again with another `plan`, `row_id` or plan log; plans change by
-    `adapt` and `publish`.
+    their number or their partitions. So a query is refused unless its rows and keys are proved to be
+    the same each time, and so is one that starts again with another `plan`, `row_id` or plan log; plans
+    change by `adapt` and `publish`.
 
     Args:
         df: a streaming DataFrame with the column `value`, and perhaps `key` and `headers`, as Spark's own

@@ -145,7 +145,7 @@ def _equal_if_alike(type_: DataType) -> bool:
 
 
 def _inside(text: str) -> str:
-    return f"columns must be aggregates, each by itself, got {text}: aggregate its parts, and select it after"
+    return f"columns must be bare aggregates, got {text}: combine them in a following select"
 
 
 def _unsupported(text: str) -> str:

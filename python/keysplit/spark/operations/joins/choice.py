@@ -48,11 +48,13 @@ def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | Non
         # Also where there is nothing to split: what is wrong with the request shows in building it.
         result = by_worker(sides)
         nothing = None if way or sides.request.force else _reason_for_plain(sides)
-        return (plain, Way("plain", nothing)) if nothing else (result, _placed(sides, "as way='place' says"))
+        placed = (result, _placed(sides, "as way='place' requires"))
+        return (plain, Way("plain", nothing)) if nothing else placed
     keys = plan.head[:_MOST_KEYS]
     if way == "broadcast":
         refuse_broadcast(sides)
-        return by_broadcast(sides, keys), Way("broadcast", f"{_held(sides, keys)}; way='broadcast' says so")
+        why = f"{_held(sides, keys)}; way='broadcast' requires it"
+        return by_broadcast(sides, keys), Way("broadcast", why)
     if way == "grid":
         counted = _count_others(sides, keys)
         grids = _grids(sides, keys, counted)
@@ -89,7 +91,7 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
         if not left_over and _share(sides, few) >= _WORTH:
             why = f"{_held(sides, few)}; the other side has {rows:,} rows of them ({_bytes(size)})"
             return by_broadcast(sides, few), Way("broadcast", why)
-        against = "the other side's rows of the hot keys are more than a broadcast takes"
+        against = "the other side's rows of the hot keys exceed the broadcast limit"
         if sides.kind == "inner":
             grids = _grids(sides, left_over, counted)
             if _copies(left_over, counted, grids) < _FEWER * _copies(left_over, counted):
@@ -108,15 +110,15 @@ def _against_broadcast(sides: Sides, session: Session, limit: int) -> str | None
     if not sides.joining.keeps_columns:
         return "columns of a side could not be selected from a union on Spark Connect"
     if limit < 0:
-        return f"{_THRESHOLD} says so"
+        return f"{_THRESHOLD} is below 0"
     for query in (sides.request.query, sides.query):
         reason = query.why_unrepeatable(sides.request.keys)
         if reason is not None:
-            return f"both sides are read twice then, and there may be others the second time: {reason}"
+            return f"it reads both sides twice, and rows or keys may differ the second time: {reason}"
     for df in (sides.request.df, sides.others):
         reason = session.beyond_a_scan(df)
         if reason is not None:
-            return f"both sides are read twice then, and there is {reason} upstream"
+            return f"it reads both sides twice, and there is {reason} upstream"
     return None
 
 

@@ -51,7 +51,8 @@ def observe(
         host: the address to serve at. Hot keys are shown to whoever can reach it.
         log: a folder, or the URL of one as `Plan.save` takes it, that gets Parquet files with a row for each
             batch and plan; or a function that is called with a dict for each of them, of what JSON knows. It
-            should return soon, as the batches wait for it; what it raises is a warning.
+            should return soon: the next figures wait for it, the stream does not. What it raises is
+            a warning.
         log_every: the batches of a Parquet file, at least 1. The last ones are written at the end.
         keep: the batches that `Observer.history` has, at least 1.
 
