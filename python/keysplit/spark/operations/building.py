@@ -38,11 +38,11 @@ def built(
     made = request.mode == "planned" and request.plan is None and request.adapt is None
     if request.mode == "planned" and request.adapt is None:
         if made:
-            if not tried:
-                analysed(_query(replace(request, plan=stand_in(request), kept=None), build)[0])
             unplanned = _reason_for_no_plan(request)
             if plain is not None and unplanned is not None:
                 return took(plain, Way("plain", unplanned))
+            if not tried:
+                analysed(_query(replace(request, plan=stand_in(request), kept=None), build)[0])
             request = _with_plan(request)
         assert request.plan is not None
         if plain is not None and not request.force:
