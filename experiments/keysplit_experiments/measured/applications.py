@@ -6,7 +6,8 @@ usage: scripts/with-env python -m keysplit_experiments.measured.applications
 Spark routes the messages of a program by its key to 16 workers. The messages lie in five files, which take
 them in turn; each is a source with its own router (`kss.route` with `mode="online"`).
 
-- *relative imbalance*: how far the busiest worker exceeds its fair share of the messages, in per cent of that share.
+- *relative imbalance*: how far the busiest worker exceeds its fair share of the messages, in per cent of that
+  share.
 - *keys per worker*: the distinct keys that a worker holds, which is its state: the mean and the largest.
 - *replication*: the mean number of workers per key.
 - *merged*: the partial results that the merge receives if each worker sends on what it has after each tenth
