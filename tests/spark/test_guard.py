@@ -114,7 +114,7 @@ def test_an_aggregate_above_a_shuffle_is_allowed_only_where_spark_rolls_back(con
     else:
         assert pyspark.__version__ < "4.2"
     before = jobs(df.sparkSession)
-    with pytest.raises(ValueError, match="shuffle below"):
+    with pytest.raises(ValueError, match="upstream shuffle"):
         kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
     assert jobs(df.sparkSession) == before
 

@@ -371,7 +371,7 @@ def test_why_no_hot_key_is_broadcast(conf, large, facts):
     python = rows.withColumn("v", F.udf(lambda v: v, "long")("v"))
     for left, right, why in (
         (drawn, names, "both sides twice, and rows or keys may differ the second time: rand downstream of"),
-        (rows, names.join(drawn.select("k"), "k", "semi"), "there may be others the second time: rand"),
+        (rows, names.join(drawn.select("k"), "k", "semi"), "rows or keys may differ the second time: rand"),
         (rows.repartition(2), names, "there is a shuffle upstream"),
         (rows, names.repartition(2), "there is a shuffle upstream"),
         (python, names, "there is Python upstream"),

@@ -4,6 +4,7 @@ A column is steady if known sources, operators and functions make it. All else i
 """
 
 from decimal import Decimal
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -157,7 +158,44 @@ UNKNOWN = {
     "chance in a subquery": lambda df: a_correlated(df),
     "except by chance": lambda df: df.exceptAll(df.filter(F.rand(1) > 0.5)),
     "subquery of a limit": lambda df: a_subquery(df),
+    "sample downstream of a subquery": lambda df: in_files(df, "id in (select n from numbers)").sample(
+        0.5, seed=1
+    ),
+    "chance beside a subquery": lambda df: in_files(df, "id in (select n from numbers) and rand(1) > 0.5"),
+    "chance downstream of exists": lambda df: in_files(
+        df, "exists (select 1 from numbers where n = id)"
+    ).filter(F.rand(1) > 0.5),
+    "limit of an order with a subquery": lambda df: with_a_scalar(in_order(df)).limit(5),
+    "limit of an observed order": lambda df: in_order(df).observe("all", F.count("*")).limit(5),
+    "limit of a computed order": lambda df: in_order(df).withColumn("n", F.col("id") + 1).limit(5),
+    "dealt out as a table expression": lambda df: a_table_expression(df, "uuid()"),
 }
+
+
+def in_files(df, condition):
+    """The rows where a condition holds; they come from files, without a shuffle."""
+    spark = df.sparkSession
+    path = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"), "for_subqueries")
+    df.write.mode("overwrite").parquet(str(path))
+    spark.read.parquet(str(path)).createOrReplaceTempView("in_files")
+    spark.range(20).toDF("n").createOrReplaceTempView("numbers")
+    return spark.sql(f"select * from in_files where {condition}")
+
+
+def with_a_scalar(df):
+    df.createOrReplaceTempView("ordered")
+    df.sparkSession.range(20).toDF("n").createOrReplaceTempView("numbers")
+    return df.sparkSession.sql(
+        "select *, (select max(n) from numbers where n = ordered.id) as m from ordered"
+    )
+
+
+def a_table_expression(df, expression):
+    df.createOrReplaceTempView("expressed")
+    return df.sparkSession.sql(
+        f"with c as (select *, {expression} as u from expressed) "
+        "select * from c where id > 3 union all select * from c where id < 30"
+    )
 
 
 def in_order(df):
@@ -213,6 +251,15 @@ LEFT_OUT = {
     "lag": lambda df: df.withColumn("r", F.expr("lag(id) over (partition by key order by s)")),
     "running sum": lambda df: df.withColumn(
         "r", F.expr("sum(id) over (partition by key order by s rows unbounded preceding)")
+    ),
+    "generated beside a subquery": lambda df: in_files(df, "id in (select n from numbers)").withColumn(
+        "r", F.monotonically_increasing_id()
+    ),
+    "drawn beside a subquery": lambda df: with_a_scalar(df).withColumn("r", F.rand(1)).drop("m"),
+    "table expression": lambda df: (
+        a_table_expression(df.groupBy("key", "id", "s", "x", "d").agg(F.sum("x").alias("y")), "y")
+        .drop("y")
+        .withColumnRenamed("u", "r")
     ),
     "window of floats": lambda df: df.withColumn("r", F.expr("sum(x) over (partition by key)").cast("int")),
 }
@@ -274,6 +321,9 @@ AGGREGATES = {
     "max_by(s, id)": False,
     "approx_percentile(id, 0.5)": False,
     "hll_sketch_agg(id)": False,
+    "try_sum(id)": False,
+    "try_avg(d)": False,
+    "sum(cast(d as decimal(28, 2)))": True,
 }
 
 
@@ -334,6 +384,114 @@ def test_one_of_several_equal_strings_is_left_out(shuffled, made):
 def test_a_collated_group_key_is_found_however_it_is_written(spark, shuffled, query):
     collated(shuffled).createOrReplaceTempView("collated")
     assert steady(spark.sql(query)) == ["n"]
+
+
+@pytest.mark.parametrize(("ansi", "steady_columns"), [("true", ["key", "a"]), ("false", ["key"])])
+@pytest.mark.parametrize(
+    "aggregate", ["sum(cast(d as decimal(38, 2)))", "avg(cast(d as decimal(38, 2)))", "sum(d * d)"]
+)
+def test_a_sum_that_may_overflow_in_some_order_is_left_out(shuffled, conf, ansi, steady_columns, aggregate):
+    conf("spark.sql.ansi.enabled", ansi)
+    df = shuffled.groupBy("key").agg(F.expr(aggregate).alias("a"))
+    assert steady(df) == steady_columns
+
+
+def test_what_merges_sketches_by_chance_is_left_out(shuffled):
+    if shuffled.sparkSession.version < "4.1":
+        pytest.skip("before Spark 4.1 there are no such sketches")
+    sketch = F.expr("kll_sketch_agg_bigint(id)").alias("k")
+    both = shuffled.groupBy("key").agg(sketch).withColumn("m", F.expr("kll_sketch_merge_bigint(k, k)"))
+    assert steady(both) == ["key"]
+    given = shuffled.withColumn("k", F.lit(b"")).withColumn("m", F.expr("kll_sketch_merge_bigint(k, k)"))
+    assert steady(given) == [*shuffled.columns, "k"]
+
+
+def test_ranges_and_nullif_of_sql_are_steady(shuffled):
+    found = shuffled.filter("length(s) between 1 and 3").withColumn("n", F.expr("nullif(s, 's1')"))
+    assert steady(found) == found.columns
+    assert steady(shuffled.filter("rand() between 0.1 and 0.9")) is None
+    assert steady(shuffled.withColumn("n", F.expr("nullif(uuid(), '')"))) == shuffled.columns
+
+
+def test_files_of_which_some_may_be_left_out(spark, rows, conf, tmp_path):
+    written(rows, tmp_path, "parquet")
+    reader = spark.read.schema(rows.schema)
+    assert steady(reader.parquet(str(tmp_path / "rows"))) == rows.columns
+    for name in ("ignoreCorruptFiles", "ignoreMissingFiles"):
+        assert steady(reader.option(name, "true").parquet(str(tmp_path / "rows"))) is None
+        reader = spark.read.schema(rows.schema)
+    conf("spark.sql.files.ignoreMissingFiles", "true")
+    assert steady(reader.parquet(str(tmp_path / "rows"))) is None
+    assert (
+        steady(reader.option("ignoreMissingFiles", "false").parquet(str(tmp_path / "rows"))) == rows.columns
+    )
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_text_is_read_twice_only_if_malformed_rows_are_the_same(spark, conf, tmp_path, kind, version):
+    if version == "v2":
+        conf("spark.sql.sources.useV1SourceList", "")
+    (tmp_path / "rows").write_text(
+        {"csv": "1,2\n9,abc\n", "json": '{"k":1,"v":2}\n{"k":9,"v":"abc"}\n'}[kind]
+    )
+
+    def read(schema, **options):
+        return query.Query(
+            spark.read.schema(schema).options(**options).format(kind).load(str(tmp_path / "rows"))
+        )
+
+    assert read("k long, v int").why_unrepeatable(["k"]) is None
+    assert read("k long, v int", mode="failfast").why_unrepeatable(["k"]) is None
+    dropping = read("k long, v int", mode="dropmalformed")
+    assert dropping.df.select("k").filter("k = 9").count() == 1
+    assert dropping.df.filter("k = 9").collect() == []
+    assert "DROPMALFORMED" in dropping.why_unrepeatable(["k"])
+    assert dropping.steadiness.rows is None  # a retried task reads what it has read
+    assert "_corrupt_record" in read("k long, v int, _corrupt_record string").why_unrepeatable(["k"])
+    assert "the column bad" in read(
+        "k long, v int, bad string", columnNameOfCorruptRecord="bad"
+    ).why_unrepeatable(["k"])
+
+
+@pytest.mark.parametrize("kind", ["full", "right"])
+@pytest.mark.parametrize("way", ["place", "broadcast"])
+def test_a_join_that_reads_keys_first_refuses_other_rows(spark, tmp_path, kind, way):
+    (tmp_path / "rows").write_text("".join(f"{at % 3},{at}\n" for at in range(90)) + "9,abc\n")
+    left = spark.read.schema("k long, v int").option("mode", "DROPMALFORMED").csv(str(tmp_path / "rows"))
+    right = spark.createDataFrame([(0, 1), (9, 7)], "k long, w int")
+    plan = kss.plan(left, "k", 4, row_id="v")
+    with pytest.raises(ValueError, match=r"^df must have the same rows each time .*DROPMALFORMED") as error:
+        kss.join(left, right, "k", kind, split="left", plan=plan, way=way)
+    assert "trust" not in str(error.value)
+    joined = kss.join(left, right, "k", "left", split="left", plan=plan, force=True)
+    assert same_rows(joined, left.join(right, "k", "left"))
+
+
+def test_names_of_files_of_cached_rows_are_unsteady(spark, rows, tmp_path):
+    df = written(rows, tmp_path, "parquet").withColumn("f", F.input_file_name())
+    assert steady(df) == df.columns
+    spark.range(3).cache()
+    assert steady(df) == rows.columns
+    spark.catalog.clearCache()
+
+
+def test_no_trust_is_offered_where_nothing_could_be_trusted(shuffled, plan):
+    with pytest.raises(ValueError, match=r"^row_id must be given") as error:
+        kss.route(shuffled.limit(7), "key", plan=plan)
+    assert "trust" not in str(error.value)
+    with pytest.raises(ValueError, match=r"^row_id must be given.* trust=\[...\] with functions"):
+        kss.route(UNKNOWN["mapInPandas"](shuffled), "key", plan=plan)
+
+
+def test_a_table_beside_a_stream_may_have_changed(spark, rows, tmp_path):
+    table = written(rows, tmp_path, "parquet").select(F.col("id").alias("value"), "s")
+    stream = spark.readStream.format("rate").load()
+    joined = query.Query(stream.join(table, "value"))
+    assert joined.steadiness.rows is None
+    assert joined.why_unrepeatable(["value"]).startswith("a table beside the stream")
+    local = spark.createDataFrame([(1, "a")], "value long, s string")
+    assert query.Query(stream.join(local, "value")).why_unrepeatable(["value"]) is None
 
 
 def test_a_chance_beside_aggregates_follows_their_order(rows):

@@ -122,7 +122,7 @@ class Query:
         if self.steadiness.rows is not None:
             raise ValueError(
                 "row_id must be given: df may have other rows when a task is retried, because of "
-                f"{self.steadiness.rows}; {self._remedies('name columns that tell rows apart')}"
+                f"{self.steadiness.rows}; {self._remedies('name columns that tell rows apart', 'functions')}"
             )
         names = identifying(
             self.df.schema.fields,
@@ -136,7 +136,7 @@ class Query:
             raise ValueError(
                 "row_id must be given: df has no column of a type that Spark hashes that is known to have "
                 f"the same values when a task is retried ({unsteady[:400]}); "
-                f"{self._remedies('name columns that tell rows apart')}"
+                f"{self._remedies('name columns that tell rows apart', 'columns or functions')}"
             )
         return names
 
@@ -147,7 +147,8 @@ class Query:
             if why is not None:
                 raise ValueError(
                     "row_id must name columns that have the same values when a task is retried, got "
-                    f"{name!r}, which depends on {why}; {self._remedies('name other columns')}"
+                    f"{name!r}, which depends on {why}; "
+                    f"{self._remedies('name other columns', 'columns or functions')}"
                 )
 
     def are_steady(self, names: Sequence[str]) -> bool:
@@ -156,20 +157,24 @@ class Query:
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
-        found = self.why_unrepeatable(names)
+        found, known = self.why_unrepeatable(names), self.repeatability
         if found is not None:
             before = "write df to files or a topic before and read them"
             before = before if self.df.isStreaming else "call df.checkpoint() before"
+            trusted = ", or pass trust=[...] with columns or functions that you know to be steady"
+            if found in (known.rows, known.again) and not known.functions:  # there is nothing to trust
+                trusted = ""
             raise ValueError(
-                f"df must have the same rows each time that it is read, {why}, got {found}: "
-                f"{before}, or pass trust=[...]"
+                f"df must have the same rows each time that it is read, {why}, got {found}: {before}{trusted}"
             )
 
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
         """Return why the rows, or values in some columns, may differ when df is read twice, None if not."""
         found = self.repeatability
         reasons = self._reasons_in(found)
-        return found.rows or next(filter(None, (self._why(name, reasons) for name in names)), None)
+        # A micro-batch that is run again reads what it has read.
+        again = None if self.df.isStreaming else found.again
+        return found.rows or again or next(filter(None, (self._why(name, reasons) for name in names)), None)
 
     def _why(self, name: str, reasons: Sequence[str | None]) -> str | None:
         """Return why the values of a column, or of a field of one, may differ, None if they do not."""
@@ -182,12 +187,14 @@ class Query:
             return "a column that keysplit cannot find"
         return next((reasons[at] for at in places if reasons[at]), None)
 
-    def _remedies(self, first: str) -> str:
+    def _remedies(self, first: str, trusted: str) -> str:
         cut = ", or call df.checkpoint() before"
         if is_connect(self.df):  # its client does not know what a checkpoint holds
             cut = ", or write df to files and read it back"
         cut = "" if self.df.isStreaming else cut
-        return f"{first}, or pass trust=[...] with columns or functions that you know to be steady{cut}"
+        if trusted == "functions" and not self.steadiness.functions:  # there is nothing to trust
+            return f"{first}{cut}"
+        return f"{first}, or pass trust=[...] with {trusted} that you know to be steady{cut}"
 
 
 def refuse_disorder(df: DataFrame) -> None:

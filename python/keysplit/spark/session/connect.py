@@ -59,7 +59,7 @@ class Connect:
     def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._plan.to_proto(df.sparkSession._client).root
-        return relations.Proof(trusted, anew).of(plan, df.schema)
+        return relations.Proof(trusted, anew, self.setting).of(plan, df.schema)
 
     def disorder(self, df: DataFrame) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

@@ -17,7 +17,8 @@ OF_ARGUMENTS = _names(
     BinaryPredicate BitLength BitmapBitPosition BitmapBucketNumber BitmapCount BitwiseAnd BitwiseCount
     BitwiseGet BitwiseNot BitwiseOr BitwiseXor BRound Bucket CaseWhen Cast CastTimestampNTZToLong Cbrt
     Ceil CheckOverflow CheckOverflowInSum CheckOverflowInTableInsert Chr Coalesce Collate Collation
-    CollationAwareMurmur3Hash CollationAwareXxHash64 CollationKey Concat ConcatWs Contains Conv
+    CollationAwareMurmur3Hash CollationAwareXxHash64 CollationKey CommonExpressionDef CommonExpressionRef
+    Concat ConcatWs Contains Conv
     ConvertTimezone Cos Cosh Cot Crc32 CreateArray CreateMap CreateNamedStruct Csc CsvToStructs
     CurrentBatchTimestamp CurrentCatalog CurrentDatabase CurrentDate CurrentPath CurrentTime CurrentTimestamp
     CurrentTimestampNanos CurrentTimeZone CurrentUser DateAdd DateAddInterval DateAddYMInterval DateDiff
@@ -35,7 +36,7 @@ OF_ARGUMENTS = _names(
     IsNotNull IsNull IsValidUTF8 IsValidVariant IsVariantNull JaroWinkler JsonObjectKeys JsonToStructs
     JsonTuple KllSketchGetNBigint KllSketchGetNDouble KllSketchGetNFloat KllSketchGetQuantileBigint
     KllSketchGetQuantileDouble KllSketchGetQuantileFloat KllSketchGetRankBigint KllSketchGetRankDouble
-    KllSketchGetRankFloat KllSketchMergeBigint KllSketchMergeDouble KllSketchMergeFloat
+    KllSketchGetRankFloat
     KllSketchToStringBigint KllSketchToStringDouble KllSketchToStringFloat KnownFloatingPointNormalized
     KnownNotContainsNull KnownNotNull KnownNullable LambdaFunction LastDay Least Left Length
     LengthOfJsonArray LessThan LessThanOrEqual Levenshtein Like LikeAll LikeAny Literal LocalTimestamp
@@ -75,7 +76,8 @@ OF_ARGUMENTS = _names(
     UnixTimestamp UnscaledValue UnwrapUDT UnwrapVariantCastError UpCast UpdateFields Upper UrlDecode
     UrlEncode ValidateUTF8 VariantArrayAppend VariantDelete VariantExplode VariantGet VariantInsert
     VariantSet VariantStripNulls VectorCosineSimilarity VectorInnerProduct VectorL2Distance VectorNorm
-    VectorNormalize WeekDay WeekOfYear WidthBucket WindowSpecDefinition WindowTime WithField
+    VectorNormalize WeekDay WeekOfYear WidthBucket WindowSpecDefinition WindowTime With
+    WithField
     XmlToStructs XPathBoolean XPathDouble XPathFloat XPathInt XPathList XPathLong XPathShort XPathString
     XxHash64 Year YearOfWeek Years ZeroIfNull ZipWith
     """
@@ -104,6 +106,9 @@ OF_ALL_TYPES = _names(
     "BitmapAndAgg BitmapConstructAgg BitmapOrAgg BoolAnd BoolOr Count CountIf HyperLogLogPlusPlus RegrCount"
 )
 """Steady aggregates that are so for floats and collated strings, too: they add none and return none."""
+
+SUMS = _names("Average Sum")
+"""Aggregates that may overflow."""
 
 ADDING_DOUBLES = _names("Average RegrAvgX RegrAvgY")
 """Aggregates that add whole numbers as doubles: decimals alone are added exactly."""

@@ -200,6 +200,8 @@ class Steadiness:
     """Why the rows may come in another order, as far as the query says before Spark has planned it."""
     functions: frozenset[str]
     """The names of all functions of the user in the query."""
+    again: str | None = None
+    """Why another query that reads the same may see other rows; None if it does not."""
 
 
 class Aggregate(NamedTuple):

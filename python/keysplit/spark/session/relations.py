@@ -5,7 +5,7 @@ the types of the result. Relations and functions that are not in a list here cou
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ _SUM = "a sum of numbers, of a type that keysplit does not know"
 _MERGED = "one of several equal values, in a union or join, of a type that keysplit does not know"
 _BY_TYPE = (_OF_EQUAL, _SUM, _MERGED)
 _EXACT = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType)
+_MOST_DIGITS = 38
 _PASSING = frozenset(("collect_metrics", "subquery_alias", "with_watermark"))
 _JOIN_HINTS = frozenset(
     (
@@ -98,6 +99,9 @@ _BY_ORDER = frozenset(
 _OTHERS = frozenset(
     (
         "aes_encrypt",
+        "kll_sketch_merge_bigint",
+        "kll_sketch_merge_double",
+        "kll_sketch_merge_float",
         "call_function",
         "call_udf",
         "expr",
@@ -186,9 +190,16 @@ class _Rows:
 class Proof:
     """Goes through a plan of the client."""
 
-    def __init__(self, trusted: frozenset[str], anew: str | None = None) -> None:
+    def __init__(
+        self,
+        trusted: frozenset[str],
+        anew: str | None = None,
+        setting: Callable[[str], str | None] = lambda name: None,
+    ) -> None:
         self._trusted, self._anew = trusted, anew
         self._functions: set[str] = set()
+        self._again: str | None = None
+        self._setting = setting
         self._steady_names = frozenset(name.lower() for name in F.__all__) | _OPERATORS
 
     def of(self, plan: Any, schema: StructType) -> Steadiness:
@@ -198,7 +209,7 @@ class Proof:
         except RecursionError:
             found = _unknown("a query plan that keysplit cannot read")
         columns = tuple(_by_type(found.of(_quoted(each.name)), each.dataType) for each in schema.fields)
-        return Steadiness(found.rows, columns, None, found.order, frozenset(self._functions))
+        return Steadiness(found.rows, columns, None, found.order, frozenset(self._functions), self._again)
 
     def _relation(self, relation: Any) -> _Rows:
         kind = relation.WhichOneof("rel_type")
@@ -221,8 +232,21 @@ class Proof:
         if body.is_streaming:  # a batch may read to the end, which moves
             formats.add("kafka")
         if body.WhichOneof("read_type") == "data_source" and body.data_source.format.lower() in formats:
-            return _Rows(order=self._anew)
+            self._again = self._again or _why_again(body.data_source)
+            why = self._left_out(body.data_source)
+            if self._anew and not body.is_streaming:
+                why = f"a table beside the stream, which may have changed downstream of {self._anew}"
+            return _Rows({}, why, why, why or self._anew)
         return _unknown("a table or view, of which Spark Connect's client does not know how it is made")
+
+    def _left_out(self, source: Any) -> str | None:
+        """Return why files that a task cannot read once, and then can, are left out of its rows."""
+        options = {key.lower(): value for key, value in source.options.items()}
+        for name in ("ignoreCorruptFiles", "ignoreMissingFiles"):
+            value = options.get(name.lower()) or self._setting(f"spark.sql.files.{name}") or "false"
+            if value.lower() != "false":
+                return f"files read with {name}, which leaves out what a task cannot read"
+        return None
 
     def _project(self, body: Any) -> _Rows:
         child = self._relation(body.input)
@@ -470,6 +494,8 @@ def _by_type(why: str | None, type_: DataType) -> str | None:
     exact = isinstance(type_, _EXACT) or (isinstance(type_, StringType) and type_ == StringType())
     if why == _MERGED and isinstance(type_, StringType):
         return why
+    if why == _SUM and isinstance(type_, DecimalType) and type_.precision == _MOST_DIGITS:
+        return "a sum of decimals, which gives null if it overflows in the order of the rows"
     return None if why in _BY_TYPE and exact else why
 
 
@@ -497,6 +523,19 @@ def _merging(both: _Rows) -> _Rows:
 def _within(why: str | None) -> str | None:
     """Return why an expression of a column may differ, whatever the type of the result."""
     return f"an expression of {why}" if why in _BY_TYPE else why
+
+
+def _why_again(source: Any) -> str | None:
+    """Return why another query that reads files may see other rows, as it reads other columns."""
+    if source.format.lower() not in ("csv", "json", "xml"):
+        return None
+    options = {key.lower(): value for key, value in source.options.items()}
+    if options.get("mode", "").upper() == "DROPMALFORMED":
+        return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"
+    name = options.get("columnnameofcorruptrecord", "_corrupt_record")
+    if name.lower() in source.schema.lower():
+        return f"the column {name}, for which the columns that are read decide what is malformed"
+    return None
 
 
 def _with_more(child: _Rows, columns: Iterable[tuple[str, str | None]]) -> _Rows:

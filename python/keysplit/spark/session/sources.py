@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from keysplit.spark.session.driver import running
 from keysplit.spark.session.interface import Node
 from keysplit.spark.session.steadiness import Source
+from keysplit.spark.session.steady_expressions import Overflow
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 _SQL = "org.apache.spark.sql."
@@ -51,6 +52,13 @@ SNAPSHOTS = (
     _SQL + "kafka010.",
     _SQL + "v2.avro.",
 )
+# Formats of text, whose malformed rows depend on the columns that are read.
+_TEXT = ("csv", "json", "xml")
+# Settings, and options of files, with which Spark leaves out what it cannot read.
+_LEAVING_OUT = ("ignoreCorruptFiles", "ignoreMissingFiles")
+_CORRUPT = "columnNameOfCorruptRecord"
+# Options of Kafka that fix where a batch ends.
+_ENDS = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
 # What makes the RDD of `createDataFrame` from a list, from the top down, and that from Arrow.
 _FROM_LIST = (
     ("MapPartitionsRDD", "applySchemaToPythonRDD at "),
@@ -73,10 +81,30 @@ class Sources:
         if node.kind in _WITHOUT_A_CALL:
             return _STEADY
         leaf = self._leaf(node, output)
-        why = (
-            f"the source {node.name}, which keysplit does not know" if leaf is None else self._of(node, leaf)
-        )
+        if leaf is None:
+            why: str | None = f"the source {node.name}, which keysplit does not know"
+        else:
+            why = self._of(node, leaf) or self._left_out(node, leaf)
         return why, why
+
+    def again(self, node: Node, output: list[int]) -> str | None:
+        """Return why another query that reads a leaf may see other rows; None if its rows are fixed."""
+        leaf = None if node.kind in _WITHOUT_A_CALL else self._leaf(node, output)
+        found = None if leaf is None else _options(node, leaf)
+        if leaf is None or found is None:
+            return None
+        kind, options = found
+        if "kafka" in kind:
+            fixed = any(options.get(each, "latest").lower() != "latest" for each in _ENDS)
+            return None if fixed else "the end of a topic in Kafka, which moves (pass endingOffsets)"
+        if not any(each in kind for each in _TEXT):
+            return None
+        if options.get("mode", "").upper() == "DROPMALFORMED":
+            return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"
+        name = options.get(_CORRUPT.lower()) or self._setting(f"spark.sql.{_CORRUPT}")
+        if name.lower() in (str(each).lower() for each in leaf.schema().fieldNames()):
+            return f"the column {name}, for which the columns that are read decide what is malformed"
+        return None
 
     def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
         """Return the plan of the micro-batch whose rows a leaf has, as JSON, and its leaves.
@@ -95,6 +123,48 @@ class Sources:
             return None if plan.subqueriesAll().size() else (str(plan.toJSON()), Sources(self._spark, plan))
         except Py4JError:  # a very deep expression overflows Spark's stack
             return None
+
+    @cached_property
+    def has_caches(self) -> bool:
+        """Whether rows of the plan may be cached."""
+        return not self._spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """Whether Spark finds all expressions of the plan deterministic."""
+        try:
+            return bool(self._plan.deterministic())
+        except Py4JError:
+            return False
+
+    @cached_property
+    def overflow(self) -> Overflow:
+        """What a sum gives that overflows."""
+        text = self._text()
+        if text is None or "try_sum(" in text or "try_avg(" in text:
+            return "null"
+        return "error" if self._setting("spark.sql.ansi.enabled") == "true" else "wraps"
+
+    def _text(self) -> str | None:
+        """Return the plan as text, with all expressions of each operator."""
+        for more in ((), (False,)):  # Spark 4 has one argument more
+            with suppress(Py4JError):
+                return str(self._plan.treeString(False, False, 2**31 - 1, False, *more))
+        return None
+
+    def _setting(self, name: str) -> str:
+        return str(self._spark.conf.get(name))
+
+    def _left_out(self, node: Node, leaf: Any) -> str | None:
+        """Return why files that a task cannot read once, and then can, are left out of its rows."""
+        found = _options(node, leaf)
+        if found is None or "kafka" in found[0]:
+            return None
+        for name in _LEAVING_OUT:
+            value = found[1].get(name.lower()) or self._setting(f"spark.sql.files.{name}")
+            if value.lower() != "false":
+                return f"files read with {name}, which leaves out what a task cannot read"
+        return None
 
     @cached_property
     def _micro_batch(self) -> Any:
@@ -166,6 +236,26 @@ class Sources:
         leaf = own._jdf.queryExecution().analyzed()
         chain = _chain(leaf.rdd())
         return _is_like(chain, _FROM_LIST) and _differ_in_a_number(found, _operations(_command(chain[3])))
+
+
+def _options(node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
+    """Return the class of the format of a leaf, in small letters, and the options it is read with.
+
+    Returns:
+        None if the leaf is not read with options of its own.
+    """
+    if node.name == "LogicalRelation":
+        relation = leaf.relation()
+        if relation.getClass().getName() != _SQL + "execution.datasources.HadoopFsRelation":
+            return None
+        format, options = relation.fileFormat(), relation.options()
+        pairs = [each.partition(" -> ")[::2] for each in str(options.mkString("\0")).split("\0")]
+    elif node.name == "DataSourceV2Relation":
+        format, options = leaf.table(), leaf.options()
+        pairs = [(str(key), str(options.get(key))) for key in options.keySet()]
+    else:
+        return None
+    return format.getClass().getName().lower(), {key.lower(): value for key, value in pairs}
 
 
 def _of_class(source: Any) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from keysplit.spark.session import expressions as of
 from keysplit.spark.session.interface import Node, Steadiness, tree_of
 from keysplit.spark.session.steady_expressions import (
+    Overflow,
     Scope,
     columns_in,
     has_exact_type,
@@ -34,6 +35,10 @@ _PASSING = frozenset(
         "View",
     )
 )
+# Expressions that hold a plan.
+_SUBQUERIES = (".Exists", ".ListQuery", ".ScalarSubquery", ".InSubquery")
+# Leaves that a micro-batch reads again as they were: the stream itself, and rows of the program.
+_FIXED = ("Streaming", "LocalRelation", "LogicalRDD", "Range")
 _SHUFFLING = frozenset(("RebalancePartitions", "RepartitionByExpression"))
 # A micro-batch that is made by these alone depends on no state, and passes no shuffle.
 _STATELESS = _PASSING | {
@@ -69,8 +74,23 @@ class Leaves(Protocol):
     def of(self, node: Node, output: list[int]) -> Source:
         """Say whether the rows of a leaf, and their order, may differ when it is read again."""
 
+    def again(self, node: Node, output: list[int]) -> str | None:
+        """Say why another query that reads a leaf may see other rows, as it reads other columns or later."""
+
     def behind(self, node: Node, output: list[int]) -> "tuple[str, Leaves] | None":
         """Return the plan of the micro-batch whose rows a leaf has, and its leaves; None for other rows."""
+
+    @property
+    def has_caches(self) -> bool:
+        """Whether rows of the plan may be cached."""
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether Spark finds all expressions of the plan deterministic."""
+
+    @property
+    def overflow(self) -> Overflow:
+        """What a sum gives that overflows."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +123,7 @@ class Proof:
         anew: what plans the query anew, None if only tasks are retried.
         functions: names of all functions of the user that were met.
         has_python: whether functions of Python have a part in the plan.
+        again: why the rows may be others where the query is read once more; None if they are not.
     """
 
     leaves: "Leaves"
@@ -110,6 +131,8 @@ class Proof:
     anew: str | None = None
     functions: set[str] = field(default_factory=set)
     has_python: bool = False
+    again: str | None = None
+    _has_subqueries: bool = False
     _types: dict[int, Any] = field(default_factory=dict)
     _collated: bool = False
     _ctes: dict[int, _Rows] = field(default_factory=dict)
@@ -118,6 +141,7 @@ class Proof:
         """Return what is proved of the columns of a plan, which Spark has written as JSON."""
         self._collated = "collat" in plan.lower()
         self.has_python = "PythonUD" in plan
+        self._has_subqueries = any(each in plan for each in _SUBQUERIES)
         try:
             nodes = json.loads(plan)
             if self._collated:  # else no type is asked for
@@ -127,7 +151,19 @@ class Proof:
             why = "a query plan that keysplit cannot read"
             return Steadiness(why, None, why, why, frozenset(self.functions))
         columns = tuple(found.columns[each] for each in found.output)
-        return Steadiness(found.rows, columns, None, found.order, frozenset(self.functions))
+        return Steadiness(found.rows, columns, None, found.order, frozenset(self.functions), self.again)
+
+    @property
+    def overflow(self) -> Overflow:
+        """What a sum gives that overflows."""
+        return self.leaves.overflow
+
+    @property
+    def hides_files(self) -> str | None:
+        """What keeps Spark from knowing which file a row is of; None if nothing does."""
+        if self.has_python:
+            return "Python functions, for which Spark reads ahead"
+        return "cached rows, which are of no file" if self.leaves.has_caches else None
 
     def _plan(self, root: Node, outer: Mapping[int, str | None]) -> _Rows:
         done: list[_Rows] = []
@@ -144,8 +180,17 @@ class Proof:
             # Spark may evaluate a subquery as a part of the query around it, in the order of its rows.
             found = self._leaf(node, name)
             return found.lost(found.order or "a subquery") if outer else found
+        if self._has_subqueries and _holds_a_subquery(node.fields):
+            # Spark makes joins of them, below the expressions of the operator and above its rows
+            below = [each.lost(each.order or "a subquery") for each in below]
+            return self._made(node, name, below, outer).lost("a subquery")
+        return self._made(node, name, below, outer)
+
+    def _made(self, node: Node, name: str, below: list[_Rows], outer: Mapping[int, str | None]) -> _Rows:
         child = below[0]
         scope = Scope(self, {**outer, **_merged(below)}, _first(each.rows for each in below), child.order)
+        if name == "CollectMetrics":
+            return replace(child, sorted=False)  # a limit on top of it collects rows as they arrive
         if name in _PASSING:
             return child
         if name in _OVER_ROWS:
@@ -170,6 +215,9 @@ class Proof:
         if behind is not None:
             return self._micro_batch(*behind, output)
         values, order = self.leaves.of(node, output)
+        self.again = self.again or self.leaves.again(node, output)
+        if self.anew and values is None and not node.name.startswith(_FIXED):
+            values = f"a table beside the stream, which may have changed downstream of {self.anew}"
         return _Rows(output, dict.fromkeys(output, values), values, order or values or self.anew)
 
     def _micro_batch(self, plan: str, leaves: "Leaves", output: list[int]) -> _Rows:
@@ -194,7 +242,10 @@ class Proof:
         if found is None or len(found.output) != len(output) or node.fields.get("recursive"):
             return _of_output(output, "a recursive query")
         columns = {to: found.columns[from_] for to, from_ in zip(output, found.output, strict=True)}
-        return _Rows(output, columns, found.rows, "a common table expression")
+        # Spark computes one with expressions that are not deterministic once, and deals its rows out.
+        why = None if self.leaves.is_deterministic else _first(columns.values())
+        rows = found.rows or (why and f"a common table expression of rows with {why}")
+        return _Rows(output, columns, rows, "a common table expression")
 
     def _with_cte(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         plan: int = node.fields["plan"]
@@ -205,7 +256,11 @@ class Proof:
         return below[0]
 
     def _project(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
-        return _named(below[0], node.trees("projectList"), scope)
+        expressions = node.trees("projectList")
+        found = _named(below[0], expressions, scope)
+        # Of others Spark may make an operator between a sort and a limit, which then collects rows as they
+        # arrive.
+        return found if all(map(_is_a_column, expressions)) else replace(found, sorted=False)
 
     def _filter(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         # A total order need not outlive it: a limit on top of it collects rows as they arrive.
@@ -420,6 +475,26 @@ _OPERATORS: dict[str, _Method] = {
     "Window": Proof._window,
     "WithCTE": Proof._with_cte,
 }
+
+
+def _is_a_column(node: Node) -> bool:
+    if node.name == "Alias":
+        node = node.children[0]
+    return node.name in ("AttributeReference", "Literal")
+
+
+def _holds_a_subquery(value: Any) -> bool:
+    """Say whether a subquery has a part in the expressions that JSON of an operator holds."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting.extend(each)
+        elif isinstance(each, Mapping):
+            if str(each.get("class")).endswith(_SUBQUERIES):
+                return True
+            waiting.extend(part for part in each.values() if isinstance(part, list | Mapping))
+    return False
 
 
 def _named(child: _Rows, trees: list[Node], scope: Scope) -> _Rows:

@@ -6,7 +6,7 @@ What is not in a list of `expressions` counts against an expression. Reasons are
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from keysplit.spark.aggregates import AGGREGATES
 from keysplit.spark.session import expressions as of
@@ -27,13 +27,25 @@ _EXACT = (
 )
 
 
+Overflow = Literal["error", "wraps", "null"]
+"""What a sum gives that overflows: an error, another number or null for decimals, or always null."""
+# Decimals of so many digits leave room for ten more in the buffer of a sum.
+_DIGITS_OF_SUMS = 28
+
+
 class InQuery(Protocol):
     """What an expression depends on beyond the rows of its operator."""
 
     anew: str | None
     """What plans the query anew, None if only tasks are retried."""
-    has_python: bool
-    """Whether functions of Python have a part in the query."""
+
+    @property
+    def hides_files(self) -> str | None:
+        """What keeps Spark from knowing which file a row is of; None if nothing does."""
+
+    @property
+    def overflow(self) -> Overflow:
+        """What a sum gives that overflows."""
 
     def function(self, node: Node) -> str | None:
         """Return why a function of the user is not steady; None if it is trusted."""
@@ -99,8 +111,8 @@ class Scope:
             return f"{of.BY_CLOCK[name]} downstream of {self.query.anew}", ()
         if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
             return None, node.children
-        if name.startswith("InputFile") and self.query.has_python:
-            return f"{of.BY_ORDER[name]} beside Python functions, for which Spark reads ahead", ()
+        if name.startswith("InputFile") and self.query.hides_files:
+            return f"{of.BY_ORDER[name]} beside {self.query.hides_files}", ()
         if name in of.BY_ORDER:
             return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
         return f"the expression {short}, which keysplit does not know", ()
@@ -119,9 +131,23 @@ class Scope:
             why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
         elif name in of.ADDING_DOUBLES and not all(map(_is_decimal, function.children)):
             why = f"the aggregate {name}, which adds doubles"
+        elif name in of.SUMS and self._may_overflow(function):
+            why = f"the aggregate {name}, which gives null if it overflows in the order of the rows"
         else:
             why = None
         return why or self.rows or replace(self, collated=(), within=()).all(inputs)
+
+    def _may_overflow(self, function: Node) -> bool:
+        """Say whether the order of the rows may decide whether a sum is null."""
+        overflow = self.query.overflow
+        if overflow != "wraps":
+            return overflow == "null"
+        value = function.children[0]
+        digits = _digits_in(value)
+        # the digits of what is computed with decimals are not written down
+        return any(
+            each > (0 if value.children and value.name != "Cast" else _DIGITS_OF_SUMS) for each in digits
+        )
 
     def _window(self, node: Node) -> str | None:
         function, spec = node.children[0], node.children[1]
@@ -192,6 +218,16 @@ def has_exact_type(node: Node) -> bool:
         elif each.name not in of.ALWAYS_EXACT:
             return False
     return True
+
+
+def _digits_in(node: Node) -> Iterator[int]:
+    """Yield the digits of all decimals in an expression; those of a cast alone where it is one."""
+    type_ = node.fields.get("dataType")
+    if isinstance(type_, str) and type_.startswith("decimal"):
+        yield int(type_.partition("(")[2].partition(",")[0] or 10)
+    if node.name != "Cast":
+        for child in node.children:
+            yield from _digits_in(child)
 
 
 def _is_decimal(node: Node) -> bool:
