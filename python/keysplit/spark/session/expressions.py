@@ -71,8 +71,8 @@ OF_ARGUMENTS = _names(
     TupleIntersectionDouble TupleIntersectionInteger TupleIntersectionThetaDouble
     TupleIntersectionThetaInteger TupleSketchEstimateDouble TupleSketchEstimateInteger
     TupleSketchSummaryDouble TupleSketchSummaryInteger TupleSketchThetaDouble TupleSketchThetaInteger
-    TupleUnionDouble TupleUnionInteger TupleUnionThetaDouble TupleUnionThetaInteger TypeOf UnaryMinus
-    UnaryPositive UnBase32 UnBase64 Unhex UnixDate UnixMicros UnixMillis UnixNanos UnixSeconds
+    TupleUnionDouble TupleUnionInteger TupleUnionThetaDouble TupleUnionThetaInteger TypedNullLiteral TypeOf
+    UnaryMinus UnaryPositive UnBase32 UnBase64 Unhex UnixDate UnixMicros UnixMillis UnixNanos UnixSeconds
     UnixTimestamp UnscaledValue UnwrapUDT UnwrapVariantCastError UpCast UpdateFields Upper UrlDecode
     UrlEncode ValidateUTF8 VariantArrayAppend VariantDelete VariantExplode VariantGet VariantInsert
     VariantSet VariantStripNulls VectorCosineSimilarity VectorInnerProduct VectorL2Distance VectorNorm
