@@ -77,7 +77,19 @@ def pairs(df, *columns, by=()):
     return df.groupBy(*by).agg(F.min("id").alias("id"), F.min("key").alias("key"), *columns)
 
 
+def beside_a_subquery(df):
+    """Number the rows downstream of the join that Spark makes of a subquery, the only shuffle there is."""
+    spark = df.sparkSession
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    df.createOrReplaceTempView("rows")
+    spark.range(ROWS).toDF("k").repartition(3, "k").createOrReplaceTempView("keys")
+    return spark.sql(
+        "select *, monotonically_increasing_id() as m from rows where key in (select k from keys)"
+    )
+
+
 CASES = {
+    "beside_a_subquery": (beside_a_subquery, None),
     "zip_with_index": (zip_with_index, BY_ID),
     "index_of_pandas": (index_of_pandas, None),
     "uuids_in_python": (uuids_in_python, BY_ID),
@@ -142,7 +154,8 @@ def placed(numbers, plan, job, case, *, bypass):
     """Place the rows of a case, lose an executor, and compare the steady columns."""
     make, remedy = CASES[case]
     steady = ["id", "key"]
-    below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
+    below = numbers.withColumn("id", noted(job, "source")("id"))
+    below = below if make is beside_a_subquery else below.repartition(SOURCES, "id")
     try:
         made = make(below)
     except (AttributeError, ImportError):  # this Spark's pandas API does not know this pandas or NumPy

@@ -43,7 +43,7 @@ def cases(folder, *arguments):
 
 @pytest.mark.parametrize(
     "names",
-    [["zip_with_index", "index_of_pandas"], UNSTEADY, COLLATED, CHOSEN, ACTS, JOINS],
+    [["zip_with_index", "index_of_pandas", "beside_a_subquery"], UNSTEADY, COLLATED, CHOSEN, ACTS, JOINS],
     ids=lambda names: names[0],
 )
 def test_nothing_is_lost_or_doubled(tmp_path, names):
