@@ -468,6 +468,13 @@ def test_a_join_that_reads_keys_first_refuses_other_rows(spark, tmp_path, kind, 
     assert same_rows(joined, left.join(right, "k", "left"))
 
 
+def test_a_limit_of_a_sort_is_one_operator(shuffled, conf):
+    df = in_order(shuffled).limit(5)
+    assert steady(df) == df.columns
+    conf("spark.sql.execution.topKSortFallbackThreshold", "4")
+    assert steady(df) is None
+
+
 def test_names_of_files_of_cached_rows_are_unsteady(spark, rows, tmp_path):
     df = written(rows, tmp_path, "parquet").withColumn("f", F.input_file_name())
     assert steady(df) == df.columns

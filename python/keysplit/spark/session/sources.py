@@ -57,6 +57,8 @@ _TEXT = ("csv", "json", "xml")
 # Settings, and options of files, with which Spark leaves out what it cannot read.
 _LEAVING_OUT = ("ignoreCorruptFiles", "ignoreMissingFiles")
 _CORRUPT = "columnNameOfCorruptRecord"
+# The largest limit of a sort that is one operator by default: the longest array there is.
+_LARGEST_LIMIT = 2**31 - 16
 # Options of Kafka that fix where a batch ends.
 _ENDS = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
 # What makes the RDD of `createDataFrame` from a list, from the top down, and that from Arrow.
@@ -128,6 +130,11 @@ class Sources:
     def has_caches(self) -> bool:
         """Whether rows of the plan may be cached."""
         return not self._spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+    @cached_property
+    def limits_keep_order(self) -> bool:
+        """Whether Spark computes every limit of a sort as one operator."""
+        return int(self._setting("spark.sql.execution.topKSortFallbackThreshold")) >= _LARGEST_LIMIT
 
     @cached_property
     def is_deterministic(self) -> bool:

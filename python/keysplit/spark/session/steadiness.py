@@ -85,6 +85,10 @@ class Leaves(Protocol):
         """Whether rows of the plan may be cached."""
 
     @property
+    def limits_keep_order(self) -> bool:
+        """Whether Spark computes every limit of a sort as one operator."""
+
+    @property
     def is_deterministic(self) -> bool:
         """Whether Spark finds all expressions of the plan deterministic."""
 
@@ -399,7 +403,8 @@ class Proof:
 
     def _limit(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
-        chosen = None if child.sorted else "a limit or an offset without a total order"
+        ordered = child.sorted and self.leaves.limits_keep_order
+        chosen = None if ordered else "a limit or an offset without a total order"
         return replace(child, rows=child.rows or chosen, order=child.order or chosen)
 
     def _local_limit(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
