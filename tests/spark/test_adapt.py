@@ -22,6 +22,7 @@ from keysplit.spark.adapt.log import MOST_BATCHES, Log
 from keysplit.spark.adapt.running import _folder_named, adapting_in
 from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.plans import Plan
+from keysplit.spark.session import driver
 from keysplit.spark.session.classic import Classic
 
 WORKERS, ROWS = 4, 3000
@@ -152,6 +153,16 @@ def test_a_batch_waits_for_what_the_one_before_has_shown(spark, stream, tmp_path
     assert batches[0] == 0
     assert batches[1] == 1
     assert found.shares[1] < found.shares[0] / 2  # the first went by a hash
+
+
+def test_settings_with_which_no_plan_can_be_asked_for_are_refused(stream, conf, monkeypatch):
+    conf("spark.sql.optimizer.excludedRules", driver._NEEDED)
+    with pytest.raises(ValueError, match=r"^spark.sql.optimizer.excludedRules must not exclude "):
+        kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
+    conf("spark.sql.optimizer.excludedRules", "")
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    with pytest.raises(ValueError, match=r"^PYSPARK_PIN_THREAD must not be 'false'"):
+        kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
 
 
 def test_a_batch_does_not_wait_for_a_report_that_never_comes(spark, stream, tmp_path, monkeypatch):

@@ -95,7 +95,9 @@ class Connect:
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Refuse: the server knows no function of this process."""
-        raise ValueError("adapt must be left out on Spark Connect: plans change where the driver is at hand")
+        raise ValueError(
+            "adapt must be left out on Spark Connect: the server cannot ask the client for the next plan"
+        )
 
     def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
         """Return None: the client does not see tasks."""

@@ -35,9 +35,9 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
         ValueError: if a setting of the session keeps Spark from asking the driver.
     """
     if _NEEDED in (spark.conf.get("spark.sql.optimizer.excludedRules", None) or ""):
-        raise ValueError(f"adapt needs the rule that spark.sql.optimizer.excludedRules excludes: {_NEEDED}")
+        raise ValueError(f"spark.sql.optimizer.excludedRules must not exclude {_NEEDED}, which adapt needs")
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
-        raise ValueError("adapt needs a thread of Python for each of the JVM: PYSPARK_PIN_THREAD is 'false'")
+        raise ValueError("PYSPARK_PIN_THREAD must not be 'false' with adapt")
     ensure_callback_server_started(spark.sparkContext._gateway)
     name = f"keysplit_{uuid.uuid4().hex}"
     text = spark._jvm.org.apache.spark.sql.types.DataTypes.StringType
