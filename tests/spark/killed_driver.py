@@ -33,6 +33,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -325,10 +326,17 @@ class Queries:
         self.log = folder / "query.log"
         self.checkpoints = {kind: folder / kind / "checkpoint" for kind in kinds}
 
-    def start(self, command):
-        """Start the driver by a command, in a session of processes of its own."""
+    @contextmanager
+    def started(self, command):
+        """Start the driver by a command; in the end kill all processes that it has left."""
         with self.log.open("a") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def wait_for_moment(self, process, chance):
         """Wait for a random moment of the next batch of a query; one takes about a second for each query."""
@@ -354,25 +362,20 @@ def kill_drivers(queries, command, kills, chance):
     """Start the driver and kill it, again and again, and then let it run to its end."""
     for _ in range(kills):
         yield run_and_kill(queries, command, chance)
-    assert queries.start(command).wait(timeout=1200) == 0, "a query failed"
+    with queries.started(command) as process:
+        assert process.wait(timeout=1200) == 0, "a query failed"
 
 
 def run_and_kill(queries, command, chance):
     """Start the driver and kill it, with all its processes, at a random moment of a batch."""
-    process = queries.start(command)
-    try:
+    with queries.started(command) as process:
         queries.wait_for_moment(process, chance)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
     return list(queries.met())
 
 
 def kill_executors(queries, command, kills, chance):
     """Start the driver, kill one of its executors again and again, and let it run to its end."""
-    process = queries.start(command)
-    try:
+    with queries.started(command) as process:
         for _ in range(kills):
             while len(executors(process)) < 2:
                 time.sleep(0.1)
@@ -380,9 +383,6 @@ def kill_executors(queries, command, kills, chance):
             os.kill(chance.choice(executors(process)), signal.SIGKILL)
             yield list(queries.met())
         assert process.wait(timeout=1200) == 0, "a query failed"
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def executors(driver):
