@@ -152,7 +152,8 @@ def test_a_batch_waits_for_what_the_one_before_has_shown(spark, stream, tmp_path
     _, batches = versions_of(next((checkpoint / "keysplit").iterdir()))
     assert batches[0] == 0
     assert batches[1] == 1
-    assert found.shares[1] < found.shares[0] / 2  # the first went by a hash
+    # The first went by a hash; the plan is made of some of its rows.
+    assert found.shares[1] - 1 < (found.shares[0] - 1) / 2
 
 
 def test_settings_with_which_no_plan_can_be_asked_for_are_refused(stream, conf, monkeypatch):
