@@ -381,6 +381,20 @@ def test_what_is_drawn_above_a_shuffle_is_left_out(rows, plan):
     )
 
 
+def test_text_is_read_twice_only_if_malformed_rows_are_the_same(spark, tmp_path):
+    (tmp_path / "rows.json").write_text('{"k":1,"v":2}\n{"k":9,"v":"abc"}\n')
+
+    def why(schema=None, **options):
+        reader = spark.read.options(**options)
+        reader = reader if schema is None else reader.schema(schema)
+        return query.Query(reader.json(str(tmp_path / "rows.json"))).why_unrepeatable(["k"])
+
+    assert why("k long, v int") is None
+    assert "DROPMALFORMED" in why("k long, v int", mode="dropmalformed")
+    assert "_corrupt_record" in why("k long, v int, _corrupt_record string")
+    assert "only the server knows" in why()
+
+
 def unchanged(batches):
     yield from batches
 

@@ -232,7 +232,7 @@ class Proof:
         if body.is_streaming:  # a batch may read to the end, which moves
             formats.add("kafka")
         if body.WhichOneof("read_type") == "data_source" and body.data_source.format.lower() in formats:
-            self._again = self._again or _why_again(body.data_source)
+            self._again = self._again or self._why_again(body.data_source)
             why = self._left_out(body.data_source)
             if self._anew and not body.is_streaming:
                 why = f"a table beside the stream, which may have changed downstream of {self._anew}"
@@ -246,6 +246,21 @@ class Proof:
             value = options.get(name.lower()) or self._setting(f"spark.sql.files.{name}") or "false"
             if value.lower() != "false":
                 return f"files read with {name}, which leaves out what a task cannot read"
+        return None
+
+    def _why_again(self, source: Any) -> str | None:
+        """Return why another query that reads files may see other rows, as it reads other columns."""
+        if source.format.lower() not in ("csv", "json", "xml"):
+            return None
+        options = {key.lower(): value for key, value in source.options.items()}
+        if options.get("mode", "").upper() == "DROPMALFORMED":
+            return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"
+        if not source.schema:
+            return "text whose schema only the server knows, which may have a column of corrupt records"
+        named = options.get("columnnameofcorruptrecord")
+        name = named or self._setting("spark.sql.columnNameOfCorruptRecord") or "_corrupt_record"
+        if name.lower() in source.schema.lower():
+            return f"the column {name}, for which the columns that are read decide what is malformed"
         return None
 
     def _project(self, body: Any) -> _Rows:
@@ -523,19 +538,6 @@ def _merging(both: _Rows) -> _Rows:
 def _within(why: str | None) -> str | None:
     """Return why an expression of a column may differ, whatever the type of the result."""
     return f"an expression of {why}" if why in _BY_TYPE else why
-
-
-def _why_again(source: Any) -> str | None:
-    """Return why another query that reads files may see other rows, as it reads other columns."""
-    if source.format.lower() not in ("csv", "json", "xml"):
-        return None
-    options = {key.lower(): value for key, value in source.options.items()}
-    if options.get("mode", "").upper() == "DROPMALFORMED":
-        return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"
-    name = options.get("columnnameofcorruptrecord", "_corrupt_record")
-    if name.lower() in source.schema.lower():
-        return f"the column {name}, for which the columns that are read decide what is malformed"
-    return None
 
 
 def _with_more(child: _Rows, columns: Iterable[tuple[str, str | None]]) -> _Rows:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -103,7 +104,7 @@ class Sources:
             return None
         if options.get("mode", "").upper() == "DROPMALFORMED":
             return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"
-        name = options.get(_CORRUPT.lower()) or self._setting(f"spark.sql.{_CORRUPT}")
+        name = options.get(_CORRUPT.lower()) or self._setting(f"spark.sql.{_CORRUPT}", "_corrupt_record")
         if name.lower() in (str(each).lower() for each in leaf.schema().fieldNames()):
             return f"the column {name}, for which the columns that are read decide what is malformed"
         return None
@@ -134,7 +135,8 @@ class Sources:
     @cached_property
     def limits_keep_order(self) -> bool:
         """Whether Spark computes every limit of a sort as one operator."""
-        return int(self._setting("spark.sql.execution.topKSortFallbackThreshold")) >= _LARGEST_LIMIT
+        name = "spark.sql.execution.topKSortFallbackThreshold"
+        return int(self._setting(name, str(_LARGEST_LIMIT))) >= _LARGEST_LIMIT
 
     @cached_property
     def is_deterministic(self) -> bool:
@@ -150,7 +152,7 @@ class Sources:
         text = self._text()
         if text is None or "try_sum(" in text or "try_avg(" in text:
             return "null"
-        return "error" if self._setting("spark.sql.ansi.enabled") == "true" else "wraps"
+        return "error" if self._setting("spark.sql.ansi.enabled", "false") == "true" else "wraps"
 
     def _text(self) -> str | None:
         """Return the plan as text, with all expressions of each operator."""
@@ -159,8 +161,11 @@ class Sources:
                 return str(self._plan.treeString(False, False, 2**31 - 1, False, *more))
         return None
 
-    def _setting(self, name: str) -> str:
-        return str(self._spark.conf.get(name))
+    def _setting(self, name: str, default: str) -> str:
+        """Return a setting, and Spark's default where a service lets nobody read it."""
+        with suppress(Py4JError, PySparkException):
+            return str(self._spark.conf.get(name))
+        return default
 
     def _left_out(self, node: Node, leaf: Any) -> str | None:
         """Return why files that a task cannot read once, and then can, are left out of its rows."""
@@ -168,7 +173,7 @@ class Sources:
         if found is None or "kafka" in found[0]:
             return None
         for name in _LEAVING_OUT:
-            value = found[1].get(name.lower()) or self._setting(f"spark.sql.files.{name}")
+            value = found[1].get(name.lower()) or self._setting(f"spark.sql.files.{name}", "false")
             if value.lower() != "false":
                 return f"files read with {name}, which leaves out what a task cannot read"
         return None
