@@ -351,6 +351,10 @@ class Queries:
             wait_for_batch(process, offsets, batch + 1)
         assert process.poll() is None, "the queries ended before the kill"
 
+    def wait_for_end(self, process):
+        """Wait until the driver has ended as it should, twenty minutes at most."""
+        assert process.wait(timeout=1200) == 0, f"a query failed: {self.log.read_text()[-10_000:]}"
+
     def met(self):
         """Which batch of each query a kill has met."""
         for kind, checkpoint in self.checkpoints.items():
@@ -363,7 +367,7 @@ def kill_drivers(queries, command, kills, chance):
     for _ in range(kills):
         yield run_and_kill(queries, command, chance)
     with queries.started(command) as process:
-        assert process.wait(timeout=1200) == 0, "a query failed"
+        queries.wait_for_end(process)
 
 
 def run_and_kill(queries, command, chance):
@@ -382,7 +386,7 @@ def kill_executors(queries, command, kills, chance):
             queries.wait_for_moment(process, chance)
             os.kill(chance.choice(executors(process)), signal.SIGKILL)
             yield list(queries.met())
-        assert process.wait(timeout=1200) == 0, "a query failed"
+        queries.wait_for_end(process)
 
 
 def executors(driver):

@@ -27,7 +27,7 @@ def test_killed_drivers_lose_and_double_nothing(tmp_path, kinds):
         check=False,
         timeout=1800,
     )
-    assert run.returncode == 0, run.stderr[-5000:]
+    assert run.returncode == 0, run.stderr[-15_000:]
     lines = list(map(json.loads, run.stdout.splitlines()))
     kills, found = lines[: -len(kinds)], lines[-len(kinds) :]
     assert len(kills) == 2 * len(kinds)
