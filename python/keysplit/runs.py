@@ -18,7 +18,7 @@ LEAST_MEMORY = 10**8
 
 MOST_KEYS, MOST_GROUPS = 10**7, 10**8  # per simulation; beyond these it samples the keys
 
-# Entries of the two hash tables in rust/core/src/replicas.rs, each with its control byte.
+# Entries of the two hash tables in rust/core/src/state/replicas.rs, each with its control byte.
 _KEY_BYTES, _GROUP_BYTES = 25, 17
 _WORKERS_PER_GROUP = 64
 _FIXED_BYTES = 10**7  # per simulation: recent keys and buffered messages

@@ -3,19 +3,19 @@
 usage: python killed_executor.py FOLDER [--trials N] [--mode planned|online|salted] [--engine columns|rust]
                                  [--shuffle-below] [--sorted] [--speculation]
 
-A trial is two jobs, and each loses an executor with its map outputs in mid-stage, so that Spark runs tasks of
-every stage below again. One places the rows and writes them. The other aggregates them by key; it loses the
+A trial is two jobs, and each loses an executor with its map outputs in mid-stage, so that Spark retries tasks
+of every upstream stage. One places the rows and writes them. The other aggregates them by key; it loses the
 executor where the rows are added up on each worker or, in every other trial, where the totals are merged.
 
 Mode `salted` is what users write by hand: a column made of rand() is part of the key. With `--shuffle-below`
 the rows come out of a shuffle, in another order each time; online mode is told to run there all the same,
-unless the rows are `--sorted` by all columns above the shuffle. With `--speculation` a task of the stage that
+unless the rows are `--sorted` by all columns downstream of it. With `--speculation` a task of the stage that
 routes hangs, and a copy of it wins.
 
 A line of JSON a job says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact rows
 are there once each, on the worker that they have without a kill; salted rows, and those that online mode
-routes above a shuffle, have no such worker. Exact totals equal those of a plain groupBy without a kill. The
-last line counts.
+routes downstream of a shuffle, have no such worker. Exact totals equal those of a plain groupBy without a
+kill. The last line counts.
 """
 
 import argparse

@@ -75,13 +75,13 @@ def same(rows):
             "named_struct('a', id % 2, 'A', 1)",
             lambda df: kss.apply(df, "key", same, same, "id long", workers=3),
             TypeError,
-            "key must not hold structs with two fields of one name in kss.apply, got 'key'",
+            "key must not hold structs with two fields of one name, got 'key'",
         ),
         (
             "named_struct('a', id % 2, 'b', null)",
             lambda df: kss.apply(df, "key", same, same, "id long", workers=3),
             TypeError,
-            "key must not hold void fields in kss.apply, got 'key'",
+            "key must not hold void fields, got 'key'",
         ),
         (
             "array(id % 2)",

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.plans import files
-from keysplit.spark.kept import counts, pending, runs
+from keysplit.spark.counting import by_worker
+from keysplit.spark.kept import pending, runs
 from keysplit.spark.kept.place import Kept
 from keysplit.spark.session.classic import _Observed
 
@@ -65,16 +66,16 @@ def of(rows, *, fresh=False, weighted=False, plan="p"):
 def test_the_rows_of_each_worker_are_counted_exactly(spark, workers):
     at = np.minimum(np.arange(4000) ** 2 % workers, workers - 1)
     df = spark.createDataFrame([(int(each),) for each in at], "`a ``b` int")
-    sketch = df.agg(F.expr(counts.counting("a `b", workers))).first()[0]
-    together = counts.workers_per_count(workers)
-    assert -(-workers // together) <= counts.MOST_COUNTS
+    sketch = df.agg(F.expr(by_worker.counting("a `b", workers))).first()[0]
+    together = by_worker.workers_per_count(workers)
+    assert -(-workers // together) <= by_worker.MOST_COUNTS
     expected = np.bincount(at // together, minlength=-(-workers // together))
-    assert counts.counted(bytes(sketch), workers).tolist() == expected.tolist()
+    assert by_worker.counted(bytes(sketch), workers).tolist() == expected.tolist()
 
 
 def test_no_two_workers_share_a_counter():
     for workers in (*range(1, 40), 4095):
-        error, seed = counts._free_of_collisions(workers)
+        error, seed = by_worker._free_of_collisions(workers)
         assert error > 0
         assert seed >= 0
 
@@ -83,7 +84,7 @@ def test_another_sketch_is_refused(spark):
     other = spark.range(9).agg(F.expr("count_min_sketch(id, 0.1d, 0.9d, 1)")).first()[0]
     for wrong in (b"", bytes(other)):
         with pytest.raises(ValueError, match=r"^the counts of a run cannot be read: "):
-            counts.counted(wrong, 4)
+            by_worker.counted(wrong, 4)
 
 
 @pytest.mark.parametrize("engine", ["columns", "rust"])

@@ -20,7 +20,6 @@ JOINS = ["join_by_broadcast", "join_by_grid"]
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.kill,
     pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor to kill in /proc"),
 ]
 

@@ -16,7 +16,6 @@ PROGRAM = Path(__file__).with_name("killed_executor.py")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.kill,
     pytest.mark.skipif(not Path("/proc").exists(), reason="finds the executor to kill in /proc"),
 ]
 
@@ -62,7 +61,7 @@ def test_killed_executors_lose_and_double_nothing(tmp_path, options):
 
 @pytest.mark.parametrize("mode", ["salted", "online"])
 def test_the_hazard_of_other_ways_to_spread_rows(tmp_path, mode):
-    """Above a shuffle, a row that is salted with rand() or routed online goes elsewhere the second time."""
+    """Downstream of a shuffle, a retried task sends rows that are salted or routed online elsewhere."""
     silent = tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2)
     trials = "2" if silent else "1"  # chance may spare the rows once
     placed, aggregated = jobs(tmp_path, "--trials", trials, "--shuffle-below", "--mode", mode)

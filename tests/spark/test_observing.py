@@ -274,7 +274,7 @@ def test_history_without_batches_has_the_same_columns_and_types():
         assert len(none.frame(by)) == 0
 
 
-def test_history_keeps_the_last_batches(monkeypatch, query):
+def test_history_keeps_the_last_batches(query):
     with kss.streaming.observe(query, keep=2) as found:
         for batch in range(5):
             query.run(batch)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from keysplit import spark as kss
-from keysplit.spark.options import Options, type_name
+from keysplit.spark.checks import type_name
+from keysplit.spark.options import Options
 
 API = Path(__file__).parents[2] / "docs/api.md"
 FUNCTIONS = {

@@ -160,13 +160,13 @@ def test_names_that_need_quotes_or_are_our_own_may_name_the_worker(files, plan, 
     results = {name: apply(stream, plan, worker_column=name) for name in ("worker", *names)}
     results |= {
         f"{name} window": apply(stream, plan, window=HOURS(), worker_column=name)
-        for name in ("worker", "a.b")
+        for name in ("worker", "a.b", "_WINDOW")
     }
     found = Outputs(tmp_path).run(results)
     assert flat(found["worker"])
     for name in names:
         assert found[name] == found["worker"], name
-    assert found["a.b window"] == found["worker window"]
+    assert found["a.b window"] == found["_WINDOW window"] == found["worker window"]
 
 
 def test_a_restart_with_other_workers_functions_and_columns_loses_nothing(spark, plan, tmp_path):

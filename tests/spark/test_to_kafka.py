@@ -124,7 +124,7 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
     upper = F.udf(str.upper)
     repeats = "df must have the same rows each time that it is read, as a micro-batch that is run again "
     for df, arguments, error, message in [
-        (rows, {}, ValueError, "df must be a streaming DataFrame, got a batch: "),
+        (rows, {}, ValueError, "df must be a streaming DataFrame, got a batch one: "),
         (stream.drop("value"), {}, ValueError, "df must have a column 'value', which is sent, got ['key', "),
         (
             stream.withColumn("value", F.lit(1)),
@@ -231,14 +231,12 @@ def test_producers_send_rare_keys_where_kafka_s_own_partitioner_does(spark, brok
 
 
 @pytest.mark.slow
-@pytest.mark.kill
 def test_killed_drivers_lose_and_double_nothing(tmp_path):
     jars.download("kafka")
     check([tmp_path / "run", "--kills", "2"])
 
 
 @pytest.mark.versions
-@pytest.mark.kill
 @pytest.mark.skipif(not pyspark.__version__.startswith("4.1."), reason="its jars are for Spark 4.1")
 def test_killed_drivers_pass_each_message_of_a_topic_on_once(tmp_path):
     jars.download("kafka")

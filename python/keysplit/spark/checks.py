@@ -1,7 +1,95 @@
-"""Numbers that callers give, checked by their names."""
+"""What callers give, checked by the names of the arguments."""
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, ParamSpec, TypeVar
+
+from pyspark.sql import DataFrame
+
+from keysplit.spark.session import versions
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Make a function say which arguments go by name where one too many is given by its place."""
+    parameters = signature(function).parameters.values()
+    placed = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+
+    @wraps(function)
+    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if len(args) > len(placed):
+            raise TypeError(
+                f"{function.__name__} takes {', '.join(placed)} by position and all else by name, such as "
+                f"workers=8, got {args[len(placed)]!r} by position"
+            )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def type_name(value: Any) -> str:
+    """Return the name of a value's type, with the package it comes from."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if package in ("builtins", "__main__") else f"{package}.{kind.__qualname__}"
+
+
+def is_data_frame(value: Any) -> bool:
+    """Say whether it is a DataFrame, classic or of Spark Connect."""
+    return isinstance(value, DataFrame) or versions.is_data_frame_of_connect(value)
+
+
+def refuse_other_frames(df: Any, argument: str = "df") -> None:
+    """Raise TypeError if it is no DataFrame of Spark."""
+    if not is_data_frame(df):
+        remedy = ": spark.createDataFrame makes one of it" if type_name(df) == "pandas.DataFrame" else ""
+        raise TypeError(f"{argument} must be a Spark DataFrame, got {type_name(df)}{remedy}")
+
+
+def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
+    """Raise ValueError if it is a streaming DataFrame."""
+    if is_data_frame(df) and df.isStreaming:
+        raise ValueError(f"{argument} must be a batch DataFrame, got a streaming one{remedy}")
+
+
+def refuse_batch(df: Any, remedy: str = "") -> None:
+    """Raise TypeError if it is no DataFrame of Spark, and ValueError if it is not a streaming one."""
+    refuse_other_frames(df)
+    if not df.isStreaming:
+        raise ValueError(f"df must be a streaming DataFrame, got a batch one{remedy}")
+
+
+def key_names(key: Any, argument: str = "key") -> list[str]:
+    """Return the names of the key columns as a list."""
+    keys = [key] if isinstance(key, str) else key
+    if not isinstance(keys, Sequence) or not all(isinstance(name, str) for name in keys):
+        raise TypeError(f"{argument} must be a column name or a list of column names, got {key!r}")
+    if not keys:
+        raise ValueError(f"{argument} must name at least one column, got an empty list")
+    return list(keys)
+
+
+def check_columns(columns: Sequence[Any]) -> None:
+    """Raise an error unless there are aggregates, all of them columns."""
+    if not columns:
+        raise ValueError("columns must hold at least one aggregate, got none")
+    for column in columns:
+        if not versions.is_column(column):
+            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type_name(column)}")
+
+
+def check_sample(sample: Any) -> None:
+    """Raise an error unless it is "auto" or a fraction above 0, up to 1."""
+    if sample == "auto":
+        return
+    if isinstance(sample, bool) or not isinstance(sample, int | float):
+        raise TypeError(f"sample must be 'auto' or a number above 0, up to 1, got {sample!r}")
+    if not 0 < sample <= 1:
+        raise ValueError(f"sample must be 'auto' or a number above 0, up to 1, got {sample!r}")
 
 
 def check_number(name: str, value: Any, least: float, most: float, *, without_least: bool = False) -> None:

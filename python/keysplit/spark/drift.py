@@ -7,7 +7,8 @@ from pyspark.sql import Column, DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
 from keysplit.planning import Summary, bucket_of, head_threshold
-from keysplit.spark.options import Engine, Options, by_name, check, refuse_stream, type_name
+from keysplit.spark.checks import by_name, refuse_stream, type_name
+from keysplit.spark.options import Engine, Options, check
 from keysplit.spark.planner import plan_of
 from keysplit.spark.plans import FrequentKey, Plan
 from keysplit.spark.plans.drift import Drift
@@ -68,8 +69,7 @@ def drift(
     counted = summarise(request, threshold=_FINER * head_threshold(plan.grouping))
     today, fresh = counted.summary, plan_of(request, counted)
     loads = plan.loads_for(today)
-    speeds = np.ones(plan.workers) if plan.capacities is None else np.array(plan.capacities)
-    old, new = loads / speeds, fresh.loads / speeds
+    old, new = loads / plan.speeds, fresh.loads / plan.speeds
     return Drift(
         moved=_moved(plan, today),
         loads=loads,

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from keysplit.spark import keys
-from keysplit.spark.names import path_in_sql
-from keysplit.spark.options import Request, quoted
+from keysplit.spark.names import path_in_sql, quoted
+from keysplit.spark.options import Request
 
 # Makes the hash of a row's identity another function than that of its key.
 _ROW = 0x9E3779B97F4A7C15

@@ -12,3 +12,8 @@ def path_in_sql(path: str) -> str:
     """Return in SQL what `F.col` reads as a column, or as a field of one."""
     parts = re.findall(r"`(?:[^`]|``)*`|[^.`]+", path)
     return ".".join(part if part.startswith("`") else in_sql(part) for part in parts)
+
+
+def quoted(name: str) -> str:
+    """Return a column name so that Spark reads dots and backticks in it as they are."""
+    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name

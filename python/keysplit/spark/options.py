@@ -2,21 +2,26 @@
 
 import math
 import os
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
-from inspect import Parameter, signature
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, NumericType, StructType
+from pyspark.sql.types import DataType, NumericType
 
 import keysplit as ks
 from keysplit.groupings.base import Grouping
 from keysplit.planning import PLANS, CutToFit, speeds_of
 from keysplit.spark.adapt.parameters import Adapt
+from keysplit.spark.checks import (
+    check_sample,
+    key_names,
+    refuse_other_frames,
+    refuse_stream,
+    type_name,
+)
+from keysplit.spark.frame import Columns
 from keysplit.spark.kept import Kept
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
@@ -60,64 +65,6 @@ class Options:
     allow_inexact: bool = False
     adapt: AdaptOrAuto | None = None
     state: str | os.PathLike[str] | None = None
-
-
-class Columns:
-    """The columns of a DataFrame: what they are called and hold, asked for once.
-
-    Attributes:
-        df: the DataFrame.
-        schema: its schema.
-        fold: makes names equal that the session takes for one.
-    """
-
-    def __init__(self, df: DataFrame, fold: Callable[[str], str] | None = None) -> None:
-        self.df = df
-        self.schema: StructType = df.schema
-        self.fold = Query(df).fold if fold is None else fold
-        self._fields: dict[str, list[Any]] = {}
-        for field in self.schema.fields:
-            self._fields.setdefault(self.fold(field.name), []).append(field)
-
-    @property
-    def names(self) -> list[str]:
-        """The names, in their order."""
-        return [field.name for field in self.schema.fields]
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.fold(name) in self._fields
-
-    def free(self, name: str, *others: Container[str]) -> str:
-        """Return the name, with underscores behind it as long as a column has it, here or in the others."""
-        while name in self or any(name in each for each in others):
-            name += "_"
-        return name
-
-    def type_of(self, argument: str, name: Any) -> DataType:
-        """Return the type of the one column, or field of one, that an argument names."""
-        if not isinstance(name, str):
-            raise TypeError(f"{argument} must be a column name, got {type_name(name)}")
-        if name != "*" and "." not in name and "`" not in name:
-            fields = self._fields.get(self.fold(name), [])
-        else:
-            fields = self._parsed(name)
-        if len(fields) != 1:
-            raise ValueError(
-                f"{argument} must name one column of the DataFrame, got {name!r}; it has {self.names}"
-            )
-        found: DataType = fields[0].dataType
-        return found
-
-    def _parsed(self, name: str) -> list[Any]:
-        """Let Spark read a name with dots and backticks in it."""
-        # It writes to its log when it does not know a name: one that no column begins is not shown to it.
-        plain = name.replace("`", "").lower()
-        if not any(plain.startswith(column.replace("`", "").lower()) for column in self.names):
-            return []
-        try:
-            return list(self.df.select(name).schema.fields)
-        except AnalysisException:
-            return []
 
 
 @dataclass(frozen=True)
@@ -215,7 +162,7 @@ def check(
         plan=plan,
         mode=mode,
         worker_column=_worker_column(columns, options.worker_column),
-        row_id=identity_columns(df, options.row_id, lambda _, *name: columns.type_of(*name)),
+        row_id=identity_columns(options.row_id, columns.type_of),
         weight=_weight(columns, options.weight),
         capacities=_capacities(model, options.capacities, params.workers),
         engine=engine,
@@ -252,7 +199,7 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     elif options.grouping not in (known := {**ks.GROUPINGS, **PLANS}):
         raise ValueError(f"grouping must be one of {', '.join(sorted(known))}, got {options.grouping!r}")
     _worker_column(columns, options.worker_column)
-    identity_columns(df, options.row_id, lambda _, *name: columns.type_of(*name))
+    identity_columns(options.row_id, columns.type_of)
     _weight(columns, options.weight)
     return keys
 
@@ -265,93 +212,6 @@ def _check_words(options: Options) -> None:
     if options.refresh not in ("auto", "never", "always"):
         raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
     check_sample(options.sample)
-
-
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
-
-
-def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function say which arguments go by name where one too many is given by its place."""
-    parameters = signature(function).parameters.values()
-    placed = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
-
-    @wraps(function)
-    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        if len(args) > len(placed):
-            raise TypeError(
-                f"{function.__name__} takes {', '.join(placed)} by position and all else by name, such as "
-                f"workers=8, got {args[len(placed)]!r} by position"
-            )
-        return function(*args, **kwargs)
-
-    return checked
-
-
-def type_name(value: Any) -> str:
-    """Return the name of a value's type, with the package it comes from."""
-    kind = type(value)
-    package = kind.__module__.partition(".")[0]
-    return kind.__qualname__ if package in ("builtins", "__main__") else f"{package}.{kind.__qualname__}"
-
-
-def refuse_other_frames(df: Any, argument: str = "df") -> None:
-    """Raise TypeError if it is no DataFrame of Spark."""
-    if not is_data_frame(df):
-        remedy = ": spark.createDataFrame makes one of it" if type_name(df) == "pandas.DataFrame" else ""
-        raise TypeError(f"{argument} must be a Spark DataFrame, got {type_name(df)}{remedy}")
-
-
-def check_columns(columns: Sequence[Any]) -> None:
-    """Raise an error unless there are aggregates, all of them columns."""
-    if not columns:
-        raise ValueError("columns must hold at least one aggregate, got none")
-    for column in columns:
-        if not versions.is_column(column):
-            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type_name(column)}")
-
-
-def is_data_frame(value: Any) -> bool:
-    """Say whether it is a DataFrame, classic or of Spark Connect."""
-    return isinstance(value, DataFrame) or versions.is_data_frame_of_connect(value)
-
-
-def analysed(df: DataFrame) -> DataFrame:
-    """Return the DataFrame after Spark has looked at its query; Spark Connect does that only when asked."""
-    if is_connect(df):
-        df.schema  # noqa: B018
-    return df
-
-
-def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
-    """Raise ValueError if it is a streaming DataFrame."""
-    if is_data_frame(df) and df.isStreaming:
-        raise ValueError(f"{argument} must be a batch DataFrame, got a streaming one{remedy}")
-
-
-def quoted(name: str) -> str:
-    """Return a column name so that Spark reads dots and backticks in it as they are."""
-    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
-
-
-def key_names(key: Any, argument: str = "key") -> list[str]:
-    """Return the names of the key columns as a list."""
-    keys = [key] if isinstance(key, str) else key
-    if not isinstance(keys, Sequence) or not all(isinstance(name, str) for name in keys):
-        raise TypeError(f"{argument} must be a column name or a list of column names, got {key!r}")
-    if not keys:
-        raise ValueError(f"{argument} must name at least one column, got an empty list")
-    return list(keys)
-
-
-def check_sample(sample: Any) -> None:
-    """Raise an error unless it is "auto" or a fraction above 0, up to 1."""
-    if sample == "auto":
-        return
-    if isinstance(sample, bool) or not isinstance(sample, int | float):
-        raise TypeError(f"sample must be 'auto' or a number above 0, up to 1, got {sample!r}")
-    if not 0 < sample <= 1:
-        raise ValueError(f"sample must be 'auto' or a number above 0, up to 1, got {sample!r}")
 
 
 def _plan_and_its_place(options: Options, streaming: bool) -> tuple[Plan | None, Kept | None]:

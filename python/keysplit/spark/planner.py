@@ -8,20 +8,11 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 
 from keysplit.planning import Summary, bucket_bits, place
+from keysplit.spark.checks import by_name, refuse_stream
 from keysplit.spark.hashes import plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
-from keysplit.spark.options import (
-    Engine,
-    GroupingOrName,
-    Options,
-    Request,
-    Sample,
-    Trusted,
-    by_name,
-    check,
-    quoted,
-    refuse_stream,
-)
+from keysplit.spark.names import quoted
+from keysplit.spark.options import Engine, GroupingOrName, Options, Request, Sample, Trusted, check
 from keysplit.spark.plans import Plan
 from keysplit.spark.rows import MOST_COLUMNS
 from keysplit.spark.summary import Pass, summarise
@@ -151,8 +142,8 @@ def warn_of_like_rows(request: Request, plan: Plan) -> None:
     """
     if not plan.splits or request.query.is_shuffled:
         return
-    # Some rows of split keys are enough, and a limit stops early. Behind a shuffle it would not: all is run.
-    split = [each for each in plan.head if len(each.workers) > 1][:_KEYS]
+    # Some rows of split keys are enough, and a limit stops early. Downstream of a shuffle it would not.
+    split = plan.split_keys[:_KEYS]
     rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
     rows = rows.filter(f"key IN ({', '.join(f'{each.hash}L' for each in split)})")
     found: dict[int, list[int]] = {}

@@ -12,7 +12,8 @@ from keysplit import metrics
 from keysplit.planning import PLANS, expected_loads, place
 from keysplit.profiling.advice import OPERATIONS, Operation, advise_operation, recommend_for
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
-from keysplit.spark.options import Engine, Options, Request, Sample, by_name, check, refuse_stream
+from keysplit.spark.checks import by_name, refuse_stream
+from keysplit.spark.options import Engine, Options, Request, Sample, check
 from keysplit.spark.summary import summarise
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from keysplit.spark.checks import type_name
 from keysplit.spark.rows import identifying
 from keysplit.spark.session import Session, Steadiness, is_connect, session_of
 
@@ -108,7 +109,7 @@ class Query:
         names = self.columns
         why: Sequence[str | None] | None = found.columns
         if why is None or len(why) != len(names):
-            why = [found.unknown or "a query plan that keysplit cannot read"] * len(names)
+            why = [found.rows or "a query plan that keysplit cannot read"] * len(names)
         trusted = set(map(self.fold, self.trust))
         return [None if self.fold(name) in trusted else each for name, each in zip(names, why, strict=True)]
 
@@ -225,7 +226,7 @@ def trusted_names(trust: Any) -> frozenset[str]:
     if isinstance(trust, str) or callable(trust):
         trust = [trust]
     if not isinstance(trust, Iterable):
-        raise TypeError(f"trust must be a list of column names and functions, got {type(trust).__name__}")
+        raise TypeError(f"trust must be a list of column names and functions, got {type_name(trust)}")
     names = [each if isinstance(each, str) else getattr(each, "__name__", None) for each in trust]
     for each, name in zip(trust, names, strict=True):
         if name is None or name == "<lambda>":

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -26,10 +25,8 @@ from pyspark.sql.types import (
 )
 
 
-def identity_columns(
-    df: DataFrame, row_id: Any, column_type: Callable[[DataFrame, str, Any], DataType]
-) -> list[str] | None:
-    """Check `row_id` and return its columns, None if it is left out."""
+def identity_columns(row_id: Any, type_of: Callable[[str, Any], DataType]) -> list[str] | None:
+    """Check `row_id` and return its columns, None if it is left out; `type_of` is that of `Columns`."""
     if row_id is None:
         return None
     names = [row_id] if isinstance(row_id, str) else row_id
@@ -38,7 +35,7 @@ def identity_columns(
     if not names:
         raise ValueError("row_id must name at least one column, got an empty list")
     for name in names:
-        type_ = column_type(df, "row_id", name)
+        type_ = type_of("row_id", name)
         if not _is_hashable(type_):
             raise TypeError(
                 f"row_id must be of types that Spark hashes, got {name!r} of type {type_.simpleString()}"

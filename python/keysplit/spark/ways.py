@@ -25,6 +25,11 @@ class Way:
         return f"{self.name}: {self.why}"
 
 
+def keys_are(count: int) -> str:
+    """Return "1 key is" or "n keys are"."""
+    return "1 key is" if count == 1 else f"{count} keys are"
+
+
 _taken: "WeakKeyDictionary[Any, Way]" = WeakKeyDictionary()
 _Result = TypeVar("_Result")
 

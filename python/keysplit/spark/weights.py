@@ -25,6 +25,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.spark.names import in_sql
+
 # Bytes of a value in Spark's rows, without its null bit.
 _FIXED = {
     BooleanType: 1,
@@ -69,7 +71,7 @@ def _sum(terms: Sequence[str]) -> str:
 
 
 def _bytes(field: StructField) -> str:
-    name, type_ = "`" + field.name.replace("`", "``") + "`", field.dataType
+    name, type_ = in_sql(field.name), field.dataType
     width = fixed_width(type_)
     if width is not None:
         return f"if({name} is null, 0D, {width}D)"

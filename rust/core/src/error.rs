@@ -15,6 +15,11 @@ impl Error {
     pub(crate) fn value(text: impl Into<String>) -> Self {
         Self::Value(text.into())
     }
+
+    /// A snapshot that no router has written: what of it cannot be.
+    pub(crate) fn damaged(what: &str) -> Self {
+        Self::Value(format!("snapshot is damaged: {what}"))
+    }
 }
 
 /// A result whose error is [`enum@Error`] unless it says otherwise.

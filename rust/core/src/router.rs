@@ -197,7 +197,7 @@ impl Router {
         must_agree("source", &stored.source.to_string(), &source.0.to_string())?;
         must_agree("set of parameters", &entry.read_stored(&stored.params)?.stored(), params)?;
         if stored.now.is_some_and(|now| !is_time(now)) {
-            return Err(Error::value("snapshot is damaged: its time is invalid"));
+            return Err(Error::damaged("its time is invalid"));
         }
         if frame.version == entry.version {
             router.grouping.restore(&stored.state)?;

@@ -68,7 +68,7 @@ pub(crate) fn encode(state: &impl Serialize) -> Vec<u8> {
 pub(crate) fn decode<T: DeserializeOwned>(state: &[u8]) -> Result<T> {
     match postcard::take_from_bytes(state) {
         Ok((state, [])) => Ok(state),
-        _ => Err(Error::value("snapshot is damaged: its state cannot be read")),
+        _ => Err(Error::damaged("its state cannot be read")),
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// A number of messages or segments read from a snapshot, within the range of the counters.
 pub(crate) fn checked_count(count: u64) -> Result<u64> {
     const MOST: u64 = 1 << 62;
-    if count <= MOST { Ok(count) } else { Err(Error::value("snapshot is damaged: it has too many messages")) }
+    if count <= MOST { Ok(count) } else { Err(Error::damaged("it has too many messages")) }
 }
 
 #[cfg(test)]

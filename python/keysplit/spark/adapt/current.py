@@ -7,10 +7,10 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.spark.counting import by_worker
 from keysplit.spark.counting.by_sample import texts_shown
 from keysplit.spark.engine import columns, literals
 from keysplit.spark.hashes import plan_hash, row_hash_in_sql
-from keysplit.spark.kept import counts
 from keysplit.spark.names import in_sql
 from keysplit.spark.options import Request
 from keysplit.spark.session import Ask
@@ -44,12 +44,12 @@ def observed(request: Request, rows: DataFrame, metrics: str, ask: Ask) -> DataF
         ask: makes queries of questions.
 
     Returns:
-        The rows. The metrics are `rows`, a sketch that `counts.counted` reads; of the rows that were drawn
+        The rows. The metrics are `rows`, a sketch that `by_worker.counted` reads; of the rows that were drawn
         `hashes`, which `hashes_of` reads, and `weights`, if they have others than 1; and of some of them
         `values`, with `hash` and `texts`.
     """
     number, drawn = (
-        request.columns.free(f"keysplit_{name}", [request.worker_column]) for name in ("number", "drawn")
+        request.columns.free(f"keysplit_{name}", request.worker_column) for name in ("number", "drawn")
     )
     # Spark observes no random numbers, but columns that hold them.
     numbered = rows.select("*", F.expr("rand()").alias(number))
@@ -58,7 +58,7 @@ def observed(request: Request, rows: DataFrame, metrics: str, ask: Ask) -> DataF
     values = F.struct(F.col(drawn).alias("hash"), texts_shown(request.keys, request.key_types).alias("texts"))
     with_values = F.expr(f"{in_sql(number)} < {_number(ask, SHOWN)}")
     aggregates = [
-        F.expr(counts.counting(request.worker_column, request.workers)).alias("rows"),
+        F.expr(by_worker.counting(request.worker_column, request.workers)).alias("rows"),
         _packed(F.collect_list(drawn)).alias("hashes"),
         F.collect_list(F.when(with_values, values)).alias("values"),
     ]

@@ -24,9 +24,9 @@ from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.adapt.speeds import Speeds
+from keysplit.spark.counting import by_worker
 from keysplit.spark.engine import literals
 from keysplit.spark.engine.packed import cells_of
-from keysplit.spark.kept import counts
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import MicroBatch, Report, session_of
 from keysplit.spark.warn import warn
@@ -326,7 +326,7 @@ class _Query:
         hashes, types = current.hashes_of(bytes(metrics["hashes"])), self._owner.types
         return Batch(
             number=used.number,
-            rows=counts.counted(bytes(metrics["rows"]), self._owner.first.workers),
+            rows=by_worker.counted(bytes(metrics["rows"]), self._owner.first.workers),
             hashes=hashes,
             weights=np.array(metrics["weights"]) if self._owner.weighted else np.ones(len(hashes)),
             chance=float(used.answers[current.CHANCE]),
@@ -356,8 +356,7 @@ class _Query:
 
     def _together(self, values: np.ndarray) -> np.ndarray:
         """Add up the values of workers that share a counter."""
-        each = counts.workers_per_count(self._owner.first.workers)
-        return np.add.reduceat(values, np.arange(0, len(values), each))
+        return by_worker.together(values, self._owner.first.workers)
 
     def _excess(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> float:
         """Return by how many fair shares the busiest worker was above its own, see `rule.excess`."""

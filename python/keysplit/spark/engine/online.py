@@ -45,7 +45,7 @@ def with_worker(request: Request) -> DataFrame:
 def _refuse_disordered_stream(request: Request) -> None:
     """Raise ValueError unless a micro-batch is proved to have the same rows in the same order again."""
     found = request.query.steadiness
-    why = found.unknown or found.rows or found.order
+    why = found.rows or found.order
     if why is not None:
         raise ValueError(
             "mode 'online' is exact only if a retried batch has the same rows in the same order, got "

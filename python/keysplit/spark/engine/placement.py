@@ -6,7 +6,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.options import quoted
+from keysplit.spark.names import quoted
 from keysplit.spark.session import versions
 
 
@@ -15,17 +15,6 @@ def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
     if versions.has_repartition_by_id(df):
         return df.repartitionById(workers, F.col(quoted(worker_column)))
     return df.repartition(workers, _preimage(worker_column, workers))
-
-
-def placed_for_groups(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
-    """Do the same, but leave a column that Spark takes for the reason: a group by it needs no shuffle.
-
-    Before Spark 4.1 the numbers in the worker column are others then, one for each worker.
-    """
-    if versions.has_repartition_by_id(df):
-        return placed(df, worker_column, workers)
-    df = df.withColumn(worker_column, _preimage(worker_column, workers))
-    return df.repartition(workers, quoted(worker_column))
 
 
 def _preimage(worker_column: str, workers: int) -> Column:

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.plans import files
-from keysplit.spark.kept import counts, pending, runs
+from keysplit.spark.counting import by_worker
+from keysplit.spark.kept import pending, runs
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
 from keysplit.spark.warn import warn
@@ -104,11 +105,11 @@ class Kept:
         if rows.isStreaming or self.plan is None:
             return rows
         path, digest, fresh, workers = self.path, self.digest, self.fresh, self.plan.workers
-        aggregate = F.expr(counts.counting(worker_column, workers)).alias("rows")
+        aggregate = F.expr(by_worker.counting(worker_column, workers)).alias("rows")
         df, observed = session_of(rows).observed(rows, aggregate)
 
         def done(sketch: bytes) -> None:
-            found = counts.counted(bytes(sketch), workers)
+            found = by_worker.counted(bytes(sketch), workers)
             runs.append(path, runs.Run(digest, runs.now(), fresh, weighted, found))
 
         pending.wait_for(observed, done)

@@ -12,7 +12,7 @@ from itertools import takewhile
 import numpy as np
 
 from keysplit.plans import files
-from keysplit.spark.kept.counts import workers_per_count
+from keysplit.spark.counting.by_worker import together
 from keysplit.spark.plans import Plan
 
 MOST_RUNS = 30
@@ -30,7 +30,7 @@ class Run:
     """The rows that the workers got in one run.
 
     Attributes:
-        plan: which plan it went by, as `digest_of` names it.
+        plan: which plan it went by, as `Kept.digest` names it.
         at: when it was seen to have ended, as ISO 8601.
         fresh: whether the plan had been made from the same rows, in the same call.
         weighted: whether the plan balances something else than rows.
@@ -133,10 +133,10 @@ def busiest(plan: Plan, run: Run, first: Run | None = None) -> float:
             than rows, that is known of these rows alone.
     """
     assert run.rows is not None
-    loads, speeds = run.rows.astype(np.float64), _together(plan, plan.speeds)
+    loads, speeds = run.rows.astype(np.float64), together(plan.speeds, plan.workers)
     if first is not None and first.weighted and first.rows is not None:
         known = first.rows > 0
-        loads[known] *= _together(plan, plan.loads)[known] / first.rows[known]
+        loads[known] *= together(plan.loads, plan.workers)[known] / first.rows[known]
     return float((loads / speeds).max() * speeds.sum() / loads.sum()) if loads.any() else 1.0
 
 
@@ -173,8 +173,3 @@ def misfit(plan: Plan, runs: Sequence[Run]) -> str | None:
         f"in its last run ({last.at}, {last.rows.sum():,} rows) the busiest worker had {found:.2f} times "
         f"its fair share, {expected:.2f} is what it can do"
     )
-
-
-def _together(plan: Plan, values: np.ndarray) -> np.ndarray:
-    """Add up the values of workers that share a counter."""
-    return np.add.reduceat(values, np.arange(0, plan.workers, workers_per_count(plan.workers)))

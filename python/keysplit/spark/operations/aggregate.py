@@ -6,6 +6,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.aggregates import AGGREGATES, BY_NAME, reason_for_plain, refusal_of
+from keysplit.spark.checks import check_columns
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
@@ -19,7 +20,6 @@ from keysplit.spark.options import (
     Sample,
     Trusted,
     check,
-    check_columns,
 )
 from keysplit.spark.session import Aggregate, session_of
 from keysplit.spark.ways import Way, took

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from keysplit.spark import slices
+from keysplit.spark.checks import by_name, refuse_stream, type_name
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.operations.building import built
@@ -39,15 +40,12 @@ from keysplit.spark.options import (
     Request,
     Sample,
     Trusted,
-    by_name,
     check,
-    refuse_stream,
-    type_name,
 )
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
-from keysplit.spark.ways import Way, took, way_of
+from keysplit.spark.ways import Way, keys_are, took, way_of
 
 _METHODS = {"pandas": "applyInPandas", "arrow": "applyInArrow"}
 # Groupings whose plans split no key.
@@ -165,6 +163,7 @@ def apply(
         >>> result = kss.apply(df, "word", longest, df.schema)  # doctest: +SKIP
         >>> result = kss.apply(df, "word", longest, longest, df.schema, workers=8)  # doctest: +SKIP
     """
+    refuse_stream(df, remedy=": kss.streaming.apply takes streams")
     options = Options(
         workers=workers,
         grouping=grouping,
@@ -191,7 +190,6 @@ def apply(
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
     if format == "arrow" and not versions.has_apply_in_arrow(df):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
-    refuse_stream(df)
     if merge is None:
         return _whole(request, partial, schema, format, partial_schema, planned, workers)
     return _in_parts(request, partial, merge, schema, format, partial_schema)
@@ -292,13 +290,11 @@ def _in_parts(
         if plan is not None and not plan.splits:
             way = Way("slices", f"the plan splits no key; {_CUT}")
             return rows.by_plan(request).mapInArrow(in_one_stage, result_type), way
-        split = None if plan is None else np.array([each.hash for each in plan.head if len(each.workers) > 1])
+        split = None if plan is None else np.array([each.hash for each in plan.split_keys])
         hash_place = cut.width
         placed_rows = rows.by_plan(
             request,
-            plan_hash(request).alias(
-                request.columns.free("_hash", [request.columns.fold(request.worker_column)])
-            ),
+            plan_hash(request).alias(request.columns.free("_hash", request.worker_column)),
         )
         fields = [StructField("", LongType()), StructField("", BooleanType())]
         fields += [*result_type, *part_type, *cut.carried]
@@ -311,7 +307,7 @@ def _in_parts(
         result = parts.mapInArrow(over(slices.merged, first, second, cut.places), result_type)
         if split is None:
             return result
-        keys = "1 key is" if len(split) == 1 else f"{len(split)} keys are"
+        keys = keys_are(len(split))
         return result, Way("slices", f"{keys} split, all others are finished in the first stage; {_CUT}")
 
     hashed = rows.by_hash(None).mapInArrow(in_one_stage, result_type) if request.mode == "planned" else None

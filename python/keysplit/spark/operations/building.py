@@ -6,10 +6,11 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from keysplit.spark import gain
-from keysplit.spark.options import Request, analysed
+from keysplit.spark.frame import analysed
+from keysplit.spark.options import Request
 from keysplit.spark.planner import make, stand_in, warn_of_like_rows
 from keysplit.spark.session import session_of
-from keysplit.spark.ways import Way, took
+from keysplit.spark.ways import Way, keys_are, took
 
 # Ways that send no rows to workers, which are what a kept plan counts.
 _UNCOUNTED = ("plain", "broadcast", "grid")
@@ -88,6 +89,5 @@ def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
         )
     if plan is None:
         return result, Way("online", "each task routes its rows in their order, as mode='online' asks for")
-    split = sum(len(each.workers) > 1 for each in plan.head)
-    keys = "1 key is" if split == 1 else f"{split} keys are"
+    keys = keys_are(len(plan.split_keys))
     return result, Way("place", f"{keys} split over {plan.workers} workers by {plan.grouping.name}")

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 )
 
 from keysplit.spark import carry, slices
+from keysplit.spark.checks import type_name
 from keysplit.spark.options import Request
 from keysplit.spark.session import collation_key
 
@@ -61,10 +62,9 @@ class Cut:
         n = len(columns.names)
         folded = [columns.fold(name) for name in columns.names]
         extra: list[Column] = []
-        taken = [columns.fold(request.worker_column)]
 
         def add(column: Column) -> int:
-            extra.append(column.alias(columns.free(f"_key_{len(extra)}", taken)))
+            extra.append(column.alias(columns.free(f"_key_{len(extra)}", request.worker_column)))
             return n + len(extra) - 1
 
         keys, cuts = [], []
@@ -108,7 +108,7 @@ def over(function: Function, *arguments: Any) -> Function:
 def takes_key(argument: str, function: Any) -> bool:
     """Check a function of the user and say whether it takes the key before the rows."""
     if not callable(function):
-        raise TypeError(f"{argument} must be a function, got {type(function).__name__}")
+        raise TypeError(f"{argument} must be a function, got {type_name(function)}")
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # one written in C may not say
@@ -127,7 +127,7 @@ def struct(df: DataFrame, argument: str, schema: Any) -> StructType:
     if isinstance(schema, StructType):
         return schema
     if not isinstance(schema, str):
-        raise TypeError(f"{argument} must be a StructType or DDL, got {type(schema).__name__}")
+        raise TypeError(f"{argument} must be a StructType or DDL, got {type_name(schema)}")
     try:
         return df.sparkSession.createDataFrame([], schema).schema
     except PySparkException as error:
@@ -144,13 +144,11 @@ def refuse_uncut(name: str, type_: DataType, fold: Callable[[str], str]) -> None
         kinds += [kind.elementType] if isinstance(kind, ArrayType) else []
         if len({fold(field.name) for field in fields}) < len(fields):
             raise TypeError(
-                "key must not hold structs with two fields of one name in kss.apply, got "
+                "key must not hold structs with two fields of one name, got "
                 f"{name!r} of type {type_.simpleString()}"
             )
         if isinstance(kind, NullType) and kind is not type_:
-            raise TypeError(
-                f"key must not hold void fields in kss.apply, got {name!r} of type {type_.simpleString()}"
-            )
+            raise TypeError(f"key must not hold void fields, got {name!r} of type {type_.simpleString()}")
 
 
 # What mapInArrow carries as applyInPandas does.

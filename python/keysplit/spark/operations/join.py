@@ -7,12 +7,14 @@ from typing import Any, Literal
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark import gain
+from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
+from keysplit.spark.frame import Columns, analysed
+from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
 from keysplit.spark.operations.joins.choice import joined
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import (
-    Columns,
     Engine,
     GroupingOrName,
     Options,
@@ -22,13 +24,7 @@ from keysplit.spark.options import (
     Sample,
     Side,
     Trusted,
-    analysed,
-    by_name,
     check,
-    key_names,
-    quoted,
-    refuse_other_frames,
-    refuse_stream,
 )
 from keysplit.spark.query import Query
 from keysplit.spark.session import session_of
@@ -141,7 +137,7 @@ def join(
     sides = {"left": left, "right": right}
     for side, df in sides.items():
         refuse_other_frames(df, side)
-        refuse_stream(df, side)
+        refuse_stream(df, side, remedy=": kss.streaming.join takes streams")
     names = [quoted(name) for name in key_names(on, "on")]
     columns = {side: Columns(df) for side, df in sides.items()}
     types = key_types_of(names, columns)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
+from keysplit.spark.checks import by_name
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.route import routed
@@ -17,7 +18,6 @@ from keysplit.spark.options import (
     Request,
     Sample,
     Trusted,
-    by_name,
     check,
 )
 

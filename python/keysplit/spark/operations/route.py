@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.adapt import adapting
+from keysplit.spark.checks import by_name
 from keysplit.spark.engine import columns, native, online
 from keysplit.spark.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.operations.building import built
@@ -18,7 +19,6 @@ from keysplit.spark.options import (
     Request,
     Sample,
     Trusted,
-    by_name,
     check,
 )
 

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
+from keysplit.spark.frame import Columns
+from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
-    Columns,
     Engine,
     GroupingOrName,
     Mode,
@@ -17,12 +19,7 @@ from keysplit.spark.options import (
     Refresh,
     Sample,
     Trusted,
-    by_name,
     check,
-    key_names,
-    quoted,
-    refuse_other_frames,
-    refuse_stream,
 )
 from keysplit.spark.ways import took, way_of
 
@@ -105,7 +102,7 @@ def write(
         >>> writer.mode("overwrite").parquet(path)  # doctest: +SKIP
     """
     refuse_other_frames(df)
-    refuse_stream(df)
+    refuse_stream(df, remedy=": kss.streaming.write takes streams")
     names, keys = partition_keys(df, partition_by)
     options = Options(
         workers=workers,

@@ -115,10 +115,15 @@ class Plan:
         """The number of workers."""
         return int(self.grouping.workers)
 
+    @cached_property
+    def split_keys(self) -> tuple[FrequentKey, ...]:
+        """The frequent keys that have more than one worker."""
+        return tuple(each for each in self.head if len(each.workers) > 1)
+
     @property
     def splits(self) -> bool:
         """Whether any key has more than one worker, so that the identity of a row counts."""
-        return any(len(each.workers) > 1 for each in self.head)
+        return bool(self.split_keys)
 
     @cached_property
     def loads(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 import pyarrow as pa
@@ -33,11 +33,9 @@ from keysplit.spark.session.interface import (
     tree_of,
 )
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
+from keysplit.spark.session.jvm import items, jvm, kind_of
 from keysplit.spark.session.listening import ListeningInJava, settle
 from keysplit.spark.session.steadiness import Proof
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _AGGREGATE = "AggregateExpression"
 # Actions that are searched for the one with an observation; Spark keeps as many.
@@ -81,7 +79,7 @@ class Classic:
             text = plan.toJSON()
         except Py4JError:  # a very deep expression overflows Spark's stack
             why = "a query plan that Spark cannot write down"
-            return Steadiness(why, None, why, why, frozenset())
+            return Steadiness(why, None, why, frozenset())
         return Proof(sources.Sources(self._spark, plan), trusted, anew).of(text)
 
     def disorder(self, df: DataFrame) -> str | None:
@@ -104,14 +102,14 @@ class Classic:
     def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
         """Take apart `plain`, which is `left.join(right, on, how)`."""
         plan = plain._jdf.queryExecution().analyzed()
-        if _kind(plan) != "Project" or _kind(plan.child()) != "Join":
+        if kind_of(plan) != "Project" or kind_of(plan.child()) != "Join":
             return JoinOfNames(left, right, on)
         return ClassicJoin(plain, column_of(plan.child().condition().get()))
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[Aggregate]:
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
         plan = result._jdf.queryExecution().analyzed()
-        while plan.getClass().getSimpleName() != "Aggregate":
+        while kind_of(plan) != "Aggregate":
             plan = plan.children().apply(0)
         # One expression around all of them: they come over in one call.
         around = _catalyst().expressions.Coalesce(plan.aggregateExpressions())
@@ -153,7 +151,7 @@ class Classic:
         They are read off the plan that Spark has analysed: names are resolved there, and so is `*`.
         """
         plan = result._jdf.queryExecution().analyzed()
-        if plan.getClass().getSimpleName() != "Aggregate":
+        if kind_of(plan) != "Aggregate":
             # Window functions over aggregates stand on top of them.
             return [
                 Call(None, None, name, column, column)
@@ -216,7 +214,7 @@ def session_of_query(query: StreamingQuery) -> Classic:
     return Classic(SparkSession(SparkContext.getOrCreate(), query._jsq.sparkSession()))
 
 
-def rows_of_arrow(spark: SparkSession, table: "pa.Table") -> DataFrame:
+def rows_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return the rows of a table of whole numbers; before Spark 4, whose public way takes them one by one."""
     schema = from_arrow_schema(table.schema)
     return spark._create_from_pandas_with_arrow(table.to_pandas(), schema, "UTC")
@@ -229,7 +227,7 @@ def collation_key(column: Column) -> Column:
 
 def column_of(expression: Any) -> Column:
     """Return the column of an expression of the JVM."""
-    kind, sql = type(F.lit(0)), _jvm().org.apache.spark.sql
+    kind, sql = type(F.lit(0)), jvm().org.apache.spark.sql
     if "classic" in kind.__module__:
         return kind(sql.classic.ExpressionUtils.column(expression))
     return kind(sql.Column(expression))  # before Spark 4
@@ -237,7 +235,7 @@ def column_of(expression: Any) -> Column:
 
 def expression_of(column: Column) -> Any:
     """Return the expression of the JVM that is behind a column."""
-    sql = _jvm().org.apache.spark.sql
+    sql = jvm().org.apache.spark.sql
     if "classic" in type(column).__module__:
         return sql.classic.ExpressionUtils.expression(column._jc)
     return column._jc.expr()  # before Spark 4
@@ -245,20 +243,16 @@ def expression_of(column: Column) -> Any:
 
 def _physical(df: DataFrame) -> str:
     if df.isStreaming:  # a plan of its micro-batches: Spark makes none of the stream as it is
-        return str(_jvm().PythonSQLUtils.explainString(df._jdf.queryExecution(), "simple"))
+        return str(jvm().PythonSQLUtils.explainString(df._jdf.queryExecution(), "simple"))
     return str(df._jdf.queryExecution().executedPlan().toString())
-
-
-def _kind(plan: Any) -> str:
-    return str(plan.getClass().getSimpleName())
 
 
 def _call(call: Any) -> Call:
     whole = column_of(call)
-    if call.getClass().getSimpleName() != _AGGREGATE:
+    if kind_of(call) != _AGGREGATE:
         return Call(None, None, call.sql(), whole, whole)
     function = call.aggregateFunction()
-    kind = function.getClass().getSimpleName()
+    kind = kind_of(function)
     argument = column_of(function.children().apply(0)) if function.children().size() else whole
     if call.filter().isDefined():
         argument = F.when(column_of(call.filter().get()), argument)
@@ -269,7 +263,7 @@ def _call(call: Any) -> Call:
         def divide(total: Column, count: Column) -> Column:
             # Spark divides decimals for avg by an expression of its own, which rounds as no other does.
             terms = [expression_of(term) for term in (total, count)]
-            sequence = _jvm().PythonUtils.toSeq(terms)
+            sequence = jvm().PythonUtils.toSeq(terms)
             return column_of(division.falseValue().withNewChildren(sequence))
 
     return Call(
@@ -289,18 +283,13 @@ def _sql_of_aggregate(around: Any, at: int) -> str:
     waiting, found = [around], -1
     while True:
         node = waiting.pop()
-        if node.getClass().getSimpleName() == _AGGREGATE:
+        if kind_of(node) == _AGGREGATE:
             found += 1
             if found == at:
                 return str(node.sql())
         else:
-            children = node.children()
-            waiting.extend(children.apply(i) for i in reversed(range(children.size())))
+            waiting.extend(reversed(items(node.children())))
 
 
 def _catalyst() -> Any:
-    return _jvm().org.apache.spark.sql.catalyst
-
-
-def _jvm() -> Any:
-    return SparkContext._active_spark_context._jvm
+    return jvm().org.apache.spark.sql.catalyst

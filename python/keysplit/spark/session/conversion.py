@@ -14,8 +14,15 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructField, StructType
+from pyspark.util import fail_on_stopiteration as fail_on_stopiteration
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+def travel_by_value(name: str) -> None:
+    """Make executors need no keysplit for what a module holds, or a package with all of its modules."""
+    cloudpickle.register_pickle_by_value(sys.modules[name])
+
+
+travel_by_value(__name__)
 
 _SETTINGS = {
     "timezone": ("spark.sql.session.timeZone", "UTC"),

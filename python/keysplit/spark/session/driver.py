@@ -8,6 +8,7 @@ plan: its answer is the same for all tasks of the micro-batch, and for all their
 import logging
 import os
 import uuid
+from collections import deque
 from contextlib import suppress
 from typing import Any
 from weakref import finalize
@@ -17,6 +18,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from keysplit.spark.session.interface import Answer, Ask, MicroBatch
+from keysplit.spark.session.jvm import items
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 _log = logging.getLogger("keysplit")
@@ -26,6 +28,10 @@ _GROUP = "spark.jobGroup.id"
 _LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
 _NEEDED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+
+# Functions that no query will be made of any more, by their sessions and names. They are dropped when the
+# next one is registered: Python may free an `Ask` in the midst of a call to the JVM, which allows no other.
+_unused: deque[tuple[SparkSession, str]] = deque()
 
 
 def asking(spark: SparkSession, answer: Answer) -> Ask:
@@ -39,6 +45,7 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
         raise ValueError("PYSPARK_PIN_THREAD must not be 'false' with adapt")
     ensure_callback_server_started(spark.sparkContext._gateway)
+    _drop_unused()
     name = f"keysplit_{uuid.uuid4().hex}"
     text = spark._jvm.org.apache.spark.sql.types.DataTypes.StringType
     spark._jsparkSession.udf().register(name, _Function(spark, answer), text)
@@ -48,13 +55,15 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
         return f"(SELECT {value} AS answer FROM VALUES ('{question}') AS asked(question))"
 
     # Queries hold the function itself: the session need not keep it by its name once they are made.
-    finalize(ask, _forget, spark, name).atexit = False
+    finalize(ask, _unused.append, (spark, name)).atexit = False
     return ask
 
 
-def _forget(spark: SparkSession, name: str) -> None:
-    with suppress(Py4JError):
-        spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
+def _drop_unused() -> None:
+    while _unused:
+        with suppress(IndexError, Py4JError):
+            spark, name = _unused.popleft()
+            spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
 
 
 def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
@@ -87,14 +96,14 @@ def _task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[f
         if run not in described or not described.endswith(f"batch = {batch}"):
             continue
         stages = job.stageIds()
-        for stage in (store.lastStageAttempt(stages.apply(each)) for each in range(stages.size())):
+        for stage in map(store.lastStageAttempt, items(stages)):
             if stage.numTasks() != tasks or not stage.shuffleReadRecords():
                 continue
             if stage.status().toString() != "COMPLETE":
                 return None
             found = True
             listed = store.taskList(stage.stageId(), stage.attemptId(), tasks)
-            for task in (listed.apply(each) for each in range(listed.size())):
+            for task in items(listed):
                 metrics = task.taskMetrics()
                 if metrics.isDefined():
                     times[task.index()] += metrics.get().executorRunTime() / 1000

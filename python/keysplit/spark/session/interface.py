@@ -194,8 +194,6 @@ class Steadiness:
     """Why there may be other rows; None if they differ in unsteady columns at most."""
     columns: tuple[str | None, ...] | None
     """For each column why its values may differ, None if it is steady; None if nothing is known."""
-    unknown: str | None
-    """Why nothing is known."""
     order: str | None
     """Why the rows may come in another order, as far as the query says before Spark has planned it."""
     functions: frozenset[str]

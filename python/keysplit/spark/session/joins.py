@@ -9,10 +9,10 @@ rows are joined on names again, which keeps these columns as long as nothing is 
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.names import in_sql
+from keysplit.spark.session.jvm import items, jvm
 
 
 class ClassicJoin:
@@ -45,7 +45,7 @@ class ClassicJoin:
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join, of rows that `join` made."""
-        children = _jvm().PythonUtils.toSeq([rows._jdf.queryExecution().analyzed()])
+        children = jvm().PythonUtils.toSeq([rows._jdf.queryExecution().analyzed()])
         return self._frame(self._plan.withNewChildren(children))
 
     def again(self, side: DataFrame) -> DataFrame:
@@ -59,12 +59,12 @@ class ClassicJoin:
             node = nodes.pop()
             node.unsetTagValue(mark)
             children = node.children()
-            nodes += [children.apply(at) for at in range(children.size())]
+            nodes += items(children)
         return self._frame(plan)
 
     @property
     def _dataset(self) -> Any:
-        sql = _jvm().org.apache.spark.sql
+        sql = jvm().org.apache.spark.sql
         return sql.classic.Dataset if "classic" in type(self._plain).__module__ else sql.Dataset
 
     def _frame(self, plan: Any) -> DataFrame:
@@ -110,7 +110,3 @@ class JoinOfNames:
     def again(self, side: DataFrame) -> DataFrame:
         """Return a side to read it once more."""
         return side
-
-
-def _jvm() -> Any:
-    return SparkContext._active_spark_context._jvm

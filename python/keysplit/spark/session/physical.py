@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from keysplit.spark.session.jvm import items, kind_of
 from keysplit.spark.session.sources import SNAPSHOTS
 
 # These shuffle inside, without a node of their own; a recursive query runs its steps as jobs of their own.
@@ -96,7 +97,7 @@ class _Walk:
 
     def plan(self, node: Any) -> str | None:
         """Return a description of a shuffle whose order reaches the top, None if there is none."""
-        kind = str(node.getClass().getSimpleName()).removesuffix("Exec")
+        kind = kind_of(node).removesuffix("Exec")
         if self._is_a(node, "sql.execution.exchange.ShuffleExchangeLike"):
             return f"a shuffle ({node.outputPartitioning().toString()})"
         if self._is_a(node, "sql.execution.exchange.BroadcastExchangeLike"):
@@ -110,7 +111,7 @@ class _Walk:
             return found and f"{found} in a cached DataFrame"
         if kind in ("RDDScan", "ExternalRDDScan"):
             return "a shuffle in the lineage of an RDD" if self._in_lineage(node.rdd()) else None
-        below = [self.plan(child) for child in _items(node.children())]
+        below = [self.plan(child) for child in items(node.children())]
         found = next((each for each in below if each is not None), None)
         if kind in _SHUFFLING:
             return f"a shuffle ({node.nodeName()})"
@@ -132,7 +133,7 @@ class _Walk:
             if rdd.id() in self.seen:
                 continue
             self.seen.add(rdd.id())
-            for dependency in _items(rdd.dependencies()):
+            for dependency in items(rdd.dependencies()):
                 if self._is_a(dependency, "ShuffleDependency"):
                     return True
                 rdds.append(dependency.rdd())
@@ -148,18 +149,14 @@ def _is_total(sort: Any) -> bool:
     """Say whether no two different rows are equal to a sort: it is by all columns, of steady types."""
     by = {
         order.child().exprId().toString()
-        for order in _items(sort.sortOrder())
-        if order.child().getClass().getSimpleName() == "AttributeReference"
+        for order in items(sort.sortOrder())
+        if kind_of(order.child()) == "AttributeReference"
     }
     return all(
         attribute.exprId().toString() in by
         and (
-            attribute.dataType().getClass().getSimpleName().rstrip("$") in _TOTALLY_ORDERED
+            kind_of(attribute.dataType()).rstrip("$") in _TOTALLY_ORDERED
             or attribute.dataType().simpleString() == "string"
         )
-        for attribute in _items(sort.output())
+        for attribute in items(sort.output())
     )
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(i) for i in range(sequence.size())]

@@ -5,7 +5,7 @@ the types of the result. Relations and functions that are not in a list here cou
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from pyspark.sql.types import (
 )
 
 from keysplit.spark.aggregates import BY_NAME
+from keysplit.spark.names import in_sql
+from keysplit.spark.session import reading
 from keysplit.spark.session.interface import Steadiness
 
 # Steady if the column comes out of the query as it is, and is of a type of which equal values are one value.
@@ -194,7 +196,7 @@ class Proof:
         self,
         trusted: frozenset[str],
         anew: str | None = None,
-        setting: Callable[[str], str | None] = lambda name: None,
+        setting: reading.Setting = lambda name: None,
     ) -> None:
         self._trusted, self._anew = trusted, anew
         self._functions: set[str] = set()
@@ -208,8 +210,8 @@ class Proof:
             found = self._relation(plan)
         except RecursionError:
             found = _unknown("a query plan that keysplit cannot read")
-        columns = tuple(_by_type(found.of(_quoted(each.name)), each.dataType) for each in schema.fields)
-        return Steadiness(found.rows, columns, None, found.order, frozenset(self._functions), self._again)
+        columns = tuple(_by_type(found.of(in_sql(each.name)), each.dataType) for each in schema.fields)
+        return Steadiness(found.rows, columns, found.order, frozenset(self._functions), self._again)
 
     def _relation(self, relation: Any) -> _Rows:
         kind = relation.WhichOneof("rel_type")
@@ -232,36 +234,20 @@ class Proof:
         if body.is_streaming:  # a batch may read to the end, which moves
             formats.add("kafka")
         if body.WhichOneof("read_type") == "data_source" and body.data_source.format.lower() in formats:
-            self._again = self._again or self._why_again(body.data_source)
-            why = self._left_out(body.data_source)
+            options = {name.lower(): value for name, value in body.data_source.options.items()}
+            self._again = self._again or self._why_again(body.data_source, options)
+            why = reading.left_out(options, self._setting)
             if self._anew and not body.is_streaming:
                 why = f"a table beside the stream, which may have changed downstream of {self._anew}"
             return _Rows({}, why, why, why or self._anew)
         return _unknown("a table or view, of which Spark Connect's client does not know how it is made")
 
-    def _left_out(self, source: Any) -> str | None:
-        """Return why files that a task cannot read once, and then can, are left out of its rows."""
-        options = {key.lower(): value for key, value in source.options.items()}
-        for name in ("ignoreCorruptFiles", "ignoreMissingFiles"):
-            value = options.get(name.lower()) or self._setting(f"spark.sql.files.{name}") or "false"
-            if value.lower() != "false":
-                return f"files read with {name}, which leaves out what a task cannot read"
-        return None
-
-    def _why_again(self, source: Any) -> str | None:
+    def _why_again(self, source: Any, options: Mapping[str, str]) -> str | None:
         """Return why another query that reads files may see other rows, as it reads other columns."""
-        if source.format.lower() not in ("csv", "json", "xml"):
+        if source.format.lower() not in reading.TEXT:
             return None
-        options = {key.lower(): value for key, value in source.options.items()}
-        if options.get("mode", "").upper() == "DROPMALFORMED":
-            return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"
-        if not source.schema:
-            return "text whose schema only the server knows, which may have a column of corrupt records"
-        named = options.get("columnnameofcorruptrecord")
-        name = named or self._setting("spark.sql.columnNameOfCorruptRecord") or "_corrupt_record"
-        if name.lower() in source.schema.lower():
-            return f"the column {name}, for which the columns that are read decide what is malformed"
-        return None
+        schema = source.schema.lower()
+        return reading.malformed(options, self._setting, lambda name: name in schema if schema else None)
 
     def _project(self, body: Any) -> _Rows:
         child = self._relation(body.input)
@@ -290,7 +276,7 @@ class Proof:
     def _with_columns_renamed(self, body: Any) -> _Rows:
         child = self._relation(body.input)
         old = dict(body.rename_columns_map) | {each.col_name: each.new_col_name for each in body.renames}
-        return _with_more(child, ((new, child.of(_quoted(name))) for name, new in old.items()))
+        return _with_more(child, ((new, child.of(in_sql(name))) for name, new in old.items()))
 
     def _to_df(self, body: Any) -> _Rows:
         child = self._relation(body.input)
@@ -319,7 +305,7 @@ class Proof:
         left, right = self._relation(body.left), self._relation(body.right)
         both = _both(left, right)
         condition = self._inside(body.join_condition, both) if body.HasField("join_condition") else None
-        using = _of_rows(_worst(*(both.of(_quoted(name)) for name in body.using_columns)))
+        using = _of_rows(_worst(*(both.of(in_sql(name)) for name in body.using_columns)))
         both = _merging(both) if body.using_columns else both
         return replace(both, rows=both.rows or condition or using, order="a join")
 
@@ -365,7 +351,7 @@ class Proof:
             rows = child.rows or _of_rows(child.any())
             return _Rows({}, child.any() or _OF_EQUAL, rows, "a distinct")
         known: dict[str, str | None] = {
-            name.lower(): child.of(_quoted(name)) or _OF_EQUAL for name in body.column_names
+            name.lower(): child.of(in_sql(name)) or _OF_EQUAL for name in body.column_names
         }
         why = _of_rows(_worst(*known.values()))
         return _Rows(
@@ -550,7 +536,7 @@ def _with_more(child: _Rows, columns: Iterable[tuple[str, str | None]]) -> _Rows
 
 def _both(left: _Rows, right: _Rows) -> _Rows:
     names = {*left.known, *right.known}
-    known = {name: _worst(left.of(_quoted(name)), right.of(_quoted(name))) for name in names}
+    known = {name: _worst(left.of(in_sql(name)), right.of(in_sql(name))) for name in names}
     return _Rows(known, _worst(left.rest, right.rest), left.rows or right.rows, left.order or right.order)
 
 
@@ -569,10 +555,6 @@ def _messages(message: Any) -> Iterator[Any]:
             repeated = not hasattr(value, "ListFields")
             for each in value if repeated else [value]:
                 yield from _messages(each)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _chosen(child: _Rows, what: str) -> _Rows:

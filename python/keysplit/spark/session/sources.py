@@ -11,8 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from keysplit.spark.session import reading
 from keysplit.spark.session.driver import running
 from keysplit.spark.session.interface import Node
+from keysplit.spark.session.jvm import items, kind_of
 from keysplit.spark.session.steadiness import Source
 from keysplit.spark.session.steady_expressions import Overflow
 from keysplit.spark.session.tasks import BATCH, QUERY
@@ -53,11 +55,6 @@ SNAPSHOTS = (
     _SQL + "kafka010.",
     _SQL + "v2.avro.",
 )
-# Formats of text, whose malformed rows depend on the columns that are read.
-_TEXT = ("csv", "json", "xml")
-# Settings, and options of files, with which Spark leaves out what it cannot read.
-_LEAVING_OUT = ("ignoreCorruptFiles", "ignoreMissingFiles")
-_CORRUPT = "columnNameOfCorruptRecord"
 # The largest limit of a sort that is one operator by default: the longest array there is.
 _LARGEST_LIMIT = 2**31 - 16
 # Options of Kafka that fix where a batch ends.
@@ -100,14 +97,10 @@ class Sources:
         if "kafka" in kind:
             fixed = any(options.get(each, "latest").lower() != "latest" for each in _ENDS)
             return None if fixed else "the end of a topic in Kafka, which moves (pass endingOffsets)"
-        if not any(each in kind for each in _TEXT):
+        if not any(each in kind for each in reading.TEXT):
             return None
-        if options.get("mode", "").upper() == "DROPMALFORMED":
-            return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"
-        name = options.get(_CORRUPT.lower()) or self._setting(f"spark.sql.{_CORRUPT}", "_corrupt_record")
-        if name.lower() in (str(each).lower() for each in leaf.schema().fieldNames()):
-            return f"the column {name}, for which the columns that are read decide what is malformed"
-        return None
+        columns = [str(each).lower() for each in leaf.schema().fieldNames()]
+        return reading.malformed(options, self._setting, lambda name: name in columns)
 
     def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
         """Return the plan of the micro-batch whose rows a leaf has, as JSON, and its leaves.
@@ -135,8 +128,8 @@ class Sources:
     @cached_property
     def limits_keep_order(self) -> bool:
         """Whether Spark computes every limit of a sort as one operator."""
-        name = "spark.sql.execution.topKSortFallbackThreshold"
-        return int(self._setting(name, str(_LARGEST_LIMIT))) >= _LARGEST_LIMIT
+        most = self._setting("spark.sql.execution.topKSortFallbackThreshold")
+        return most is None or int(most) >= _LARGEST_LIMIT
 
     @cached_property
     def is_deterministic(self) -> bool:
@@ -152,7 +145,7 @@ class Sources:
         text = self._text()
         if text is None or "try_sum(" in text or "try_avg(" in text:
             return "null"
-        return "error" if self._setting("spark.sql.ansi.enabled", "false") == "true" else "wraps"
+        return "error" if self._setting("spark.sql.ansi.enabled") == "true" else "wraps"
 
     def _text(self) -> str | None:
         """Return the plan as text, with all expressions of each operator."""
@@ -161,22 +154,18 @@ class Sources:
                 return str(self._plan.treeString(False, False, 2**31 - 1, False, *more))
         return None
 
-    def _setting(self, name: str, default: str) -> str:
-        """Return a setting, and Spark's default where a service lets nobody read it."""
+    def _setting(self, name: str) -> str | None:
+        """Return the value of a setting; None where a service lets nobody read it."""
         with suppress(Py4JError, PySparkException):
             return str(self._spark.conf.get(name))
-        return default
+        return None
 
     def _left_out(self, node: Node, leaf: Any) -> str | None:
         """Return why files that a task cannot read once, and then can, are left out of its rows."""
         found = _options(node, leaf)
         if found is None or "kafka" in found[0]:
             return None
-        for name in _LEAVING_OUT:
-            value = found[1].get(name.lower()) or self._setting(f"spark.sql.files.{name}", "false")
-            if value.lower() != "false":
-                return f"files read with {name}, which leaves out what a task cannot read"
-        return None
+        return reading.left_out(found[1], self._setting)
 
     @cached_property
     def _micro_batch(self) -> Any:
@@ -198,8 +187,8 @@ class Sources:
     def _leaves(self) -> dict[tuple[str, int], Any]:
         """The leaves of the JVM, by their class and the number of their first column; None if they differ."""
         found: dict[tuple[str, int], Any] = {}
-        plans = [self._plan, *_items(self._plan.subqueriesAll())]
-        for leaf in (leaf for plan in plans for leaf in _items(plan.collectLeaves())):
+        plans = [self._plan, *items(self._plan.subqueriesAll())]
+        for leaf in (leaf for plan in plans for leaf in items(plan.collectLeaves())):
             output = leaf.output()
             if output.size():
                 key = leaf.getClass().getName(), int(output.apply(0).exprId().id())
@@ -216,7 +205,7 @@ class Sources:
             if relation.getClass().getName() == _SQL + "execution.datasources.HadoopFsRelation":
                 kind = relation.fileFormat().getClass().getName()
                 return None if kind.startswith(_FILE_FORMATS) else f"the file format {kind}"
-            return f"the source {relation.getClass().getSimpleName()}"
+            return f"the source {kind_of(relation)}"
         if node.name == "StreamingRelation":
             name = str(leaf.sourceName())
             return None if name.startswith(("FileSource[", "delta")) else f"the source {name}"
@@ -287,7 +276,7 @@ def _chain(rdd: Any) -> list[Any]:
 
 
 def _is_like(chain: list[Any], pattern: tuple[tuple[str, str], ...]) -> bool:
-    seen = [(each.getClass().getSimpleName(), str(each.creationSite().shortForm())) for each in chain]
+    seen = [(kind_of(each), str(each.creationSite().shortForm())) for each in chain]
     return len(seen) == len(pattern) and all(
         kind == wanted and site.startswith(begin)
         for (kind, site), (wanted, begin) in zip(seen, pattern, strict=True)
@@ -318,7 +307,3 @@ def _operations(pickled: bytes) -> list[tuple[str, Any]]:
         for name, argument in found
         if name != "FRAME"
     ]
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(i) for i in range(sequence.size())]

@@ -153,9 +153,9 @@ class Proof:
             found = self._plan(tree_of(nodes), {})
         except (LookupError, TypeError, ValueError, RecursionError):
             why = "a query plan that keysplit cannot read"
-            return Steadiness(why, None, why, why, frozenset(self.functions))
+            return Steadiness(why, None, why, frozenset(self.functions))
         columns = tuple(found.columns[each] for each in found.output)
-        return Steadiness(found.rows, columns, None, found.order, frozenset(self.functions), self.again)
+        return Steadiness(found.rows, columns, found.order, frozenset(self.functions), self.again)
 
     @property
     def overflow(self) -> Overflow:

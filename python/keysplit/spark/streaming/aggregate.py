@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.aggregates import reason_for_plain
+from keysplit.spark.checks import check_columns
+from keysplit.spark.frame import analysed
 from keysplit.spark.operations.aggregate import names_of, refuse_unmergeable
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
@@ -16,9 +18,7 @@ from keysplit.spark.options import (
     PlanOrPath,
     Request,
     Trusted,
-    analysed,
     check,
-    check_columns,
     check_without_plan,
 )
 from keysplit.spark.session import session_of, versions

@@ -17,8 +17,11 @@ from pyspark.sql.types import (
 )
 
 from keysplit.spark import slices
+from keysplit.spark.checks import by_name, refuse_batch, type_name
 from keysplit.spark.engine.placement import placed
+from keysplit.spark.frame import Columns
 from keysplit.spark.keys import key_hash, key_kinds
+from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.functions import (
     Cut,
@@ -32,18 +35,13 @@ from keysplit.spark.operations.functions import (
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
     AdaptOrAuto,
-    Columns,
     Engine,
     GroupingOrName,
     Options,
     PlanOrPath,
     Request,
     Trusted,
-    by_name,
     check,
-    quoted,
-    refuse_other_frames,
-    type_name,
 )
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
@@ -171,9 +169,7 @@ def apply(
         ...     plan=plan,
         ... )
     """
-    refuse_other_frames(df)
-    if not df.isStreaming:
-        raise ValueError("df must be a streaming DataFrame, got a batch one: kss.apply takes batches")
+    refuse_batch(df, ": kss.apply takes batches")
     options = Options(
         plan=plan,
         adapt=adapt,
@@ -303,7 +299,7 @@ class _Groups:
         hash_ = key_hash(request.keys, request.key_types, 0)
         field, kinds = None, key_kinds(request.key_types)
         if window is not None:
-            window = window.alias(request.columns.free("_window", [request.worker_column]))
+            window = window.alias(request.columns.free("_window", request.worker_column))
             fields = request.df.groupBy(window).count().schema.fields
             if len(fields) == 1:
                 raise ValueError("spark.sql.retainGroupColumns must be true with a window, got false")
@@ -331,8 +327,7 @@ class _Groups:
             is_span = isinstance(self.window.dataType, StructType)
             begin, end = (F.unix_micros(time[name] if is_span else time) for name in ("start", "end"))
         number = slot(F.hash(begin, end), worker, request.workers)
-        taken = [request.columns.fold(request.worker_column)]
-        names = [request.columns.free(mark, taken) for mark in _MARKS]
+        names = [request.columns.free(mark, request.worker_column) for mark in _MARKS]
         marks = zip([self.hash, number, begin, end], names, strict=True)
         rows = rows.select("*", *self.cut.extra, *(mark.alias(name) for mark, name in marks))
         return placed(rows, request.worker_column, request.workers).drop(request.worker_column)

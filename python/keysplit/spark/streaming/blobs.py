@@ -7,7 +7,6 @@ there by value: they need no keysplit.
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,12 +16,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import cloudpickle
 
-from keysplit.spark import slices
-from keysplit.spark.slices import Call, Places
+from keysplit.spark.session.conversion import travel_by_value
+from keysplit.spark.slices import Call, Places, parts, types_of, whole
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+travel_by_value(__name__)
 
 VERSION = 1
 # Rows are cut from sorted tables in pieces of this many.
@@ -120,7 +118,7 @@ def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) ->
     width = len(layout.partial.schema) + len(layout.keys)
     last: tuple[int, ...] = ()
     held: list[pa.Table] = []
-    for batch in slices.parts(_sorted(batches, places.cuts), layout.partial, places):
+    for batch in parts(_sorted(batches, places.cuts), layout.partial, places):
         marks = [column.to_numpy() for column in batch.columns[width : width + 3]]
         table = pa.table([*batch.columns[:width], *batch.columns[width + 3 :]], layout.names)
         changes = np.logical_or.reduce([mark[1:] != mark[:-1] for mark in marks])
@@ -155,7 +153,7 @@ def packed_to_merge(
     Yields:
         The bucket, and a blob of its partial results.
     """
-    for batch in slices.parts(_sorted(batches, places.cuts), layout.partial, places):
+    for batch in parts(_sorted(batches, places.cuts), layout.partial, places):
         found = _by_bucket(pa.table(batch.columns, layout.names), layout)
         yield pa.record_batch([pa.array(each) for each in found], ["bucket", "blob"])
 
@@ -175,7 +173,7 @@ def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Ite
     if tables:
         rows = _together(tables, layout).to_batches()
         places = layout.places()
-        yield from slices.whole(_sorted(rows, places.cuts), call, places)
+        yield from whole(_sorted(rows, places.cuts), call, places)
 
 
 # What applyInPandasWithState calls
@@ -245,7 +243,7 @@ def _least(held: pa.Table, rule: Rule, layout: Layout) -> int:
 def _combined(table: pa.Table, call: Call, layout: Layout) -> pa.Table:
     """Call `combine` on the partial results of each key that go at one time."""
     places = layout.places(table.num_columns - 1)
-    batches = list(slices.parts(_sorted(table.to_batches(), places.cuts), call, places))
+    batches = list(parts(_sorted(table.to_batches(), places.cuts), call, places))
     if not batches:
         return table.slice(0, 0)
     return pa.Table.from_batches(batches).rename_columns(table.column_names)
@@ -282,7 +280,7 @@ def _by_bucket(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[bytes]
 
 def _together(tables: list[pa.Table], layout: Layout, *more: str) -> pa.Table:
     """Return partial results in one table, with the columns that `partial` returns now."""
-    types = dict(zip(layout.names, slices.types(layout.partial), strict=False))
+    types = dict(zip(layout.names, types_of(layout.partial), strict=False))
     newest = tables[-1].schema
     types |= {name: newest.field(name).type for name in layout.names[len(types) :]}
     names = [*layout.names, *more]

@@ -6,13 +6,15 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark import gain
+from keysplit.spark.checks import by_name, key_names, refuse_other_frames
+from keysplit.spark.frame import Columns, analysed
+from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import (
     AdaptOrAuto,
-    Columns,
     Engine,
     GroupingOrName,
     Options,
@@ -20,12 +22,7 @@ from keysplit.spark.options import (
     Request,
     Side,
     Trusted,
-    analysed,
-    by_name,
     check,
-    key_names,
-    quoted,
-    refuse_other_frames,
 )
 from keysplit.spark.query import Query
 from keysplit.spark.session import Session, session_of, versions

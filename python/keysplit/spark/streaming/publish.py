@@ -6,7 +6,7 @@ from typing import Any
 from keysplit.plans import files
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.running import adapting_in
-from keysplit.spark.options import type_name
+from keysplit.spark.checks import type_name
 from keysplit.spark.plans import Plan
 
 

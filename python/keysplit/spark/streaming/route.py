@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
+from keysplit.spark.checks import by_name
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
@@ -15,7 +16,6 @@ from keysplit.spark.options import (
     Options,
     PlanOrPath,
     Trusted,
-    by_name,
     check,
 )
 

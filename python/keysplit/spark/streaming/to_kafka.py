@@ -13,23 +13,21 @@ from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import BinaryType, StringType
 
 from keysplit.spark.adapt.adapting import place_of_log
-from keysplit.spark.checks import check_whole
+from keysplit.spark.checks import by_name, check_whole, refuse_batch
+from keysplit.spark.frame import Columns
 from keysplit.spark.hashes import identity_of, row_hash_in_sql
+from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
     AdaptOrAuto,
-    Columns,
     Engine,
     GroupingOrName,
     Options,
     PlanOrPath,
     Request,
     Trusted,
-    by_name,
     check,
-    quoted,
-    refuse_other_frames,
 )
 from keysplit.spark.session.tasks import streaming_query
 from keysplit.spark.ways import took, way_of
@@ -114,9 +112,7 @@ def to_kafka(
     """
     from keysplit.kafka.topics import partitions_of  # which needs the extra
 
-    refuse_other_frames(df)
-    if not df.isStreaming:
-        raise ValueError("df must be a streaming DataFrame, got a batch: its rows have no micro-batch")
+    refuse_batch(df, ": its rows have no micro-batch")
     check_whole("first_batch", first_batch, 0)
     sent = _sent(Columns(df))
     partitions = partitions_of(topic, servers, settings)

@@ -21,8 +21,9 @@ from pyspark.sql.types import (
 )
 
 from keysplit.spark.aggregates import AGGREGATES, BY_NAME
+from keysplit.spark.names import quoted
 from keysplit.spark.operations.route import routed
-from keysplit.spark.options import Request, quoted
+from keysplit.spark.options import Request
 from keysplit.spark.session import Call, session_of
 from keysplit.spark.session.times import watermark_ms
 from keysplit.spark.streaming.sessions import refuse_session
@@ -68,7 +69,7 @@ def in_two_steps(request: Request, window: Column, plain: DataFrame, columns: Se
     keys = [f"key{at}" for at in range(len(request.keys))]
 
     rows = routed(request)
-    span = request.columns.free("keysplit_window", [request.worker_column])
+    span = request.columns.free("keysplit_window", request.worker_column)
     # `withColumn` of Spark Connect would drop what says that there is a watermark
     rows = rows.select("*", window.alias(span))
     by = [

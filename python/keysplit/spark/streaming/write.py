@@ -5,20 +5,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
+from keysplit.spark.checks import by_name, refuse_batch
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.operations.write import partition_keys
-from keysplit.spark.options import (
-    AdaptOrAuto,
-    Engine,
-    GroupingOrName,
-    Options,
-    PlanOrPath,
-    Trusted,
-    by_name,
-    check,
-    refuse_other_frames,
-)
+from keysplit.spark.options import AdaptOrAuto, Engine, GroupingOrName, Options, PlanOrPath, Trusted, check
 from keysplit.spark.ways import took, way_of
 
 
@@ -78,9 +69,7 @@ def write(
         >>> writer = kss.streaming.write(events, "country", workers=8, adapt="auto")  # doctest: +SKIP
         >>> query = writer.option("checkpointLocation", where).start(path)  # doctest: +SKIP
     """
-    refuse_other_frames(df)
-    if not df.isStreaming:
-        raise ValueError("df must be a streaming DataFrame, got a batch: kss.write writes it")
+    refuse_batch(df, ": kss.write takes batches")
     names, keys = partition_keys(df, partition_by)
     options = Options(
         plan=plan,

@@ -212,7 +212,7 @@ impl Grouping for DChoices {
         let (position, next, count, loads, sketch) = decode(state)?;
         let position = checked_count(position)?;
         if !(1..=self.choices.workers.max(2)).contains(&count) || next > position + 1 + LONGEST {
-            return Err(Error::value("snapshot is damaged: its number of choices does not fit its workers"));
+            return Err(Error::damaged("its number of choices does not fit its workers"));
         }
         (self.position, self.next, self.count) = (position, next, count);
         self.searches.clear();

@@ -235,7 +235,7 @@ impl Bandit {
             && index.tells_apart(&hashes)
             && keys.iter().all(sane);
         if !fits {
-            return Err(Error::value("snapshot is damaged: its hot keys do not fit its parameters"));
+            return Err(Error::damaged("its hot keys do not fit its parameters"));
         }
         checked_count(state.position)?;
         self.counts.restore(counts)?;

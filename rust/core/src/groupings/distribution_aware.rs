@@ -228,7 +228,7 @@ impl Grouping for DistributionAware {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let damaged = || Error::value("snapshot is damaged: its plan does not fit its parameters");
+        let damaged = || Error::damaged("its plan does not fit its parameters");
         let (phase, loads) = decode(state)?;
         self.loads.restore(loads)?;
         self.phase = match phase {

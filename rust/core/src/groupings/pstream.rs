@@ -165,7 +165,7 @@ impl Predictor {
         };
         if entries >= self.period || !synopsis.iter().all(sane) || !synopsis.is_sorted_by(|one, other| one.0 < other.0)
         {
-            return Err(Error::value("snapshot is damaged: its synopsis does not fit its parameters"));
+            return Err(Error::damaged("its synopsis does not fit its parameters"));
         }
         (self.position, self.entries) = (checked_count(position)?, entries);
         self.synopsis = synopsis.iter().copied().collect();

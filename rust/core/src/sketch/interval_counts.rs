@@ -80,7 +80,7 @@ impl IntervalCounts {
             || ![0, ROWS * WIDTH].contains(&shared.len())
             || !shared.iter().all(sane)
         {
-            return Err(Error::value("snapshot is damaged: its counts are invalid"));
+            return Err(Error::damaged("its counts are invalid"));
         }
         self.exact = exact.into_iter().collect();
         self.shared = shared;

@@ -91,7 +91,7 @@ impl Clock {
     pub(crate) fn restore(&mut self, state: ClockState) -> Result<()> {
         checked_count(state.count)?;
         if !is_time(state.base) || state.start.is_some_and(|start| !is_time(start)) {
-            return Err(Error::value("snapshot is damaged: its clock has no valid time"));
+            return Err(Error::damaged("its clock has no valid time"));
         }
         self.state = state;
         Ok(())

@@ -32,7 +32,7 @@ impl Loads {
     /// Restores saved loads of this many workers.
     pub(crate) fn restore(&mut self, SavedLoads(scale, total, amounts): SavedLoads) -> Result<()> {
         if amounts.len() != self.amounts.len() || !scale.holds(&amounts) || !scale.holds(&[total]) {
-            return Err(Error::value("snapshot is damaged: its loads do not fit its workers"));
+            return Err(Error::damaged("its loads do not fit its workers"));
         }
         *self = Self { scale, total: Amount(total), amounts, least: Minimum::default() };
         Ok(())

@@ -62,7 +62,7 @@ impl Members {
     /// Checks members read from a snapshot.
     pub(crate) fn checked(self) -> Result<Self> {
         if self.count == 0 || self.iter().count() != self.count as usize {
-            return Err(Error::value("snapshot is damaged: its workers are inconsistent"));
+            return Err(Error::damaged("its workers are inconsistent"));
         }
         Ok(self)
     }

@@ -79,7 +79,7 @@ impl Ring {
         let points = u64::from(members.count()) * u64::from(self.virtual_nodes);
         if members.numbers() < self.members.numbers() || members.numbers() as u64 > MAX_WORKERS || points > MOST_POINTS
         {
-            return Err(Error::value("snapshot is damaged: its workers do not fit the ring"));
+            return Err(Error::damaged("its workers do not fit the ring"));
         }
         self.members = members;
         self.circle.take();

@@ -82,7 +82,7 @@ impl Window {
             || workers.iter().any(|&worker| worker as usize >= loads.len())
             || !(sums(weights) && sums(loads) && sums(&[*all]))
         {
-            return Err(Error::value("snapshot is damaged: its window does not fit its parameters"));
+            return Err(Error::damaged("its window does not fit its parameters"));
         }
         *self = saved;
         Ok(())

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 from pyspark.sql.types import DataType
 
+from keysplit.spark.checks import type_name
+from keysplit.spark.frame import Columns
 from keysplit.spark.keys import key_kinds
-from keysplit.spark.options import Columns
 
 # Spark's spellings, without underscores and in lower case, as Spark reads them.
 _KINDS = {
@@ -49,7 +50,7 @@ How = Literal[
 def kind_of(how: Any) -> str:
     """Return the kind of a join: inner, left, right, full, semi or anti; or raise an error."""
     if not isinstance(how, str):
-        raise TypeError(f"how must be a string, got {type(how).__name__}")
+        raise TypeError(f"how must be a string, got {type_name(how)}")
     kind = _KINDS.get(how.lower().replace("_", ""))
     if kind is None:
         raise ValueError(f"how must be inner, left, right, full, semi or anti, got {how!r}")

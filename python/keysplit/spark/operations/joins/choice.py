@@ -14,7 +14,7 @@ from keysplit.spark.operations.joins.grid import Grid, by_grid
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.session import Session, session_of
-from keysplit.spark.ways import Way
+from keysplit.spark.ways import Way, keys_are
 from keysplit.spark.weights import fixed_width, row_bytes
 
 # As many hot keys are broadcast at most: each row's key is looked up among them, in both parts of the union.
@@ -127,8 +127,7 @@ def _reason_for_plain(sides: Sides) -> str | None:
 
 
 def _placed(sides: Sides, why: str) -> Way:
-    split = sum(len(each.workers) > 1 for each in sides.plan.head)
-    keys = "1 key is" if split == 1 else f"{split} keys are"
+    keys = keys_are(len(sides.plan.split_keys))
     return Way(
         "place", f"{keys} split over {sides.plan.workers} workers by {sides.plan.grouping.name}; {why}"
     )
@@ -219,7 +218,7 @@ def _of_grids(sides: Sides, grids: Mapping[int, Grid], counted: Mapping[int, tup
         return "no key is hot on both sides"
     hash_ = max(grids, key=lambda each: counted[each][0])
     text = next(each.text for each in sides.plan.head if each.hash == hash_)
-    keys = "1 key is" if len(grids) == 1 else f"{len(grids)} keys are"
+    keys = keys_are(len(grids))
     return (
         f"{keys} hot on both sides; the other side has {counted[hash_][0]:,} rows of {text}, in a grid of "
         f"{grids[hash_].rows} x {grids[hash_].columns}"

@@ -7,9 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.spark.hashes import identity_in_sql, row_hash_in_sql
-from keysplit.spark.names import in_sql
+from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.options import quoted
 
 
 class Grid(NamedTuple):

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 from keysplit.spark.adapt import adapting, current
 from keysplit.spark.engine.columns import of_split_keys, with_workers
 from keysplit.spark.engine.placement import placed
-from keysplit.spark.names import in_sql
+from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.operations.route import routed
-from keysplit.spark.options import Request, quoted
+from keysplit.spark.options import Request
 from keysplit.spark.session import versions
 
 

@@ -11,8 +11,8 @@ from pyspark.sql.types import DataType
 
 from keysplit.plans.frequent import FrequentKey
 from keysplit.spark.keys import key_hash, key_hash_in_sql
-from keysplit.spark.names import in_sql, path_in_sql
-from keysplit.spark.options import Request, quoted
+from keysplit.spark.names import in_sql, path_in_sql, quoted
+from keysplit.spark.options import Request
 from keysplit.spark.plans import Plan
 from keysplit.spark.query import Query
 from keysplit.spark.session import Joining

@@ -12,9 +12,8 @@ import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.adapt.running import Adapting, adapting_in
-from keysplit.spark.checks import check_whole
-from keysplit.spark.kept.counts import workers_per_count
-from keysplit.spark.options import type_name
+from keysplit.spark.checks import check_whole, type_name
+from keysplit.spark.counting.by_worker import workers_per_count
 from keysplit.spark.session import Listening, Report, session_of_query
 from keysplit.spark.streaming.observing.history import By, History
 from keysplit.spark.streaming.observing.log import ParquetLog

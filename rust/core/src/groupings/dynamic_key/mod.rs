@@ -130,7 +130,7 @@ impl Cycle {
 
     fn restore(&mut self, due: Option<f64>) -> Result<()> {
         if due.is_some_and(f64::is_nan) {
-            return Err(Error::value("snapshot is damaged: a cycle has no valid time"));
+            return Err(Error::damaged("a cycle has no valid time"));
         }
         self.due = due;
         Ok(())
@@ -242,9 +242,7 @@ impl Grouping for DynamicKey {
         self.clock.restore(clock)?;
         self.teenage.restore(teenage_due)?;
         self.old.restore(old_due)?;
-        self.sent = Some(sent)
-            .filter(|&sent| sent >= 0.0)
-            .ok_or_else(|| Error::value("snapshot is damaged: its messages have no sum"))?;
+        self.sent = Some(sent).filter(|&sent| sent >= 0.0).ok_or_else(|| Error::damaged("its messages have no sum"))?;
         self.loads.restore(loads)?;
         self.spaces.restore(hashes, items, self.scaling.most)
     }

@@ -144,7 +144,7 @@ impl Spaces {
         let index = Index::new(&hashes);
         let spaces_fit = fits(Space::Teenage) && fits(Space::Old);
         if hashes.len() != items.len() || !index.tells_apart(&hashes) || !spaces_fit || !items.iter().all(sane) {
-            return Err(Error::value("snapshot is damaged: its keys do not fit their spaces"));
+            return Err(Error::damaged("its keys do not fit their spaces"));
         }
         (self.hashes, self.items, self.index) = (hashes, items, index);
         Ok(())

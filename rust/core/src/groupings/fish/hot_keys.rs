@@ -189,7 +189,7 @@ impl HotKeys {
             || epoch.0 > self.epoch_messages
             || next > position + 1 + self.epoch_messages / 4
         {
-            return Err(Error::value("snapshot is damaged: its hot keys do not fit their counters"));
+            return Err(Error::damaged("its hot keys do not fit their counters"));
         }
         self.sketch.become_fractional();
         self.state = state;

@@ -153,7 +153,7 @@ impl Waiting {
         let sane = |values: &[f64]| values.len() == members.numbers() && values.iter().all(|&value| value >= 0.0);
         let started = state.interval_start.is_none_or(f64::is_finite);
         if !(started && sane(&state.backlog) && sane(&state.sent) && sane(&state.service_s)) {
-            return Err(Error::value("snapshot is damaged: its waiting times do not fit its workers"));
+            return Err(Error::damaged("its waiting times do not fit its workers"));
         }
         self.state = state;
         self.estimate(members);

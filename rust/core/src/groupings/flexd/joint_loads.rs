@@ -92,7 +92,7 @@ impl JointLoads {
         self.others = None;
         let Some(others) = others else { return Ok(()) };
         if others.len() != self.own().len() || !others.iter().all(|load| load.is_finite() && *load >= 0.0) {
-            return Err(Error::value("snapshot is damaged: the loads of the other sources do not fit its workers"));
+            return Err(Error::damaged("the loads of the other sources do not fit its workers"));
         }
         self.set_others(&others);
         Ok(())

@@ -107,7 +107,7 @@ impl Scheduler {
     /// Restores what [`Scheduler::save`] returned.
     pub(super) fn restore(&mut self, saved: SavedScheduler) -> Result<()> {
         if saved.clean.is_some_and(f64::is_nan) {
-            return Err(Error::value("snapshot is damaged: its next cleaning has no valid time"));
+            return Err(Error::damaged("its next cleaning has no valid time"));
         }
         self.tables.restore(saved.tables, checked_count(saved.segments)?)?;
         (self.clean, self.segments) = (saved.clean, saved.segments);

@@ -122,13 +122,13 @@ impl Tables {
             };
             let fits = !list.is_empty() && list.iter().all(is_new) && threshold >= self.threshold;
             if !fits || last_hot >= segments {
-                return Err(Error::value("snapshot is damaged: the workers of a key do not fit"));
+                return Err(Error::damaged("the workers of a key do not fit"));
             }
             self.entries.push(Entry { hash, threshold, last_hot, frequency: 0.0, list });
         }
         self.number();
         if self.numbers.len() != keys {
-            return Err(Error::value("snapshot is damaged: a key has two lists of workers"));
+            return Err(Error::damaged("a key has two lists of workers"));
         }
         Ok(())
     }

@@ -71,7 +71,7 @@ impl Capacity {
 
     pub(in crate::groupings) fn restore(&mut self, sent: f64) -> Result<()> {
         if sent.is_nan() || sent < 0.0 {
-            return Err(Error::value("snapshot is damaged: its capacity cannot be computed"));
+            return Err(Error::damaged("its capacity cannot be computed"));
         }
         (self.sent, self.until) = (sent, -1.0);
         Ok(())

@@ -122,7 +122,7 @@ impl Pairing {
         }
         fits &= owners.iter().all(Option::is_some);
         if !fits {
-            return Err(Error::value("snapshot is damaged: its bins do not fit its workers"));
+            return Err(Error::damaged("its bins do not fit its workers"));
         }
         self.owners = owners.into_iter().flatten().collect();
         (self.stacks, self.queues, self.standing, self.slots) = (stacks, queues, standing, slots);

@@ -24,17 +24,27 @@ def workers_per_count(workers: int) -> int:
     return 1 << max(0, (workers - 1).bit_length() - (MOST_COUNTS - 1).bit_length())
 
 
+def together(values: np.ndarray, workers: int) -> np.ndarray:
+    """Add up the values of workers that share a counter.
+
+    Args:
+        values: one per worker, at most as many as `workers`.
+        workers: how many the counters are for.
+    """
+    return np.add.reduceat(values, np.arange(0, len(values), workers_per_count(workers)))
+
+
 def counting(worker_column: str, workers: int) -> str:
     """Return the aggregate, in SQL, that counts the rows of each worker.
 
     Its state has a counter per worker, so it stays small however many rows and tasks there are. It is
     deterministic, as `DataFrame.observe` demands.
     """
-    together = workers_per_count(workers)
+    each = workers_per_count(workers)
     worker = in_sql(worker_column)
-    if together > 1:
-        worker = f"shiftright({worker}, {together.bit_length() - 1})"
-    error, seed = _free_of_collisions(-(-workers // together))
+    if each > 1:
+        worker = f"shiftright({worker}, {each.bit_length() - 1})"
+    error, seed = _free_of_collisions(-(-workers // each))
     return f"count_min_sketch({worker}, {error!r}D, {_CONFIDENCE}, {seed})"
 
 

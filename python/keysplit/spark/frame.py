@@ -1,0 +1,79 @@
+"""The columns of a DataFrame: their names and types."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
+
+from keysplit.spark.checks import type_name
+from keysplit.spark.query import Query
+from keysplit.spark.session import is_connect
+
+
+class Columns:
+    """The columns of a DataFrame: what they are called and hold, asked for once.
+
+    Attributes:
+        df: the DataFrame.
+        schema: its schema.
+        fold: makes names equal that the session takes for one.
+    """
+
+    def __init__(self, df: DataFrame, fold: Callable[[str], str] | None = None) -> None:
+        self.df = df
+        self.schema: StructType = df.schema
+        self.fold = Query(df).fold if fold is None else fold
+        self._fields: dict[str, list[Any]] = {}
+        for field in self.schema.fields:
+            self._fields.setdefault(self.fold(field.name), []).append(field)
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in their order."""
+        return [field.name for field in self.schema.fields]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.fold(name) in self._fields
+
+    def free(self, name: str, *others: "str | Columns") -> str:
+        """Return a name that is none of the others and of no column: this one, or with underscores behind."""
+        names = {self.fold(each) for each in others if isinstance(each, str)}
+        columns = [self, *(each for each in others if not isinstance(each, str))]
+        while self.fold(name) in names or any(name in each for each in columns):
+            name += "_"
+        return name
+
+    def type_of(self, argument: str, name: Any) -> DataType:
+        """Return the type of the one column, or field of one, that an argument names."""
+        if not isinstance(name, str):
+            raise TypeError(f"{argument} must be a column name, got {type_name(name)}")
+        if name != "*" and "." not in name and "`" not in name:
+            fields = self._fields.get(self.fold(name), [])
+        else:
+            fields = self._parsed(name)
+        if len(fields) != 1:
+            raise ValueError(
+                f"{argument} must name one column of the DataFrame, got {name!r}; it has {self.names}"
+            )
+        found: DataType = fields[0].dataType
+        return found
+
+    def _parsed(self, name: str) -> list[Any]:
+        """Let Spark read a name with dots and backticks in it."""
+        # It writes to its log when it does not know a name: one that no column begins is not shown to it.
+        plain = name.replace("`", "").lower()
+        if not any(plain.startswith(column.replace("`", "").lower()) for column in self.names):
+            return []
+        try:
+            return list(self.df.select(name).schema.fields)
+        except AnalysisException:
+            return []
+
+
+def analysed(df: DataFrame) -> DataFrame:
+    """Return the DataFrame after Spark has looked at its query; Spark Connect does that only when asked."""
+    if is_connect(df):
+        df.schema  # noqa: B018
+    return df

@@ -1,0 +1,95 @@
+"""The rows of groups as frames of pandas."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Frames:
+    """The rows of groups, as pandas shows them to a function over one group.
+
+    Columns are converted for all groups at once. Only where what pandas makes of a value depends on other
+    values (it has no whole numbers with nulls, for instance), groups with such values are converted alone.
+    """
+
+    def __init__(self, convert: Any, table: pa.Table, bounds: np.ndarray) -> None:
+        self._convert = convert
+        self._table = table.combine_chunks()
+        self._bounds = bounds.tolist()
+        self._alone: dict[int, np.ndarray] = {}
+        shared = self._table
+        if len(bounds) > 2:
+            for at, column in enumerate(self._table.columns):
+                others = _without_what_differs(column)
+                if others is not None:
+                    self._alone[at] = _with_nulls(column, bounds)
+                    shared = shared.set_column(at, shared.field(at).name, others)
+        self._series = convert.to_pandas(shared)
+        self._whole = pd.concat(self._series, axis=1)
+
+    def frame(self, at: int) -> pd.DataFrame:
+        """Return the rows of a group; nobody else has this frame."""
+        if len(self._bounds) == 2:
+            return self._whole
+        begin, end = self._bounds[at], self._bounds[at + 1]
+        frame = self._whole.iloc[begin:end].copy()
+        frame.index = pd.RangeIndex(end - begin)
+        for place, alone in self._alone.items():
+            if alone[at]:
+                frame.isetitem(place, self._column(place, at))
+        return frame
+
+    def key(self, at: int) -> tuple[Any, ...]:
+        """Return the first row of a group."""
+        return tuple(
+            self._column(place, at).iloc[0]
+            if place in self._alone and self._alone[place][at]
+            else series.iloc[self._bounds[at]]
+            for place, series in enumerate(self._series)
+        )
+
+    def _column(self, place: int, at: int) -> pd.Series:
+        begin, end = self._bounds[at], self._bounds[at + 1]
+        # a copy, as a list in pandas would see the whole of its column
+        rows = self._table.select([place]).take(pa.array(np.arange(begin, end)))
+        return self._convert.to_pandas(rows)[0]
+
+
+def _without_what_differs(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return a column without the values for which pandas shows all values differently.
+
+    None says that there are no such values.
+    """
+    type_ = column.type
+    if pa.types.is_nested(type_):
+        return pa.chunked_array([pa.nulls(len(column))]) if _holds_null(column) else None
+    if column.null_count and (pa.types.is_boolean(type_) or pa.types.is_integer(type_)):
+        return pc.fill_null(column, pa.scalar(0).cast(type_))
+    return None
+
+
+def _with_nulls(column: pa.ChunkedArray, bounds: np.ndarray) -> np.ndarray:
+    """Say for each group whether the column is to be converted for it alone."""
+    if pa.types.is_nested(column.type):
+        return np.ones(len(bounds) - 1, bool)
+    return np.logical_or.reduceat(column.is_null().to_numpy(), bounds[:-1])
+
+
+def _holds_null(column: Any) -> bool:
+    """Say whether there is a null in a column, at any depth."""
+    if column.null_count:
+        return True
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    for chunk in chunks:
+        if pa.types.is_map(chunk.type):
+            inner = [chunk.keys, chunk.items]
+        elif pa.types.is_struct(chunk.type) or pa.types.is_list(chunk.type):
+            inner = chunk.flatten()
+        else:
+            continue
+        if any(_holds_null(each) for each in (inner if isinstance(inner, list) else [inner])):
+            return True
+    return False
