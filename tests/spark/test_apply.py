@@ -674,9 +674,9 @@ def test_arguments_are_checked(spark, change, error, message):
 def test_streams_are_refused(spark):
     stream = spark.readStream.format("rate").load()
     plan = kss.plan(spark.range(5), "id", workers=2)
-    for given in ({"plan": plan}, {"workers": 2}):
+    for options in ({"plan": plan}, {"workers": 2}):
         with pytest.raises(ValueError, match=r"a batch DataFrame, .*: kss\.streaming\.apply takes streams"):
-            kss.apply(stream, "value", part, whole, WHOLE, **given)
+            kss.apply(stream, "value", part, whole, WHOLE, **options)
 
 
 def test_arrow_is_refused_where_spark_has_none(spark, monkeypatch):

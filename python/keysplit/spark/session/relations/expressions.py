@@ -1,0 +1,150 @@
+"""Why values of expressions may differ when a task is retried, as far as the client knows."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from keysplit.spark.aggregates import BY_NAME
+from keysplit.spark.session.relations.functions import (
+    AGGREGATES,
+    AGGREGATES_BY_TYPE,
+    BY_CLOCK,
+    BY_ORDER,
+    GENERATORS,
+    OPERATORS,
+    OTHERS,
+    WINDOWS,
+)
+from keysplit.spark.session.relations.rows import OF_EQUAL, SUM, Rows, of_rows, within
+
+
+class Expressions:
+    """Reads expressions of the client's plan.
+
+    Args:
+        trusted: the names of functions of Python that are steady on the user's word.
+        anew: what makes a query begin anew with another clock, None if nothing does.
+
+    Attributes:
+        functions: the names of all functions of the user that were read.
+    """
+
+    def __init__(self, trusted: frozenset[str], anew: str | None) -> None:
+        self.functions: set[str] = set()
+        self._trusted, self._anew = trusted, anew
+        self._steady_names = frozenset(name.lower() for name in F.__all__) | OPERATORS
+
+    def name(self, expression: Any) -> str | None:
+        """Return the name of the column that an expression makes, None if the server gives it one."""
+        kind = expression.WhichOneof("expr_type")
+        if kind == "alias" and len(expression.alias.name) == 1:
+            return str(expression.alias.name[0]).lower()
+        if kind == "unresolved_attribute":
+            text = expression.unresolved_attribute.unparsed_identifier
+            return str(text.split(".")[-1].strip("`").lower()) if text.count("`") <= 2 else None
+        return None
+
+    def value(self, expression: Any, child: Rows) -> str | None:
+        """Return why an expression that stands for a column may differ; a column alone stays what it is."""
+        kind = expression.WhichOneof("expr_type")
+        if kind == "alias":
+            return self.value(expression.alias.expr, child)
+        if kind == "unresolved_attribute":
+            return child.of(expression.unresolved_attribute.unparsed_identifier)
+        return self.inside(expression, child)
+
+    def inside(self, expression: Any, child: Rows) -> str | None:
+        """Return why the value of an expression may differ when a task is retried, None if it does not."""
+        kind = expression.WhichOneof("expr_type")
+        body: Any = getattr(expression, kind) if kind else None
+        if kind in ("literal", "unresolved_named_lambda_variable"):
+            return None
+        if kind == "unresolved_attribute":
+            why = child.of(body.unparsed_identifier)
+            return within(why)
+        if kind in ("unresolved_star", "unresolved_regex"):
+            return within(child.any())
+        if kind == "unresolved_function":
+            return self._called(body, child)
+        if kind == "common_inline_user_defined_function":
+            return self.function(body) or self.all(body.arguments, child)
+        inner = {
+            "alias": lambda: [body.expr],
+            "cast": lambda: [body.expr],
+            "sort_order": lambda: [body.child],
+            "lambda_function": lambda: [body.function],
+            "unresolved_extract_value": lambda: [body.child, body.extraction],
+            "update_fields": lambda: [body.struct_expression, body.value_expression][
+                : 1 + body.HasField("value_expression")
+            ],
+            "named_argument_expression": lambda: [body.value],
+            "direct_shuffle_partition_id": lambda: [body.child],
+        }.get(kind)
+        if inner is None:
+            return {
+                "expression_string": "a text of SQL, which only the server reads",
+                "window": "a window function",
+            }.get(kind, f"the expression {kind}, which keysplit does not know")
+        return self.all(inner(), child)
+
+    def _called(self, body: Any, child: Rows) -> str | None:
+        name = body.function_name.lower()
+        if body.is_user_defined_function:
+            return self.function(body) or self.all(body.arguments, child)
+        if name in BY_ORDER:
+            return (child.order and f"{name} downstream of {child.order}") or self.all(body.arguments, child)
+        if self._anew and name in BY_CLOCK:
+            return f"{name} downstream of {self._anew}"
+        if name in BY_NAME:
+            return f"the aggregate {name}, which may depend on the order of rows"
+        if name in OTHERS or name in WINDOWS or name not in self._steady_names:
+            return f"the function {name}, which keysplit does not know"
+        return self.all(body.arguments, child)
+
+    def left(self, expressions: Iterable[Any], child: Rows) -> str | None:
+        """Return why there may be other rows of a child when these expressions are made of them."""
+        found = [child.rows]
+        for each in (node for expression in expressions for node in messages(expression)):
+            if each.DESCRIPTOR.name == "Window":
+                found += [of_rows(self.value(by, child)) for by in each.partition_spec]
+            elif each.DESCRIPTOR.name == "UnresolvedFunction" and each.function_name.lower() in GENERATORS:
+                found += [of_rows(self.value(argument, child)) for argument in each.arguments]
+        return next(filter(None, found), None)
+
+    def aggregated(self, expression: Any, child: Rows) -> str | None:
+        """Return why what a groupBy makes of an expression may differ, None if it does not."""
+        kind = expression.WhichOneof("expr_type")
+        if kind == "alias":
+            return self.aggregated(expression.alias.expr, child)
+        if kind == "unresolved_attribute":
+            return child.of(expression.unresolved_attribute.unparsed_identifier) or OF_EQUAL
+        if kind != "unresolved_function":
+            return "an aggregate, which may depend on the order of rows"
+        body = expression.unresolved_function
+        name = body.function_name.lower()
+        if name not in AGGREGATES and name not in AGGREGATES_BY_TYPE:
+            return f"the aggregate {name}, which may depend on the order of rows"
+        starred = [each for each in body.arguments if each.WhichOneof("expr_type") != "unresolved_star"]
+        why = child.rows or self.all(starred, child)
+        return why or (None if name in AGGREGATES else SUM if name == "sum" else OF_EQUAL)
+
+    def function(self, body: Any) -> str | None:
+        """Return why the results of a function of Python may differ, None if it is trusted."""
+        name = body.function_name
+        self.functions.add(name)
+        return None if name in self._trusted else f"the function {name!r}, which is not trusted"
+
+    def all(self, expressions: Iterable[Any], child: Rows) -> str | None:
+        """Return why the value of any of some expressions may differ, None if none does."""
+        return next(filter(None, (self.inside(each, child) for each in expressions)), None)
+
+
+def messages(message: Any) -> Iterator[Any]:
+    """Yield a message of the client's plan, and all in it."""
+    yield message
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is not None and not descriptor.message_type.GetOptions().map_entry:
+            repeated = not hasattr(value, "ListFields")
+            for each in value if repeated else [value]:
+                yield from messages(each)
