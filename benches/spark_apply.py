@@ -10,9 +10,7 @@ usage: scripts/with-env python benches/spark_apply.py [--groups 10000] [--repeat
 import argparse
 import os
 import sys
-import time
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -23,7 +21,7 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit_experiments.measured.processes import cpu_s
+from keysplit_experiments.measured.queries import ratios
 
 WORKERS = 32
 SCHEMA = "key long, n long, total double"
@@ -67,7 +65,7 @@ def main() -> None:
         if arguments.only in name:
             df = df.cache()
             df.count()
-            for way, (cpu, wall) in ratios(spark, runs(df, split), arguments.repeats).items():
+            for way, (cpu, wall) in ratios(spark, runs(df, split), arguments.repeats, show).items():
                 print(f"| {name} | {way} | {cpu:.2f} | {wall:.2f} |", flush=True)
             df.unpersist()
     spark.stop()
@@ -88,6 +86,10 @@ def frames(spark: SparkSession, groups: int, rows: int) -> dict[str, tuple[DataF
     }
 
 
+def show(used: Mapping[str, tuple[float, float]]) -> None:
+    print("  " + ", ".join(f"{name} {cpu:.1f} s" for name, (cpu, _) in used.items()), file=sys.stderr)
+
+
 def runs(df: DataFrame, split: bool) -> dict[str, Run]:
     found: dict[str, Run] = {
         "applyInPandas": lambda: df.groupBy("key").applyInPandas(in_pandas, SCHEMA),
@@ -101,26 +103,6 @@ def runs(df: DataFrame, split: bool) -> dict[str, Run]:
             df, "key", in_pandas, merged, SCHEMA, plan=plan, force=True
         )
     return found
-
-
-def ratios(spark: SparkSession, runs: dict[str, Run], repeats: int) -> dict[str, tuple[float, float]]:
-    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
-    for repeat in range(repeats + 1):
-        used = {}
-        for name, make in runs.items():
-            cpu, wall = cpu_s(jvm), time.perf_counter()
-            make().write.format("noop").mode("overwrite").save()
-            used[name] = (cpu_s(jvm) - cpu, time.perf_counter() - wall)
-        if repeat:  # the first one warms up
-            plain = used["applyInPandas"]
-            for name, (cpu, wall) in used.items():
-                found[name].append((cpu / plain[0], wall / plain[1]))
-            print("  " + ", ".join(f"{name} {cpu:.1f} s" for name, (cpu, _) in used.items()), file=sys.stderr)
-    return {
-        name: (median(cpu for cpu, _ in values), median(wall for _, wall in values))
-        for name, values in found.items()
-    }
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ import argparse
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit_experiments.measured.processes import cpu_s
+from keysplit_experiments.measured.queries import ratios
 
 WORKERS, FILES = 32, 32
 
@@ -56,7 +55,7 @@ def main() -> None:
             if arguments.only not in name:
                 continue
             plan = kss.plan(df, "key", WORKERS, arguments.grouping, row_id="id")
-            found = ratios(spark, df, plan, arguments.repeats)
+            found = ratios(spark, runs(df, plan), arguments.repeats)
             ratios_of = (f"{found[way][0]:.2f} / {found[way][1]:.2f}" for way in ("columns", "rust"))
             print(f"| {name} | 1.00 | {' | '.join(ratios_of)} |", flush=True)
         spark.stop()
@@ -79,31 +78,14 @@ def frames(spark: SparkSession, rows: int, folder: Path) -> dict[str, DataFrame]
     }
 
 
-def ratios(
-    spark: SparkSession, df: DataFrame, plan: kss.Plan, repeats: int
-) -> dict[str, tuple[float, float]]:
-    def routed(engine: str) -> DataFrame:
+def runs(df: DataFrame, plan: kss.Plan) -> dict[str, Callable[[], DataFrame]]:
+    def routed(engine: Literal["columns", "rust"]) -> DataFrame:
         return kss.repartition(df, "key", plan=plan, engine=engine, row_id="id")
 
-    runs: dict[str, Callable[[], DataFrame]] = {
+    return {
         "native": lambda: df.repartition(WORKERS, "key"),
         "columns": lambda: routed("columns"),
         "rust": lambda: routed("rust"),
-    }
-    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
-    for repeat in range(repeats + 1):
-        used = {}
-        for name, make in runs.items():
-            before, start = cpu_s(jvm), time.perf_counter()
-            make().write.format("noop").mode("overwrite").save()
-            used[name] = cpu_s(jvm) - before, time.perf_counter() - start
-        if repeat:  # the first one warms up
-            for name, (cpu, wall) in used.items():
-                found[name].append((cpu / used["native"][0], wall / used["native"][1]))
-    return {
-        name: (median(cpu for cpu, _ in each), median(wall for _, wall in each))
-        for name, each in found.items()
     }
 
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -11,6 +12,11 @@ def cpu_s(root: int) -> float:
     """CPU time of a process and of all its descendants, those that have ended included, in seconds."""
     # of its own in user and in system mode, and of children that have ended
     return sum(sum(map(int, fields[11:15])) for fields in _family(root).values()) / _TICKS
+
+
+def jvm_pid(spark: Any) -> int:
+    """The process of the JVM of a classic session."""
+    return int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 
 
 def resident_mb(root: int) -> dict[str, list[float]]:

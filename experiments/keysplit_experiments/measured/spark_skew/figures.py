@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from keysplit import spark as kss
-from keysplit_experiments.measured.processes import cpu_s
+from keysplit_experiments.measured.processes import cpu_s, jvm_pid
 
 REDUCERS = 32
 Result: TypeAlias = DataFrame | DataFrameWriter
@@ -72,7 +72,7 @@ def compared(
 def measured(spark: SparkSession, run: Way, df: DataFrame, reducers: int = REDUCERS) -> Figures:
     """Run one way, discard its rows, and return what that took."""
     context = spark.sparkContext
-    jvm = context._jvm.java.lang.ProcessHandle.current().pid()
+    jvm = jvm_pid(spark)
     group = f"run {time.time_ns()}"
     context.setJobGroup(group, group)
     start, used = time.monotonic(), cpu_s(jvm)
