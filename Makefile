@@ -13,7 +13,7 @@ PYTEST ?=
 BUILT := $(VENV)/.built
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench docs wheel lock build clean
+.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench instructions docs wheel lock build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ bench: $(BUILT) ## benchmarks: criterion in Rust, pytest-benchmark from Python, 
 	cargo bench --package keysplit-core
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
+
+instructions: ## instructions per message of every grouping; fails if they are more than recorded (needs valgrind)
+	$(RUN) python benches/instructions.py --check
 
 docs: $(BUILT) $(VENV)/.docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
