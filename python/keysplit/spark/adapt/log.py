@@ -56,6 +56,43 @@ class Log:
         """
         return Plan.load(self._path("plan", version))
 
+    def newest(
+        self, first: Plan, after: int = -1, refused: set[int] | None = None
+    ) -> tuple[int, Plan] | None:
+        """Return the newest version that a query can go by, None if there is none.
+
+        Args:
+            first: the plan that the query was built with.
+            after: the version that the query goes by; only newer ones count. Without one there must be one
+                that fits, if there are any.
+            refused: versions that are passed over without a word; those that do not fit are added.
+
+        Raises:
+            OSError: if no version can be read.
+            ValueError: if none fits.
+        """
+        refused = set() if refused is None else refused
+        wrong: dict[int, Exception] = {}
+        found = None
+        for version in reversed(self._versions):
+            if version <= after or found is not None:
+                break
+            if version in refused:
+                continue
+            try:
+                plan = self.plan(version)
+                first.refuse_other(plan, f"the query with the plan log {self._folder!r}")
+                found = version, plan
+            except (OSError, ValueError) as error:
+                wrong[version] = error
+        if found is None and after < 0 and wrong:
+            raise next(iter(wrong.values()))
+        for version, reason in wrong.items():
+            if isinstance(reason, ValueError):  # a store may be out of reach for a moment
+                refused.add(version)
+            warn(f"version {version} of a stream's plan was passed over: {reason}")
+        return found
+
     def publish(self, plan: Plan) -> int:
         """Write a plan down as the next version and return its number.
 

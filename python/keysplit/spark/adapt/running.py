@@ -83,7 +83,7 @@ class Adapting:
         self._opening = threading.Lock()
         self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
         if adapt.log is not None:  # what is wrong with it is said before the start
-            _newest(Log(adapt.log), first, f"the query with the plan log {os.fspath(adapt.log)!r}")
+            Log(adapt.log).newest(first)
 
     def answer(self, question: str, batch: MicroBatch | None) -> str:
         """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
@@ -96,7 +96,7 @@ class Adapting:
                 self._queries[batch.run] = query
         return query.answer(question, batch.number)
 
-    def hear(self, run: str, report: Report) -> None:
+    def learn(self, run: str, report: Report) -> None:
         """Learn from what Spark reports of a batch of a run; whoever hears of it first says so."""
         query = self._queries.get(run)
         if query is None:
@@ -201,7 +201,7 @@ class _Query:
         self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(owner.first.workers)
         self._listening = owner.session.listen(
-            batch.query, batch.run, partial(owner.hear, batch.run), partial(owner.ended, batch.run)
+            batch.query, batch.run, partial(owner.learn, batch.run), partial(owner.ended, batch.run)
         )
 
     def close(self) -> None:
@@ -304,8 +304,7 @@ class _Query:
         return used
 
     def _take_newest(self) -> None:
-        where = f"the query with the plan log {self._place[1]!r}"
-        found = _newest(self._log, self._owner.first, where, self._version, self._refused)
+        found = self._log.newest(self._owner.first, self._version, self._refused)
         if found is None:
             return
         last, plan = found
@@ -386,46 +385,6 @@ class _Query:
             except FileNotFoundError:  # a temporary checkpoint, which has ended with the query
                 return
             self._changed = batch.number
-
-
-def _newest(
-    log: Log, first: Plan, where: str, after: int = -1, refused: set[int] | None = None
-) -> tuple[int, Plan] | None:
-    """Return the newest version of a plan log that a query can go by, None if there is none.
-
-    Args:
-        log: the log.
-        first: the plan that the query was built with.
-        where: what that is of, for errors.
-        after: the version that the query goes by; only newer ones count. Without one there must be one that
-            fits, if there are any.
-        refused: versions that are passed over without a word; those that do not fit are added.
-
-    Raises:
-        OSError: if no version can be read.
-        ValueError: if none fits.
-    """
-    refused = set() if refused is None else refused
-    wrong: dict[int, Exception] = {}
-    found = None
-    for version in reversed(log.versions):
-        if version <= after or found is not None:
-            break
-        if version in refused:
-            continue
-        try:
-            plan = log.plan(version)
-            first.refuse_other(plan, where)
-            found = version, plan
-        except (OSError, ValueError) as error:
-            wrong[version] = error
-    if found is None and after < 0 and wrong:
-        raise next(iter(wrong.values()))
-    for version, reason in wrong.items():
-        if isinstance(reason, ValueError):  # a store may be out of reach for a moment
-            refused.add(version)
-        warn(f"version {version} of a stream's plan was passed over: {reason}")
-    return found
 
 
 def _folder_named(name: str) -> str:

@@ -21,7 +21,7 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
-from keysplit.spark.session import Aggregate, session_of
+from keysplit.spark.session import CalledAggregate, session_of
 from keysplit.spark.ways import Way, took
 
 
@@ -146,7 +146,7 @@ def aggregate(
     return built(request, build)
 
 
-def refuse_unmergeable(called: Sequence[Aggregate]) -> None:
+def refuse_unmergeable(called: Sequence[CalledAggregate]) -> None:
     """Raise ValueError if the partial results of an aggregate cannot be merged."""
     for each in called:
         refusal = refusal_of(each.kind, each.name)
@@ -154,7 +154,7 @@ def refuse_unmergeable(called: Sequence[Aggregate]) -> None:
             raise ValueError(refusal.format(" ".join(each.text().split())))
 
 
-def names_of(called: Sequence[Aggregate]) -> Iterator[tuple[str, bool]]:
+def names_of(called: Sequence[CalledAggregate]) -> Iterator[tuple[str, bool]]:
     """Yield the names of aggregates in SQL, and whether they are with DISTINCT."""
     for each in called:
         if each.kind:

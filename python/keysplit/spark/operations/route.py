@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark.adapt import adapting
+from keysplit.spark.adapt import routing
 from keysplit.spark.checks import by_name
 from keysplit.spark.engine import columns, native, online
 from keysplit.spark.hashes import plan_hash, row_hash_in_sql
@@ -125,7 +125,7 @@ def routed(request: Request) -> DataFrame:
     if request.mode == "online":
         return online.with_worker(request)
     if request.adapt is not None:
-        return adapting.routed(request)[0]
+        return routing.routed(request)[0]
     plan = request.plan
     assert plan is not None
     engine = native if request.engine == "rust" else columns

@@ -11,10 +11,10 @@ from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import versions
 from keysplit.spark.session.interface import (
-    Aggregate,
+    AggregateColumn,
     Answer,
     Ask,
-    Call,
+    CalledAggregate,
     Joining,
     Listening,
     MicroBatch,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "Aggregate",
+    "AggregateColumn",
     "Answer",
     "Ask",
-    "Call",
+    "CalledAggregate",
     "Joining",
     "Listening",
     "MicroBatch",

@@ -21,14 +21,14 @@ from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import costs, driver, physical, sources, versions
 from keysplit.spark.session.interface import (
-    Aggregate,
+    AggregateColumn,
     Answer,
     Ask,
-    Call,
-    Hear,
+    CalledAggregate,
     Joining,
     Listening,
     Node,
+    OnReport,
     Steadiness,
     tree_of,
 )
@@ -106,7 +106,7 @@ class Classic:
             return JoinOfNames(left, right, on)
         return ClassicJoin(plain, column_of(plan.child().condition().get()))
 
-    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[Aggregate]:
+    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
         plan = result._jdf.queryExecution().analyzed()
         while kind_of(plan) != "Aggregate":
@@ -115,7 +115,7 @@ class Classic:
         around = _catalyst().expressions.Coalesce(plan.aggregateExpressions())
         found = _topmost(tree_of(json.loads(around.toJSON())))
         return [
-            Aggregate(
+            CalledAggregate(
                 node.children[0].name,
                 None,
                 partial(_sql_of_aggregate, around, at),
@@ -141,11 +141,11 @@ class Classic:
         """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks."""
         return driver.task_times(self._spark, run, batch, tasks)
 
-    def listen(self, query: str, run: str, hear: Hear, ended: Callable[[], None]) -> Listening:
+    def listen(self, query: str, run: str, on_report: OnReport, ended: Callable[[], None]) -> Listening:
         """Pass on what Spark reports of a run of a streaming query, on another thread."""
-        return ListeningInJava(self._spark, run, hear, ended)
+        return ListeningInJava(self._spark, run, on_report, ended)
 
-    def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
+    def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[AggregateColumn]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`.
 
         They are read off the plan that Spark has analysed: names are resolved there, and so is `*`.
@@ -154,7 +154,7 @@ class Classic:
         if kind_of(plan) != "Aggregate":
             # Window functions over aggregates stand on top of them.
             return [
-                Call(None, None, name, column, column)
+                AggregateColumn(None, None, name, column, column)
                 for name, column in zip(result.columns[-len(columns) :], columns, strict=True)
             ]
         expressions = plan.aggregateExpressions()
@@ -247,10 +247,10 @@ def _physical(df: DataFrame) -> str:
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
-def _call(call: Any) -> Call:
+def _call(call: Any) -> AggregateColumn:
     whole = column_of(call)
     if kind_of(call) != _AGGREGATE:
-        return Call(None, None, call.sql(), whole, whole)
+        return AggregateColumn(None, None, call.sql(), whole, whole)
     function = call.aggregateFunction()
     kind = kind_of(function)
     argument = column_of(function.children().apply(0)) if function.children().size() else whole
@@ -266,7 +266,7 @@ def _call(call: Any) -> Call:
             sequence = jvm().PythonUtils.toSeq(terms)
             return column_of(division.falseValue().withNewChildren(sequence))
 
-    return Call(
+    return AggregateColumn(
         kind, function.prettyName(), call.sql(), whole, argument, bool(call.isDistinct()), divide=divide
     )
 

@@ -14,13 +14,13 @@ from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import costs, physical, relations, versions
 from keysplit.spark.session.interface import (
-    Aggregate,
+    AggregateColumn,
     Answer,
     Ask,
-    Call,
-    Hear,
+    CalledAggregate,
     Joining,
     Listening,
+    OnReport,
     Steadiness,
 )
 from keysplit.spark.session.joins import JoinOfNames
@@ -81,7 +81,7 @@ class Connect:
         """Take apart `plain`, which is `left.join(right, on, how)`."""
         return JoinOfNames(left, right, on)
 
-    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[Aggregate]:
+    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
         """Return all aggregates in `columns`, and other functions, too: only the server tells them apart."""
         result.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
         return [each for column in columns for node in _nodes(column._expr) for each in _called(node)]
@@ -103,12 +103,12 @@ class Connect:
         """Return None: the client does not see tasks."""
         return None
 
-    def listen(self, query: str, run: str, hear: Hear, ended: Callable[[], None]) -> Listening:
+    def listen(self, query: str, run: str, on_report: OnReport, ended: Callable[[], None]) -> Listening:
         """Pass on what Spark reports of a run of a streaming query, on another thread."""
         found = self._spark.streams.get(query)
-        return _Asking(found if found is not None and str(found.runId) == run else None, hear, ended)
+        return _Asking(found if found is not None and str(found.runId) == run else None, on_report, ended)
 
-    def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[Call]:
+    def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[AggregateColumn]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
         return [
             _call(column, name) for column, name in zip(columns, result.columns[-len(columns) :], strict=True)
@@ -157,8 +157,8 @@ class _Asking:
 
     _EVERY_S = 1.0
 
-    def __init__(self, query: StreamingQuery | None, hear: Hear, ended: Callable[[], None]) -> None:
-        self._query, self._hear, self._ended = query, hear, ended
+    def __init__(self, query: StreamingQuery | None, on_report: OnReport, ended: Callable[[], None]) -> None:
+        self._query, self._on_report, self._ended = query, on_report, ended
         self._stopped = threading.Event()
         threading.Thread(target=self._ask, name="keysplit observer", daemon=True).start()
 
@@ -178,33 +178,33 @@ class _Asking:
                 warn(f"a query is no longer observed: {type(error).__name__}: {error}")
                 break
             for each in found:
-                self._hear(_Report(each))
+                self._on_report(_Report(each))
         if not self._stopped.is_set():
             self._ended()
 
 
-def _called(node: Any) -> Iterator[Aggregate]:
+def _called(node: Any) -> Iterator[CalledAggregate]:
     text = getattr(node, "_expr", None)
     if isinstance(text, str):  # of SQL
         for name, distinct in re.findall(r"(\w+)\s*\(\s*(distinct\b)?", text, re.IGNORECASE):
-            yield Aggregate(None, name.lower(), lambda: text, bool(distinct))
+            yield CalledAggregate(None, name.lower(), lambda: text, bool(distinct))
     elif getattr(node, "_name", None):
         distinct = bool(getattr(node, "_is_distinct", False))
-        yield Aggregate(None, str(node._name).lower(), lambda: str(node), distinct)
+        yield CalledAggregate(None, str(node._name).lower(), lambda: str(node), distinct)
     if getattr(getattr(node, "_function", None), "_eval_type", None) in _PYTHON_AGGREGATES:
-        yield Aggregate(None, None, lambda: str(node))
+        yield CalledAggregate(None, None, lambda: str(node))
 
 
-def _call(column: Column, name: str) -> Call:
+def _call(column: Column, name: str) -> AggregateColumn:
     call = column._expr
     while type(call).__name__ == "ColumnAlias":
         call = getattr(call, "_child", None) or call._parent
     opaque = type(call).__name__ == "SQLExpression"
     if type(call).__name__ != "UnresolvedFunction" or not call._args:
-        return Call(None, None, name, column, column, opaque=opaque)
+        return AggregateColumn(None, None, name, column, column, opaque=opaque)
     whole, argument = type(column)(call), type(column)(call._args[0])
     nested = any(type(each).__name__ == "UnresolvedFunction" for each in call._args)
-    return Call(None, call._name, name, whole, argument, call._is_distinct, nested=nested)
+    return AggregateColumn(None, call._name, name, whole, argument, call._is_distinct, nested=nested)
 
 
 def _nodes(value: Any) -> Iterator[Any]:

@@ -50,7 +50,7 @@ class Session(Protocol):
     def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> "Joining":
         """Take apart `plain`, which is `left.join(right, on, how)`."""
 
-    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[Aggregate]":
+    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[CalledAggregate]":
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
 
     def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, Observed]":
@@ -79,17 +79,17 @@ class Session(Protocol):
             The time of each task, by its number; None if that is not known.
         """
 
-    def listen(self, query: str, run: str, hear: "Hear", ended: Callable[[], None]) -> "Listening":
+    def listen(self, query: str, run: str, on_report: "OnReport", ended: Callable[[], None]) -> "Listening":
         """Pass on what Spark reports of a run of a streaming query, on another thread.
 
         Args:
             query: the id of the query.
             run: the id of this start of it.
-            hear: takes the report of each micro-batch, maybe more than once.
+            on_report: takes the report of each micro-batch, maybe more than once.
             ended: is called once the run has ended.
         """
 
-    def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[Call]":
+    def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[AggregateColumn]":
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
 
 
@@ -121,7 +121,7 @@ class Report(Protocol):
         """Return all of it, as Spark writes it as JSON."""
 
 
-Hear = Callable[[Report], None]
+OnReport = Callable[[Report], None]
 
 
 class Listening(Protocol):
@@ -202,7 +202,7 @@ class Steadiness:
     """Why another query that reads the same may see other rows; None if it does not."""
 
 
-class Aggregate(NamedTuple):
+class CalledAggregate(NamedTuple):
     """An aggregate function that a query calls."""
 
     kind: str | None
@@ -214,7 +214,7 @@ class Aggregate(NamedTuple):
     distinct: bool = False
 
 
-class Call(NamedTuple):
+class AggregateColumn(NamedTuple):
     """A column that an aggregation computes."""
 
     kind: str | None

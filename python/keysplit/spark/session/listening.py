@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from keysplit.spark.session.interface import Hear
+from keysplit.spark.session.interface import OnReport
 
 _SETTLED_MS = 10_000
 
@@ -29,11 +29,11 @@ def settle(context: SparkContext) -> None:
 class ListeningInJava:
     """Passes on what Spark reports of a run of a query; this is a `keysplit.spark.session.Listening`."""
 
-    def __init__(self, spark: SparkSession, run: str, hear: Hear, ended: Callable[[], None]) -> None:
+    def __init__(self, spark: SparkSession, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
         sql: Any = spark._jvm.org.apache.spark.sql
         rows = sql.api.python.PythonSQLUtils
-        listener = _Listener(run, lambda progress: hear(_Report(progress, rows)), ended)
+        listener = _Listener(run, lambda progress: on_report(_Report(progress, rows)), ended)
         self._listener = sql.streaming.PythonStreamingQueryListenerWrapper(listener)
         self._streams = spark._jsparkSession.streams()
         self._context = spark.sparkContext

@@ -24,7 +24,7 @@ from keysplit.spark.aggregates import AGGREGATES, BY_NAME
 from keysplit.spark.names import quoted
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import Request
-from keysplit.spark.session import Call, session_of
+from keysplit.spark.session import AggregateColumn, session_of
 from keysplit.spark.session.times import watermark_ms
 from keysplit.spark.streaming.sessions import refuse_session
 from keysplit.spark.streaming.slots import slot
@@ -103,13 +103,13 @@ def in_two_steps(request: Request, window: Column, plain: DataFrame, columns: Se
     )
 
 
-def _calls(df: DataFrame, plain: DataFrame, columns: Sequence[Column]) -> list[Call]:
+def _calls(df: DataFrame, plain: DataFrame, columns: Sequence[Column]) -> list[AggregateColumn]:
     results = plain.schema.fields[-len(columns) :]
     calls = session_of(df).calls(plain, columns)
     return [_call(call, field) for call, field in zip(calls, results, strict=True)]
 
 
-def _call(call: Call, field: StructField) -> Call:
+def _call(call: AggregateColumn, field: StructField) -> AggregateColumn:
     """Return an aggregate with the name of the function that computes it in two steps, or refuse it."""
     if call.opaque:
         raise ValueError(
@@ -153,7 +153,7 @@ def _unsupported(text: str) -> str:
     return f"columns must use these aggregates, without DISTINCT: {', '.join(_STREAMED)}; got {text}"
 
 
-def _parts(call: Call, name: str, field: StructField) -> list[Column]:
+def _parts(call: AggregateColumn, name: str, field: StructField) -> list[Column]:
     """Return what the first step aggregates."""
     decimal, argument = isinstance(field.dataType, DecimalType), call.argument
     if call.name != "avg" and not (call.name == "sum" and decimal):
@@ -163,7 +163,7 @@ def _parts(call: Call, name: str, field: StructField) -> list[Column]:
     return [F.sum(argument).alias(f"{name}_sum"), F.count(argument).alias(f"{name}_count")]
 
 
-def _merged(call: Call, name: str, types: dict[str, DataType]) -> list[Column]:
+def _merged(call: AggregateColumn, name: str, types: dict[str, DataType]) -> list[Column]:
     """Return what the second step makes of the parts."""
     if name not in types:
         return _merged_sum(f"{name}_sum", f"{name}_count", types)
@@ -187,7 +187,7 @@ def _merged_sum(part: str, count: str, types: dict[str, DataType]) -> list[Colum
     return [total.alias(part), F.sum(count).alias(count)]
 
 
-def _finished(call: Call, name: str, types: dict[str, DataType]) -> Column:
+def _finished(call: AggregateColumn, name: str, types: dict[str, DataType]) -> Column:
     """Return the result, made of what the second step has merged."""
     if name in types:
         return F.col(name)

@@ -85,7 +85,7 @@ class Sides:
         """The hash of a key on the other side; those of equal keys are equal."""
         return key_hash(self.request.keys, self.types, self.request.params.seed)
 
-    def of(self, keys: Sequence[FrequentKey], rows: DataFrame) -> "Cut":
+    def of(self, keys: Sequence[FrequentKey], rows: DataFrame) -> "Halves":
         """Cut rows of the side that is split in two: those of some keys, and all others.
 
         Rows with a null key match nothing: they may be in either part.
@@ -93,13 +93,13 @@ class Sides:
         nulls = self.null_key if any(None in each.key for each in keys) else None
         return self._cut(keys, rows, self.request.key_types, nulls)
 
-    def others_of(self, keys: Sequence[FrequentKey]) -> "Cut":
+    def others_of(self, keys: Sequence[FrequentKey]) -> "Halves":
         """Cut the rows of the other side in two: those of some keys, and all others."""
         return self._cut(keys, self.others, self.types, None)
 
     def _cut(
         self, keys: Sequence[FrequentKey], rows: DataFrame, types: Sequence[DataType], nulls: str | None
-    ) -> "Cut":
+    ) -> "Halves":
         names, seed, added = self.request.keys, self.request.params.seed, []
         hash_ = key_hash_in_sql(names, types, seed)
         if hash_ is None:
@@ -108,7 +108,7 @@ class Sides:
         hashes = [f"{each.hash}L" for each in keys if None not in each.key]
         terms = [f"{hash_} IN ({', '.join(hashes)})"] if hashes else []
         # None of the terms is null.
-        return Cut(rows, " OR ".join([*terms, *([nulls] if nulls else [])]) or "false", added)
+        return Halves(rows, " OR ".join([*terms, *([nulls] if nulls else [])]) or "false", added)
 
     def join(
         self,
@@ -128,7 +128,7 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Halves:
     """Rows that are cut in two.
 
     Attributes:

@@ -126,7 +126,7 @@ class Observer:
         try:
             with self._order:  # what is heard meanwhile comes after
                 session = session_of_query(query)
-                self._listening = session.listen(self._query, self._run, self._hear, self.stop)
+                self._listening = session.listen(self._query, self._run, self._on_report, self.stop)
                 self._recall(query)
             if self._stopped or not query.isActive:
                 self._listening.settle()
@@ -224,13 +224,13 @@ class Observer:
         figures = [each.figures(self._run) for each in self._plans()]
         return min((found[-1].batch if found else -1 for found in figures), default=math.inf)
 
-    def _hear(self, report: Report) -> None:
+    def _on_report(self, report: Report) -> None:
         """Take what Spark has just reported; plans learn from it first."""
         with self._order:
             if self._stopped:
                 return
             for each in self._plans():
-                each.hear(self._run, report)
+                each.learn(self._run, report)
             progress = progress_of(report.to_dict())
             if progress is not None:
                 self._take_early(before=progress.batch)
