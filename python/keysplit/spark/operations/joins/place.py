@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.adapt import adapting, current
+from keysplit.spark.adapt import current, routing
 from keysplit.spark.engine.columns import of_split_keys, with_workers
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.names import in_sql, quoted
@@ -41,7 +41,7 @@ def by_worker(sides: Sides) -> DataFrame:
     if request.adapt is None:
         rows, copies = routed(request), with_workers(copies, sides.plan, worker)
     else:
-        rows, ask = adapting.routed(request)
+        rows, ask = routing.routed(request)
         copies = current.with_workers(copies, worker, ask)
     # No list is empty. Of `explode` Spark would check that, and look each key up once more.
     copies = copies.withColumn(worker, F.expr(f"explode_outer({its_workers})"))
