@@ -136,13 +136,13 @@ def test_the_plan_follows_the_keys_and_a_restart(spark, stream, tmp_path):
 def test_a_batch_waits_for_what_the_one_before_has_shown(spark, stream, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "_WAIT", 1e9)
     monkeypatch.setattr(running, "_LONGEST_WAIT_S", 60.0)
-    hear = running.Adapting.hear
+    learn = running.Adapting.learn
 
     def late(self, run, report):
         threading.Event().wait(2)  # the next batch has begun
-        hear(self, run, report)
+        learn(self, run, report)
 
-    monkeypatch.setattr(running.Adapting, "hear", late)
+    monkeypatch.setattr(running.Adapting, "learn", late)
     for _ in range(3):
         stream.add(hot=0)
     checkpoint, found = tmp_path / "checkpoint", Busiest()
@@ -167,7 +167,7 @@ def test_settings_with_which_no_plan_can_be_asked_for_are_refused(stream, conf, 
 
 
 def test_a_batch_does_not_wait_for_a_report_that_never_comes(spark, stream, tmp_path, monkeypatch):
-    monkeypatch.setattr(running.Adapting, "hear", lambda self, run, report: None)
+    monkeypatch.setattr(running.Adapting, "learn", lambda self, run, report: None)
     for _ in range(3):
         stream.add(hot=0)
     found = Busiest()
