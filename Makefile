@@ -59,7 +59,7 @@ bench: $(BUILT) ## benchmarks: criterion in Rust, pytest-benchmark from Python, 
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
 
-instructions: ## instructions per message of every grouping; fails if they are more than recorded (needs valgrind)
+instructions: $(BUILT) ## instructions per message of every grouping; fails if they are more than recorded (needs valgrind)
 	$(RUN) python benches/instructions.py --check
 
 docs: $(BUILT) $(VENV)/.docs ## build the documentation into site/
