@@ -41,7 +41,7 @@ fn main() {
     for exponent in [1.0, 1.4] {
         let mut hashes = vec![0; MESSAGES];
         KeyHasher::new(0).signed_column(&zipf(exponent)[..MESSAGES], &mut hashes);
-        let mut measure = |label: &str, run: &mut dyn FnMut()| {
+        let measure = |label: &str, run: &mut dyn FnMut()| {
             run();
             counted(run);
             println!("{label} {exponent:.1}");
