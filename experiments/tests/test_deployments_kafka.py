@@ -25,8 +25,9 @@ from matplotlib.figure import Figure
 
 import keysplit as ks
 from keysplit.cli import main
+from keysplit_experiments.deployments import _dynamic_key_claims as claims
 from keysplit_experiments.deployments import consistent, dynamic_key, flexd
-from keysplit_experiments.deployments.dynamic_key import COST, DEVIATION, LATENCY, LIKE, THROUGHPUT
+from keysplit_experiments.deployments._dynamic_key_claims import COST, DEVIATION, LATENCY, LIKE, THROUGHPUT
 from keysplit_experiments.deployments.engine import broker, comparing, kafka, segment, session
 from keysplit_experiments.deployments.engine.broker import JARS, Broker
 from keysplit_experiments.deployments.engine.reports import LATENCIES
@@ -314,19 +315,19 @@ def test_claims_and_table_and_figure_need_only_the_cells_of_their_scale(scale: S
 @pytest.mark.parametrize(
     ("claim", "formula"),
     [
-        (dynamic_key.ranked, only({COST: 1.18}, like=LIKE, method=DKG)),
-        (dynamic_key.better, only({THROUGHPUT: 2_739.0 * 1.02}, stream=LIKE, method=DKG)),
-        (dynamic_key.hashing_wins, only({LATENCY: 6.2}, stream=dynamic_key.CLICKS, method="key")),
-        (dynamic_key.declines, only({THROUGHPUT: 4_900.0}, ratio=80, method="key")),
-        (dynamic_key.more_above_30, only({THROUGHPUT: 6_200.0}, ratio=50, method=DKG)),
-        (dynamic_key.at_30, only({THROUGHPUT: 7_600.0}, ratio=30, method=DKG)),
-        (dynamic_key.at_30, only({LATENCY: 7.9}, ratio=30, method=DKG)),
-        (dynamic_key.order_by_workers, only({LATENCY: 21.7}, like=LIKE, workers=50, method=DKG)),
-        (dynamic_key.deviation_falls, only({DEVIATION: 20.0}, like=LIKE, workers=50, method="key")),
-        (dynamic_key.better_by_sources, only({LATENCY: 21.7}, like=LIKE, sources=20, method=DKG)),
-        (dynamic_key.better_by_sources, only({THROUGHPUT: 2_750.0}, like=LIKE, sources=20, method=DKG)),
-        (dynamic_key.sooner, only({"result_p99_latency_s": 23.8}, way="arriving", method=DKG)),
-        (dynamic_key.plan_follows, only({THROUGHPUT: 2_800.0}, way="planned")),
+        (claims.ranked, only({COST: 1.18}, like=LIKE, method=DKG)),
+        (claims.better, only({THROUGHPUT: 2_739.0 * 1.02}, stream=LIKE, method=DKG)),
+        (claims.hashing_wins, only({LATENCY: 6.2}, stream=dynamic_key.CLICKS, method="key")),
+        (claims.declines, only({THROUGHPUT: 4_900.0}, ratio=80, method="key")),
+        (claims.more_above_30, only({THROUGHPUT: 6_200.0}, ratio=50, method=DKG)),
+        (claims.at_30, only({THROUGHPUT: 7_600.0}, ratio=30, method=DKG)),
+        (claims.at_30, only({LATENCY: 7.9}, ratio=30, method=DKG)),
+        (claims.order_by_workers, only({LATENCY: 21.7}, like=LIKE, workers=50, method=DKG)),
+        (claims.deviation_falls, only({DEVIATION: 20.0}, like=LIKE, workers=50, method="key")),
+        (claims.better_by_sources, only({LATENCY: 21.7}, like=LIKE, sources=20, method=DKG)),
+        (claims.better_by_sources, only({THROUGHPUT: 2_750.0}, like=LIKE, sources=20, method=DKG)),
+        (claims.sooner, only({"result_p99_latency_s": 23.8}, way="arriving", method=DKG)),
+        (claims.plan_follows, only({THROUGHPUT: 2_800.0}, way="planned")),
     ],
 )
 def test_nearly_equal_figures_are_neither_more_nor_less(claim: Judge, formula: Formula) -> None:

@@ -507,8 +507,21 @@ def test_a_damaged_record_is_not_pruned_but_passed_over(tmp_path, recwarn):
     for batch in range(MOST_BATCHES + 1):
         log.version_of(batch, 0)
     (tmp_path / "batch-1.json").write_text("")
-    log.prune()
+    Log(tmp_path).prune()
     assert "was not pruned" in str(recwarn.pop().message)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"plan": "1"}'])
+def test_a_damaged_record_is_named_with_the_remedy(tmp_path, text):
+    (tmp_path / "batch-3.json").write_text(text)
+    message = (
+        r"the plan log must hold whole records, got '.*batch-3\.json' with .*: delete the folder of the log"
+    )
+    with pytest.raises(ValueError, match=message):
+        Log(tmp_path).version_of(3, 0)
+    (tmp_path / "query.json").write_text(text)
+    with pytest.raises(ValueError, match=r"got '.*query\.json' with"):
+        Log(tmp_path).claim("a query")
 
 
 def test_a_log_of_many_keys_has_a_short_name():
@@ -608,6 +621,19 @@ def test_old_records_are_deleted(tmp_path, plan):
         log.version_of(batch, 5)
         log.prune()
     assert sorted(versions_of(tmp_path / "log")[0]) == [3, 4, 5]
+
+
+def test_an_older_version_in_use_is_not_deleted(tmp_path, plan):
+    """A query that is started for fewer workers takes the newest plan for so few."""
+    log = Log(tmp_path / "log")
+    for _ in range(4):
+        log.publish(plan)
+    log.version_of(0, 3)
+    for batch in range(1, MOST_BATCHES + 20):
+        log = Log(tmp_path / "log") if batch == 50 else log
+        log.version_of(batch, 3 if batch < 40 else 1)
+        log.prune()
+    assert sorted(versions_of(tmp_path / "log")[0]) == [1, 2, 3]
 
 
 def batch(number, keys, chance=1.0, weights=None):

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import functools
+import json
 import pickle
 import subprocess
 import sys
@@ -207,6 +208,51 @@ def test_a_restart_with_other_workers_functions_and_columns_loses_nothing(spark,
     assert len(flat(found["query"])) > 15
 
 
+def test_another_time_zone_after_a_restart_moves_no_time(spark, tmp_path, conf):
+    """What is held of a time is an instant, whatever the clocks of the session say of it."""
+    files = Files(spark, tmp_path / "in", "at timestamp, k timestamp, n bigint")
+    outputs = Outputs(tmp_path)
+
+    def rows(day, hour):
+        at, key = f"2024-01-{day:02}T00:01:00Z", f"2024-03-31T0{hour}:30:00Z"
+        return [{"at": at, "k": key, "n": n} for n in range(30)]
+
+    def counted(rows):
+        return pd.DataFrame({"n": [len(rows)]})
+
+    def summed(key, parts):
+        return pd.DataFrame({"at": [key[0]], "k": [key[-1]], "n": [parts["n"].sum()]})
+
+    def result(name, window, schema):
+        found = kss.streaming.apply(
+            files.stream("1 minute"), "k", counted, summed, schema,
+            partial_schema="n long", window=window, workers=2, adapt="auto",
+        )  # fmt: skip
+        at = "at" if name == "times" else "at.start"
+        return found.selectExpr(f"unix_seconds({at}) AS at", "unix_seconds(k) AS k", "n")
+
+    def results():
+        span = "at struct<start: timestamp, end: timestamp>, k timestamp, n long"
+        return {
+            "times": result("times", F.col("at"), "at timestamp, k timestamp, n long"),
+            "windows": result("windows", F.window("at", "1 hour"), span),
+        }
+
+    conf("spark.sql.session.timeZone", "Asia/Tokyo")
+    files.add(rows(1, 0) + rows(1, 1))
+    assert [flat(each) for each in outputs.run(results()).values()] == [[], []]
+    conf("spark.sql.session.timeZone", "America/New_York")
+    files.add(rows(1, 1))
+    files.add(rows(2, 0))  # all before goes
+    found = outputs.run(results())
+    batch = files.batch().filter("at < '2024-01-01 12:00:00'")
+    times = batch.groupBy(F.unix_seconds("at"), F.unix_seconds("k")).agg(F.count("*"))
+    windows = batch.groupBy(F.window("at", "1 hour"), "k").agg(F.count("*").alias("n"))
+    windows = windows.selectExpr("unix_seconds(window.start)", "unix_seconds(k)", "n")
+    assert flat(found["times"]) == rows_of(times)
+    assert flat(found["windows"]) == rows_of(windows)
+
+
 @pytest.mark.slow
 def test_periods_hold_each_row_once(spark, files, plan, tmp_path):
     outputs = Outputs(tmp_path)
@@ -387,11 +433,11 @@ class State:
 class Worker:
     """A worker over micro-batches: it is called if it has rows, or if its timer has gone off."""
 
-    def __init__(self, spark, rule, schema=PARTS, kinds=("bigint",)):
+    def __init__(self, spark, rule, schema=PARTS, kinds=("bigint",), columns=("k",)):
         settings = settings_of(spark.range(1))
         schema = T.StructType([T.StructField(name, T.LongType()) for name in schema.split(", ")])
         call = slices.Call(lambda rows: rows[schema.names], False, schema, "pandas", settings)
-        self.layout = blobs.Layout(call, kinds, 0, (0,), 2)
+        self.layout = blobs.Layout(call, kinds, 0, (0,), 2, columns, "UTC")
         self.keep = blobs.keeper(rule, self.layout)
         self.state = State(rule.clock)
 
@@ -424,6 +470,46 @@ class Worker:
 
 def rule(clock, every_ms=None, ttl_ms=None, combine=None):
     return blobs.Rule(clock, every_ms, ttl_ms, combine)
+
+
+def test_keys_that_became_wider_take_the_narrow_ones_along(spark):
+    layout = Worker(spark, rule("event", every_ms=4)).layout
+
+    def table(key):
+        return pa.table([[1], [1], pa.array([key[0]], key[1]), [7]], layout.names)
+
+    narrow, wide = (5, pa.int32()), (3_000_000_000, pa.int64())
+    for order in ((narrow, wide), (wide, narrow)):
+        found = blobs._together([table(key) for key in order], layout).column("key 0")
+        assert found.type == pa.int64()
+        assert found.to_pylist() == [key for key, _ in order]
+
+
+def test_other_columns_of_the_key_are_refused_after_a_restart(spark):
+    before = Worker(spark, rule("event", every_ms=4), columns=("user", "item"))
+    before.batch(1, [(1, 7)])
+    after = Worker(spark, rule("event", every_ms=4), columns=("item", "user"))
+    after.state.value = before.state.value
+    message = r"key must name the columns of the checkpoint's state, \['user', 'item'\], in that order, got"
+    with pytest.raises(ValueError, match=message):
+        after.batch(2, [(1, 7)])
+
+
+def test_state_of_a_keysplit_that_knew_no_names_is_read(spark):
+    worker = Worker(spark, rule("event", every_ms=4), "n")
+    worker.batch(1, [(1, 7)])
+    held = blobs._read(worker.state.value[0])
+    about = json.loads(held.schema.metadata[b"keysplit"])
+    del about["columns"]
+    written = blobs._written(held.replace_schema_metadata({"keysplit": json.dumps(about)}))
+    worker.state.value = (written,)
+    assert worker.batch(5, [(2, 7)]) == [(1, 7)]
+
+
+def test_times_at_the_beginning_of_1970_have_timers(spark):
+    worker = Worker(spark, rule("event"), "n")
+    assert worker.batch(0, [(1, 7)], begin=1000, end=1000) == []
+    assert worker.batch(2) == [(1, 7)]
 
 
 @pytest.mark.parametrize("clock", ["event", "processing"])

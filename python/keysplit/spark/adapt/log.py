@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from typing import TypeVar
 
 from keysplit.plans import files
 from keysplit.spark.plans import Plan
@@ -17,6 +18,7 @@ from keysplit.spark.warn import warn
 MOST_BATCHES = 100
 """Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
 
+_Value = TypeVar("_Value", int, str)
 _NAME = re.compile(r"(plan|batch)-(\d+)\.json")
 
 
@@ -36,6 +38,7 @@ class Log:
         files.make_folder(self._folder)
         self._versions = sorted(self._numbers("plan"))
         self._batches = sorted(self._numbers("batch"))
+        self._used: dict[int, int] = {}  # versions by batches, as far as they were read
 
     @property
     def versions(self) -> list[int]:
@@ -115,7 +118,7 @@ class Log:
         path = f"{self._folder}/query.json"
         if files.create(path, json.dumps({"query": query})):
             return
-        owner = json.loads(files.read(path))["query"]
+        owner = self._record(path, "query", str)
         if owner != query:
             raise ValueError(
                 f"adapt must have a log of its own for each query, got {self._folder!r} of the query {owner} "
@@ -143,9 +146,9 @@ class Log:
         path = self._path("batch", batch)
         if files.create(path, json.dumps({"batch": batch, "plan": version})):
             self._batches.append(batch)
+            self._used[batch] = version
             return version
-        found: int = json.loads(files.read(path))["plan"]
-        return found
+        return self._version_in(batch)
 
     def prune(self) -> None:
         """Delete the records of old batches, and versions that no later one goes by."""
@@ -156,12 +159,33 @@ class Log:
         try:
             for batch in old:
                 files.delete(self._path("batch", batch))
-            first: int = json.loads(files.read(self._path("batch", self._batches[0])))["plan"]
+                self._used.pop(batch, None)
+            # A query that is started for fewer workers takes an older version than it had.
+            first = min(map(self._version_in, self._batches))
             for version in [each for each in self._versions[:-1] if each < first]:
                 files.delete(self._path("plan", version))
                 self._versions.remove(version)
-        except (OSError, ValueError, KeyError) as error:  # what is old harms nobody
+        except (OSError, ValueError) as error:  # what is old harms nobody
             warn(f"the plan log {self._folder!r} was not pruned: {error}")
+
+    def _version_in(self, batch: int) -> int:
+        """Return the version that is recorded for a batch."""
+        if batch not in self._used:
+            self._used[batch] = self._record(self._path("batch", batch), "plan", int)
+        return self._used[batch]
+
+    def _record(self, path: str, name: str, kind: type[_Value]) -> _Value:
+        text = files.read(path)
+        try:
+            found = json.loads(text)[name]
+        except (KeyError, TypeError, ValueError):
+            found = None
+        if not isinstance(found, kind):
+            raise ValueError(
+                f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: delete the folder "
+                "of the log, and the query makes its plans anew"
+            )
+        return found
 
     def _path(self, kind: str, number: int) -> str:
         return f"{self._folder}/{kind}-{number}.json"

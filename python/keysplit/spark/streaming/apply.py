@@ -230,6 +230,8 @@ def apply(
         len(cut.carried) - len(groups.kinds),
         tuple(cut.carried_cuts),
         min(request.workers, int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))),
+        tuple(name.lower() for name in request.keys),
+        settings["timezone"],
     )
     rule = blobs.Rule(clock if window is None else "event", every_ms, ttl_ms, between)
 

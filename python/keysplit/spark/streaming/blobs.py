@@ -9,6 +9,7 @@ there by value: they need no keysplit.
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -38,6 +39,8 @@ class Layout:
         extra: the number of columns behind those, that are there only to compare keys.
         cuts: which of the columns of the key, and of those behind its hash, tell keys apart.
         buckets: the partitions of the merge.
+        columns: the names of the columns of the key, in small letters, without the window.
+        zone: the time zone of the session, in which functions see times.
     """
 
     partial: Call
@@ -45,6 +48,8 @@ class Layout:
     extra: int
     cuts: tuple[int, ...]
     buckets: int
+    columns: tuple[str, ...]
+    zone: str
 
     @property
     def names(self) -> list[str]:
@@ -207,11 +212,12 @@ def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
                 least = rest.num_rows
         if rest.num_rows:
             about = {"version": VERSION, "clock": rule.clock, "keys": layout.keys, "least": least}
+            about["columns"] = layout.columns
             state.update((_written(rest.replace_schema_metadata({"keysplit": json.dumps(about)})),))
             first = pc.min(rest.column(_DEADLINE)).as_py()
             # A timer goes off once its time is before the clock's: in the first batch that finds this due.
             if event:
-                state.setTimeoutTimestamp(first - 1)
+                state.setTimeoutTimestamp(max(first - 1, 1))
             else:  # 1: no batch begins within 1 ms after another
                 state.setTimeoutDuration(max(first - 1 - now, 1))
         elif state.exists:
@@ -236,6 +242,12 @@ def _least(held: pa.Table, rule: Rule, layout: Layout) -> int:
         raise ValueError(
             f"key, window and clock must be those of the checkpoint's state, {about['keys']} by "
             f"{about['clock']} time, got {list(layout.keys)} by {rule.clock} time"
+        )
+    columns = tuple(about.get("columns", layout.columns))  # older state has no names
+    if columns != layout.columns:
+        raise ValueError(
+            f"key must name the columns of the checkpoint's state, {list(columns)}, in that order, got "
+            f"{list(layout.columns)}"
         )
     return int(about["least"])
 
@@ -281,10 +293,33 @@ def _by_bucket(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[bytes]
 def _together(tables: list[pa.Table], layout: Layout, *more: str) -> pa.Table:
     """Return partial results in one table, with the columns that `partial` returns now."""
     types = dict(zip(layout.names, types_of(layout.partial), strict=False))
-    newest = tables[-1].schema
-    types |= {name: newest.field(name).type for name in layout.names[len(types) :]}
+    for name in layout.names[len(types) :]:
+        found = (table.schema.field(name).type for table in tables)
+        types[name] = _in_zone(reduce(_wider, found), layout.zone)
     names = [*layout.names, *more]
     return pa.concat_tables([_fitted(table, names, types) for table in tables]).combine_chunks()
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the type that holds the values of two, which differ in the width of whole numbers at most."""
+    if pa.types.is_null(one) or (pa.types.is_integer(one) and pa.types.is_integer(other)):
+        return other if pa.types.is_null(one) or other.bit_width > one.bit_width else one
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return pa.struct([a.with_type(_wider(a.type, b.type)) for a, b in zip(one, other, strict=True)])
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(one.value_field.with_type(_wider(one.value_type, other.value_type)))
+    return one
+
+
+def _in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
+    """Return a type with its times in a zone: the session may have had another one before a restart."""
+    if pa.types.is_timestamp(type_) and type_.tz is not None:
+        return pa.timestamp(type_.unit, zone)
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(_in_zone(field.type, zone)) for field in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_in_zone(type_.value_type, zone)))
+    return type_
 
 
 def _fitted(table: pa.Table, names: list[str], types: dict[str, pa.DataType]) -> pa.Table:
