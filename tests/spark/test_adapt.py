@@ -511,6 +511,17 @@ def test_a_damaged_record_is_not_pruned_but_passed_over(tmp_path, recwarn):
     assert "was not pruned" in str(recwarn.pop().message)
 
 
+def test_rows_that_a_plan_has_placed_are_said_to_be_so(spark, stream):
+    """Not to be placed by a function that nobody knows, which could be trusted."""
+    stream.add(hot=0)
+    one, two = (spark.range(9).selectExpr("CAST(id AS STRING) AS key", f"id AS {name}") for name in "ab")
+    by = {"workers": WORKERS, "adapt": "auto", "force": True}
+    placed = kss.streaming.join(stream.read(), one, "key", **by)
+    with pytest.raises(ValueError, match="a plan that changes while the stream runs") as raised:
+        kss.streaming.join(placed, two, "key", **by)
+    assert "trust" not in str(raised.value)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"plan": "1"}'])
 def test_a_damaged_record_is_named_with_the_remedy(tmp_path, text):
     (tmp_path / "batch-3.json").write_text(text)

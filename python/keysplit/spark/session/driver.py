@@ -29,6 +29,9 @@ _LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
 _NEEDED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
+ASKING = "keysplit_asks_"
+"""How the names of these functions begin."""
+
 # Functions that no query will be made of any more, by their sessions and names. They are dropped when the
 # next one is registered: Python may free an `Ask` in the midst of a call to the JVM, which allows no other.
 _unused: deque[tuple[SparkSession, str]] = deque()
@@ -46,7 +49,7 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
         raise ValueError("PYSPARK_PIN_THREAD must not be 'false' with adapt")
     ensure_callback_server_started(spark.sparkContext._gateway)
     _drop_unused()
-    name = f"keysplit_{uuid.uuid4().hex}"
+    name = f"{ASKING}{uuid.uuid4().hex}"
     text = spark._jvm.org.apache.spark.sql.types.DataTypes.StringType
     spark._jsparkSession.udf().register(name, _Function(spark, answer), text)
 

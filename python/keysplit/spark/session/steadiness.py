@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from keysplit.spark.session import expressions as of
+from keysplit.spark.session.driver import ASKING
 from keysplit.spark.session.interface import Node, Steadiness, tree_of
 from keysplit.spark.session.steady_expressions import (
     Overflow,
@@ -443,6 +444,8 @@ class Proof:
         """Return why a function of the user is not steady; None if it is trusted."""
         name = node.fields.get("name") or node.fields.get("udfName") or node.name
         name = name if isinstance(name, str) else node.name
+        if name.startswith(ASKING):
+            return "a plan that changes while the stream runs"
         self.functions.add(name)
         kind = "Python function" if node.name.startswith(("Python", "PrettyPython")) else "function"
         return None if name in self.trusted else f"the {kind} {name!r}, which is not trusted"
