@@ -9,6 +9,8 @@ RUN := scripts/with-env
 SPARK ?= 4.1.4
 DEMO ?=
 PYTEST ?=
+# Wheels for Linux run on glibc 2.17 and newer; Zig links them so.
+PORTABLE := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014)
 
 BUILT := $(VENV)/.built
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
@@ -65,10 +67,10 @@ instructions: $(BUILT) ## instructions per message of every grouping; fails if t
 docs: $(BUILT) $(VENV)/.docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
-wheel: $(BUILT) ## release wheels of keysplit and of its experiments, into dist/
+wheel: .cache/wheel-tools/.installed ## release wheels of keysplit and of its experiments, into dist/
 	rm -rf dist
-	$(RUN) maturin build --release --out dist
-	$(RUN) python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./experiments
+	PATH="$(CURDIR)/.cache/wheel-tools/bin:$$PATH" maturin build --release $(PORTABLE) --out dist
+	.cache/wheel-tools/bin/python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./experiments
 
 lock: $(VENV)/.installed ## regenerate requirements/*.lock
 	scripts/lock
@@ -98,19 +100,9 @@ $(VENV)/spark.jsa: $(VENV)/.installed tests/spark/quick_java.py
 	-$(RUN) python tests/spark/quick_java.py
 
 # an environment with another Spark and only what tests/spark needs; it uses the extension already built
-.cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock) experiments/pyproject.toml
-	mkdir -p .cache
-	python=$$(scripts/find-python) && "$$python" -m venv .cache/spark-$*
-	if [ -f requirements/spark-$*.lock ]; then set -- -r requirements/spark-$*.lock; \
-	    else set -- "pyspark==$*" -r requirements/spark.in; fi; \
-	    .cache/spark-$*/bin/python -m pip install --disable-pip-version-check "$$@"
-	printf '%s\n' "$(CURDIR)/python" "$(CURDIR)/experiments" >"$$(.cache/spark-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
-	touch $@
+.cache/spark-%/.installed: requirements/spark.in $(wildcard requirements/spark-*.lock) scripts/environment
+	scripts/environment spark-$* $(if $(wildcard requirements/spark-$*.lock),-r requirements/spark-$*.lock,"pyspark==$*" -r requirements/spark.in)
 
-# the same with another pandas
-.cache/pandas-3/.installed: requirements/pandas-3.lock
-	mkdir -p .cache
-	python=$$(scripts/find-python) && "$$python" -m venv .cache/pandas-3
-	.cache/pandas-3/bin/python -m pip install --disable-pip-version-check -r requirements/pandas-3.lock
-	echo "$(CURDIR)/python" >"$$(.cache/pandas-3/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/keysplit.pth"
-	touch $@
+# others: with another pandas, with what builds wheels
+.cache/%/.installed: requirements/%.lock scripts/environment
+	scripts/environment $* -r requirements/$*.lock
