@@ -57,7 +57,7 @@ FROM_KAFKA = "deployments/dynamic_key"
     type=click.Path(path_type=Path, dir_okay=False),
     callback=writable,
     metavar="PAGE",
-    help="Write all results in the folder as a Markdown page, but for deployments.",
+    help="Write all results in the folder as pages of Markdown, one per paper, but for deployments.",
 )
 @click.option(
     "--docs-deployments",

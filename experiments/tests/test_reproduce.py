@@ -101,16 +101,16 @@ def test_a_stream_of_one_message_is_judged_and_drawn(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_of_the_documentation_is_up_to_date_in_form(name: str) -> None:
-    text = (ROOT / "docs/experiments.md").read_text(encoding="utf-8")
     experiment = registry.registered()[name]
-    section = text.split(f"\n### {experiment.label}: {experiment.title}\n")
+    text = (ROOT / f"docs/experiments/{experiment.paper}.md").read_text(encoding="utf-8")
+    section = text.split(f"\n## {experiment.label}: {experiment.title}\n")
     assert len(section) == 2, "write the page anew: keysplit reproduce --docs docs/experiments.md"
-    own = section[1].split("\n### ")[0].split("\n## ")[0]
+    own = section[1].split("\n## ")[0]
     assert experiment.setting in " ".join(own.split())
     claims = re.findall(r"^\| (.*) \[([^]]*)\] \|.*\| (?:holds|\*\*differs\*\*.*) \|$", own, re.MULTILINE)
     assert claims == [(claim.says.replace("|", "\\|"), claim.where) for claim in experiment.claims]
     if experiment.draw is not None:
-        assert f"](experiments/{name}.svg)" in own
+        assert f"]({name}.svg)" in own
         assert (ROOT / f"docs/experiments/{name}.svg").is_file()
 
 
@@ -119,8 +119,9 @@ def test_the_page_of_the_documentation_has_this_introduction() -> None:
 
 
 def test_a_full_run_that_differs_says_why_on_the_page() -> None:
-    text = (ROOT / "docs/experiments.md").read_text(encoding="utf-8")
-    sections = text.split("\n### ")[1:]
+    pages = [(ROOT / f"docs/experiments/{slug}.md").read_text(encoding="utf-8") for slug in registry.papers()]
+    sections = [section for text in pages for section in text.split("\n## ")[1:]]
+    assert len(sections) == len(NAMES)
     unexplained = [
         line
         for section in sections

@@ -140,12 +140,13 @@ def test_the_page_tells_results_and_verdicts(tmp_path: Path) -> None:
     assert keysplit("d_choices/fig8", "d_choices/table1", "--quick", "--out", out).exit_code == 0
     result = keysplit("--docs", tmp_path / "docs.md", "--out", out)
     assert result.exit_code == 0, result.output
-    text = (tmp_path / "docs.md").read_text(encoding="utf-8")
-    assert "### Fig. 8: load of head and tail on each worker" in text
+    assert "](docs/d_choices.md) | 2 | " in (tmp_path / "docs.md").read_text(encoding="utf-8")
+    text = (tmp_path / "docs/d_choices.md").read_text(encoding="utf-8")
+    assert "## Fig. 8: load of head and tail on each worker" in text
     assert "`keysplit reproduce d_choices/fig8 --quick`" in text
-    assert "](docs/d_choices/fig8.svg)" in text
+    assert "](d_choices/fig8.svg)" in text
     assert (tmp_path / "docs/d_choices/fig8.svg").is_file()
-    assert "### Table I: the datasets" in text
+    assert "## Table I: the datasets" in text
     assert "- CT, cashtags in tweets, which drift: drawn" in text
     assert "| holds |" in text
     assert "Fig. 10" not in text
@@ -172,7 +173,7 @@ def test_a_claim_that_differs_says_why_after_a_full_run_on_the_standard_streams(
     for standard, shown in ((True, "| **differs**, because of this |"), (False, "| **differs** |")):
         results = Results([Cell({"place": 0}, {"value": 1})], "full", standard=standard)
         outcome = runner.judged(experiment, results)
-        assert shown in page.markdown({experiment.name: outcome}, "figures")
+        assert shown in page.markdown(registry.papers()[experiment.paper], [outcome])
 
 
 def test_a_bug_in_an_experiment_shows_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def markdown(outcomes: Mapping[str, Outcome], figures: str) -> str:
     for outcome in outcomes.values():
         paper = papers()[outcome.experiment.paper]
         figure = f"{figures}/{_short(outcome)}.svg"
-        parts += [simulated.head(paper), simulated.section(outcome, paper, figure)]
+        parts += [simulated.head(paper, 2), simulated.section(outcome, paper, figure, 3)]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 

@@ -1,9 +1,9 @@
-"""The documentation page with all results."""
+"""The documentation pages with all results: one with what holds, and one per paper."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from keysplit.streams import UnreadableError
@@ -19,10 +19,10 @@ WIDTH = 125
 INTRODUCTION = """\
 # Experiments
 
-This page reproduces the figures and tables of five papers that a simulation can repeat. Install the
+The figures and tables of five papers that a simulation can repeat, a page per paper. Install the
 experiments with `pip install keysplit-experiments`. `keysplit reproduce` lists them.
 `keysplit reproduce NAME` runs one and writes its figure and all numbers; with `--quick` it takes seconds.
-`keysplit reproduce --docs docs/experiments.md` writes this page from the results of full runs. A section
+`keysplit reproduce --docs docs/experiments.md` writes these pages from the results of full runs. A section
 from a smaller run says so.
 
 Each claim is a statement of the paper's text, with a rule that tests it on our results. It *holds*, or it
@@ -35,7 +35,7 @@ For other measurements, some of them compared with the authors' own programs, se
 
 
 def write(page: Path, folder: Path) -> None:
-    """Write the page, and the figures into a folder beside it with the same name.
+    """Write the page, and the papers' pages and figures into a folder beside it with the same name.
 
     Args:
         page: The file of the page.
@@ -48,14 +48,19 @@ def write(page: Path, folder: Path) -> None:
     if not outcomes:
         text = f"{str(folder)!r} must hold results, got none: run `keysplit reproduce all` first"
         raise UnreadableError(text)
-    figures = page.parent / page.stem
-    for old in (path for slug in papers() for path in (figures / slug).glob("*.svg")):
-        old.unlink()
+    beside = page.parent / page.stem
+    for slug in papers():
+        for old in (beside / slug).glob("*.svg"):
+            old.unlink()
+        (beside / f"{slug}.md").unlink(missing_ok=True)
     for name, outcome in outcomes.items():
         drawn = draw(outcome.experiment, outcome.results)
         if drawn is not None:
-            save(drawn, figures / f"{name}.svg")
-    page.write_text(markdown(outcomes, page.stem), encoding="utf-8")
+            save(drawn, beside / f"{name}.svg")
+    page.write_text(overview(outcomes, page.stem), encoding="utf-8")
+    for paper, own in _by_paper(outcomes):
+        beside.mkdir(exist_ok=True)
+        (beside / f"{paper.slug}.md").write_text(markdown(paper, own), encoding="utf-8")
 
 
 def read(folder: Path, experiments: Mapping[str, Experiment]) -> dict[str, Outcome]:
@@ -68,20 +73,34 @@ def read(folder: Path, experiments: Mapping[str, Experiment]) -> dict[str, Outco
     return found
 
 
-def markdown(outcomes: Mapping[str, Outcome], figures: str) -> str:
-    """Write results as a page of Markdown.
+def overview(outcomes: Mapping[str, Outcome], folder: str) -> str:
+    """Write how many claims of each paper hold as a page of Markdown.
 
     Args:
         outcomes: By name of the experiment.
-        figures: Folder of the figures, relative to the page.
+        folder: The papers' pages, relative to this one.
     """
-    parts = [INTRODUCTION, _summary(outcomes)]
+    rows: list[list[str | int]] = []
+    for paper, own in _by_paper(outcomes):
+        verdicts = [verdict.holds for outcome in own for verdict in outcome.verdicts]
+        link = f"[{paper.title}]({folder}/{paper.slug}.md)"
+        rows.append([link, len(own), len(verdicts), sum(verdicts), len(verdicts) - sum(verdicts)])
+    table = Table(["paper", "experiments", "claims", "hold", "differ"], rows).markdown()
+    return f"{INTRODUCTION}\n{table}\n"
+
+
+def markdown(paper: Paper, outcomes: Sequence[Outcome]) -> str:
+    """Write results of a paper's experiments as a page of Markdown."""
+    parts = [head(paper, 1)]
+    parts += [section(each, paper, f"{each.experiment.name}.svg", 2) for each in outcomes]
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _by_paper(outcomes: Mapping[str, Outcome]) -> Iterator[tuple[Paper, list[Outcome]]]:
     for paper in papers().values():
         own = [outcome for outcome in outcomes.values() if outcome.experiment.paper == paper.slug]
         if own:
-            parts.append(head(paper))
-            parts += [section(each, paper, f"{figures}/{each.experiment.name}.svg") for each in own]
-    return "\n".join(part.rstrip() + "\n" for part in parts)
+            yield paper, own
 
 
 def _results(experiment: Experiment, folder: Path) -> Results | None:
@@ -95,30 +114,19 @@ def _results(experiment: Experiment, folder: Path) -> Results | None:
     return None
 
 
-def _summary(outcomes: Mapping[str, Outcome]) -> str:
-    rows: list[list[str | int]] = []
-    for paper in papers().values():
-        own = [outcome for outcome in outcomes.values() if outcome.experiment.paper == paper.slug]
-        verdicts = [verdict.holds for outcome in own for verdict in outcome.verdicts]
-        if own:
-            link = f"[{paper.title}](#{paper.slug})"
-            rows.append([link, len(own), len(verdicts), sum(verdicts), len(verdicts) - sum(verdicts)])
-    return Table(["paper", "experiments", "claims", "hold", "differ"], rows).markdown() + "\n"
-
-
-def head(paper: Paper) -> str:
-    """Write the head of a paper's sections."""
+def head(paper: Paper, level: int) -> str:
+    """Write the head of a paper's sections, as a heading of that level."""
     return f"""\
-## {paper.slug}
+{"#" * level} {paper.slug}
 
 *{paper.title}*, {paper.authors}, {paper.published}.
 """
 
 
-def section(outcome: Outcome, paper: Paper, figure: str) -> str:
-    """Write the section of an experiment, with a figure at that path."""
+def section(outcome: Outcome, paper: Paper, figure: str, level: int) -> str:
+    """Write the section of an experiment, with a figure at that path, under a heading of that level."""
     experiment, results = outcome.experiment, outcome.results
-    lines = [f"### {experiment.label}: {experiment.title}", ""]
+    lines = [f"{'#' * level} {experiment.label}: {experiment.title}", ""]
     command = f"keysplit reproduce {experiment.name}" + (
         "" if results.scale == "full" else f" --{results.scale}"
     )
