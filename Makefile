@@ -3,9 +3,12 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# packages are installed while the extension is compiled
+MAKEFLAGS += --jobs
 
 VENV := .venv
 RUN := scripts/with-env
+INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check
 SPARK ?= 4.1.4
 DEMO ?=
 PYTEST ?=
@@ -13,6 +16,8 @@ PYTEST ?=
 PORTABLE := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014)
 
 BUILT := $(VENV)/.built
+RUNS := $(BUILT) $(VENV)/.runs
+DEVELOPS := $(RUNS) $(VENV)/.installed
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: help demo test test-slow test-spark test-pandas lint format registry bench instructions docs wheel lock build clean
@@ -20,27 +25,27 @@ RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(BUILT) ## a real skewed stream through Spark, hashed and routed (DEMO="--workers 16" passes options)
+demo: $(RUNS) ## a real skewed stream through Spark, hashed and routed (DEMO="--workers 16" passes options)
 	mkdir -p demo-report
 	$(RUN) keysplit demo --report demo-report/keysplit-demo.html $(DEMO)
 
-test: $(BUILT) $(VENV)/spark.jsa ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
+test: $(DEVELOPS) $(VENV)/spark.jsa ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
 	cargo test --quiet --package keysplit-core
 	$(RUN) pytest -n auto -m "not slow" --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -n 2 --dist loadfile -m "not slow" tests/spark $(PYTEST)
 
-test-slow: $(BUILT) $(VENV)/spark.jsa ## only the slow tests
+test-slow: $(DEVELOPS) $(VENV)/spark.jsa ## only the slow tests
 	$(RUN) pytest -n auto -m slow --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -n 2 --dist worksteal -m slow tests/spark $(PYTEST)
 
-test-spark: $(BUILT) .cache/spark-$(SPARK)/.installed ## the Spark tests on another version of Spark: make test-spark SPARK=3.5.9
+test-spark: $(DEVELOPS) .cache/spark-$(SPARK)/.installed ## the Spark tests on another version of Spark: make test-spark SPARK=3.5.9
 	KEYSPLIT_VENV=.cache/spark-$(SPARK) JAVA_MAX=$(if $(filter 3.%,$(SPARK)),17,25) \
 	    $(RUN) python -m pytest -m "not slow and not newest" tests/spark $(PYTEST)
 
-test-pandas: $(BUILT) .cache/pandas-3/.installed ## the key tests on pandas 3 (PySpark, and so dev.lock, requires pandas 2)
+test-pandas: $(DEVELOPS) .cache/pandas-3/.installed ## the key tests on pandas 3 (PySpark, and so dev.lock, requires pandas 2)
 	.cache/pandas-3/bin/python -m pytest tests/test_keys.py tests/test_pandas.py $(PYTEST)
 
-lint: $(BUILT) ## formatting, lints and types of Python and Rust
+lint: $(DEVELOPS) ## formatting, lints and types of Python and Rust
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
@@ -53,18 +58,18 @@ format: $(VENV)/.installed ## format the sources, fix what ruff can fix
 	$(RUN) ruff format .
 	cargo fmt --all
 
-registry: $(BUILT) ## regenerate all lists of groupings (README, docs, navigation, packages)
+registry: $(DEVELOPS) ## regenerate all lists of groupings (README, docs, navigation, packages)
 	$(RUN) python scripts/registry
 
-bench: $(BUILT) ## benchmarks: criterion in Rust, pytest-benchmark from Python, and their ratios
+bench: $(DEVELOPS) ## benchmarks: criterion in Rust, pytest-benchmark from Python, and their ratios
 	cargo bench --package keysplit-core
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
 
-instructions: $(BUILT) ## instructions per message of every grouping; fails if they are more than recorded (needs valgrind)
+instructions: $(DEVELOPS) ## instructions per message of every grouping; fails if they are more than recorded (needs valgrind)
 	$(RUN) python benches/instructions.py --check
 
-docs: $(BUILT) $(VENV)/.docs ## build the documentation into site/
+docs: $(DEVELOPS) $(VENV)/.docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 wheel: .cache/wheel-tools/.installed ## release wheels of keysplit and of its experiments, into dist/
@@ -75,24 +80,33 @@ wheel: .cache/wheel-tools/.installed ## release wheels of keysplit and of its ex
 lock: $(VENV)/.installed ## regenerate requirements/*.lock
 	scripts/lock
 
-build: $(BUILT) ## set up .venv, build the extension in release mode, install keysplit and its experiments
+build: $(DEVELOPS) ## set up .venv, build the extension in release mode, install keysplit and its experiments
 
 clean: ## remove everything that these targets created
 	rm -rf $(VENV) .cache target site dist demo-report
 
-$(VENV)/.installed: requirements/dev.lock scripts/find-python
+# the environment, with what builds the extension; then what runs the demo; then all else
+$(VENV)/.builds: requirements/demo.lock scripts/find-python
 	python=$$(scripts/find-python) && "$$python" -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --disable-pip-version-check -r requirements/dev.lock
+	$(INSTALL) --constraint requirements/demo.lock maturin flit_core
+	touch $@
+
+$(VENV)/.runs: requirements/demo.lock $(VENV)/.builds
+	$(INSTALL) -r requirements/demo.lock
+	touch $@
+
+$(VENV)/.installed: requirements/dev.lock $(VENV)/.runs
+	$(INSTALL) -r requirements/dev.lock
 	touch $@
 
 $(VENV)/.docs: requirements/docs.lock $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --disable-pip-version-check -r requirements/docs.lock
+	$(INSTALL) -r requirements/docs.lock
 	touch $@
 
-$(BUILT): $(VENV)/.installed pyproject.toml experiments/pyproject.toml $(RUST)
+$(BUILT): $(VENV)/.builds pyproject.toml experiments/pyproject.toml $(RUST)
 	@command -v cargo >/dev/null || { echo "keysplit needs a Rust toolchain (cargo), version 1.90 or newer" >&2; exit 1; }
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m pip install --disable-pip-version-check --verbose \
-	    --no-deps --no-build-isolation --editable . --editable ./experiments
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(INSTALL) --verbose --no-deps --no-build-isolation \
+	    --editable . --editable ./experiments
 	touch $@
 
 # the classes of Spark for the many Javas that tests start
