@@ -1,4 +1,4 @@
-"""The programs in examples/, the code in docs/spark.md and the docstrings' examples run."""
+"""The programs in examples/, the code of the guides and the docstrings' examples run."""
 
 import doctest
 import re
@@ -11,8 +11,15 @@ from pyspark.sql import functions as F
 from keysplit import spark as kss
 
 # Paths of the guides.
-WRITTEN = re.compile(r'"((?:checkpoints?|events|placed|placed-checkpoint|totals|words-by-word)["/])')
+WRITTEN = re.compile(
+    r'"((?:checkpoints?|events|placed|placed-checkpoint|totals|words-by-word|sales-by-country)["/])'
+)
 ROOT = Path(__file__).resolve().parents[2]
+
+GUIDES = [
+    *("spark.md", "streaming.md", "quickstart.md"),
+    *sorted(f"guides/{path.name}" for path in (ROOT / "docs/guides").glob("*.md")),
+]
 
 pytestmark = pytest.mark.newest
 
@@ -26,7 +33,7 @@ def test_example(spark, capsys, program):
 
 
 @pytest.mark.filterwarnings("ignore:rows of key")
-@pytest.mark.parametrize("page", ["spark.md", "streaming.md"])
+@pytest.mark.parametrize("page", GUIDES)
 def test_the_guide_s_code_runs_in_order(spark, tmp_path, monkeypatch, page):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(

@@ -261,6 +261,25 @@ def test_a_plan_is_kept_in_a_store(plan, store, kind, monkeypatch):
     assert ("move" in store.calls) == (kind in ("hdfs", "mock"))
 
 
+@pytest.mark.parametrize(
+    ("path", "end", "found"),
+    [
+        ("plan.json", ".runs.jsonl", "plan.json.runs.jsonl"),
+        (Path("log"), "/query.json", "log/query.json"),
+        ("log/", "/query.json", "log/query.json"),
+        ("a?b", "/query.json", "a?b/query.json"),  # a folder of this machine
+        ("s3://bucket/plan.json", ".runs.jsonl", "s3://bucket/plan.json.runs.jsonl"),
+        (
+            "s3://bucket/log/?region=x&scheme=http",
+            "/query.json",
+            "s3://bucket/log/query.json?region=x&scheme=http",
+        ),
+    ],
+)
+def test_the_options_of_a_url_stay_at_its_end(path, end, found):
+    assert files.extended(path, end) == found
+
+
 @pytest.mark.parametrize("fails", ["open_output_stream", "move"])
 def test_a_store_keeps_the_old_plan_where_writing_fails(plan, store, fails, monkeypatch):
     plan.save("store://plan.json")

@@ -109,6 +109,21 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return os.fspath(path) if local is None else os.path.abspath(local)
 
 
+def extended(path: str | os.PathLike[str], end: str) -> str:
+    """Return a path that goes on: "/name" names a file in a folder, ".end" one beside a file.
+
+    The options of a URL, as in s3://bucket/plan.json?region=eu-west-1, stay at its end.
+
+    Args:
+        path: as `write`; a slash at its end does not count.
+        end: how it goes on.
+    """
+    if not _is_url(path):
+        return os.fspath(path).rstrip("/") + end
+    place, mark, options = os.fspath(path).partition("?")
+    return place.rstrip("/") + end + mark + options
+
+
 def has_place(path: str | os.PathLike[str]) -> bool:
     """Say whether the folder of a path is there; object stores need none.
 

@@ -34,7 +34,7 @@ class Log:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = os.fspath(folder).rstrip("/")
+        self._folder = os.fspath(folder)
         files.make_folder(self._folder)
         self._versions = sorted(self._numbers("plan"))
         self._batches = sorted(self._numbers("batch"))
@@ -115,7 +115,7 @@ class Log:
             OSError: if that cannot be written or read.
             ValueError: if it is another query's.
         """
-        path = f"{self._folder}/query.json"
+        path = files.extended(self._folder, "/query.json")
         if files.create(path, json.dumps({"query": query})):
             return
         owner = self._record(path, "query", str)
@@ -188,7 +188,7 @@ class Log:
         return found
 
     def _path(self, kind: str, number: int) -> str:
-        return f"{self._folder}/{kind}-{number}.json"
+        return files.extended(self._folder, f"/{kind}-{number}.json")
 
     def _numbers(self, kind: str) -> Iterator[int]:
         for name in files.names(self._folder):

@@ -40,7 +40,7 @@ def router_of_task(params: Any, state: str | None, worker_column: str) -> tuple[
     if state is None:
         return params.router(source=source), lambda: None
     batch = micro_batch()
-    folder = f"{state.rstrip('/')}/{streaming_query()}/{_routes(worker_column)}/source-{source}"
+    folder = files.extended(state, f"/{streaming_query()}/{_routes(worker_column)}/source-{source}")
     found = _batches(folder)
     before = [each for each in found if each < batch]
     router = _restored(params, source, folder, before[-1]) if before else params.router(source=source)
@@ -77,4 +77,4 @@ def _restored(params: Any, source: int, folder: str, batch: int) -> Any:
 
 
 def _path(folder: str, batch: int) -> str:
-    return f"{folder}/batch-{batch}"
+    return files.extended(folder, f"/batch-{batch}")

@@ -87,7 +87,7 @@ def now() -> str:
 
 def path_of(path: str | os.PathLike[str]) -> str:
     """Return where the runs by the plan at a path are."""
-    return f"{os.fspath(path)}.runs.jsonl"
+    return files.extended(path, ".runs.jsonl")
 
 
 def read(path: str | os.PathLike[str]) -> list[Run]:

@@ -69,7 +69,7 @@ class ParquetLog:
     """
 
     def __init__(self, folder: str | os.PathLike[str], every: int, query: str, run: str) -> None:
-        self._folder, self._every = os.fspath(folder).rstrip("/"), every
+        self._folder, self._every = os.fspath(folder), every
         self._query, self._run = query, run
         self._batches = 0
         self._waiting: deque[Record] = deque(maxlen=_MOST)
@@ -99,7 +99,8 @@ class ParquetLog:
         data = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows, SCHEMA), data)
         try:
-            files.write_bytes(f"{self._folder}/{self._run}-{first:09}-{last:09}.parquet", data.getvalue())
+            name = f"/{self._run}-{first:09}-{last:09}.parquet"
+            files.write_bytes(files.extended(self._folder, name), data.getvalue())
         except OSError as error:
             warn(f"the log of an observer waits, as it cannot be written: {error}")
             return
