@@ -1,4 +1,4 @@
-"""What streams write to Delta and Iceberg tables is there once, also when their driver is killed."""
+"""Delta and Iceberg: streams write each row once, also when killed; batches read and write such tables."""
 
 import json
 import subprocess
@@ -35,3 +35,17 @@ def test_tables_hold_each_row_once(tmp_path, sink, kinds):
     for each in lines[-2:]:
         assert each["totals"] > 500
         assert (each["missing"], each["wrong or doubled"]) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_tables_are_sources_that_are_known(tmp_path, kind):
+    jars.download(kind)
+    program = PROGRAM.with_name("tables_as_sources.py")
+    run = subprocess.run(
+        [sys.executable, program, tmp_path, kind], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert run.returncode == 0, run.stderr[-5000:]
+    found = json.loads(run.stdout)
+    assert found.pop("workers") > 1
+    assert found.pop("files") > 1
+    assert found == {"other rows": 0, "misplaced": 0, "wrongly joined": 0}

@@ -202,7 +202,7 @@ class Sources:
             return None if self._is_known_rdd(leaf.rdd(), leaf.schema().json()) else "an RDD"
         if node.name == "LogicalRelation":
             relation = leaf.relation()
-            if relation.getClass().getName() == _SQL + "execution.datasources.HadoopFsRelation":
+            if _is_of_files(relation):
                 kind = relation.fileFormat().getClass().getName()
                 return None if kind.startswith(_FILE_FORMATS) else f"the file format {kind}"
             return f"the source {kind_of(relation)}"
@@ -247,7 +247,7 @@ def _options(node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
     """
     if node.name == "LogicalRelation":
         relation = leaf.relation()
-        if relation.getClass().getName() != _SQL + "execution.datasources.HadoopFsRelation":
+        if not _is_of_files(relation):
             return None
         format, options = relation.fileFormat(), relation.options()
         pairs = [each.partition(" -> ")[::2] for each in str(options.mkString("\0")).split("\0")]
@@ -257,6 +257,14 @@ def _options(node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
     else:
         return None
     return format.getClass().getName().lower(), {key.lower(): value for key, value in pairs}
+
+
+def _is_of_files(relation: Any) -> bool:
+    """Say whether a relation is one of files; Delta has a class of its own, derived from Spark's."""
+    kind = relation.getClass()
+    if str(kind.getName()).startswith(_SQL + "delta."):
+        kind = kind.getSuperclass()
+    return str(kind.getName()) == _SQL + "execution.datasources.HadoopFsRelation"
 
 
 def _of_class(source: Any) -> str | None:
