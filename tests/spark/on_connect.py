@@ -81,6 +81,18 @@ def test_workers_are_those_of_a_classic_session(spark, rows):
         assert same_rows(kss.route(rows, "key", plan=plan, engine=engine), expected)
 
 
+def test_the_worker_in_sql_is_that_of_a_column(spark, rows):
+    plan = kss.plan(rows, "key", WORKERS, row_id="id")
+    assert plan.splits
+    shown = kss.register(spark, plan, "worker_of", row_id=rows.select("id").schema)
+    assert shown == "worker_of(key STRING, id BIGINT)"
+    rows.createOrReplaceTempView("registered")
+    found = spark.sql("SELECT *, worker_of(key, id) AS worker FROM registered")
+    assert same_rows(found, kss.route(rows, "key", plan=plan, row_id="id"))
+    with pytest.raises(ValueError, match=r"^row_id must be columns with their types"):
+        kss.register(spark, plan, "worker_of", row_id="id")
+
+
 @ENGINES
 def test_rows_are_placed(rows, engine):
     placed = kss.repartition(rows, "key", workers=WORKERS, engine=engine)

@@ -52,6 +52,16 @@ def test_rows_are_placed_on_a_thousand_workers(spark, way):
     assert {tuple(row) for row in found} == {(n, n) for n in range(1000)}
 
 
+def test_a_frame_is_transformed_as_by_the_call(spark):
+    df = frame(spark, T.LongType(), skewed(list(range(12)), 600))
+    plan = kss.plan(df, "key", 5)
+    rows = df.transform(kss.repartition, "key", plan=plan)
+    assert misplaced(rows) == 0
+    assert sorted(rows.collect(), key=repr) == sorted(
+        kss.repartition(df, "key", plan=plan).collect(), key=repr
+    )
+
+
 @OLD_WAY
 def test_placement_outlives_cache_and_python(spark, way):
     df = frame(spark, T.StringType(), skewed(list("abcdef"), 200))

@@ -16,6 +16,7 @@ from keysplit.spark.drift import drift  # noqa: E402
 from keysplit.spark.operations.aggregate import aggregate  # noqa: E402
 from keysplit.spark.operations.apply import apply  # noqa: E402
 from keysplit.spark.operations.join import join  # noqa: E402
+from keysplit.spark.operations.register import register  # noqa: E402
 from keysplit.spark.operations.repartition import repartition  # noqa: E402
 from keysplit.spark.operations.route import route  # noqa: E402
 from keysplit.spark.operations.write import write  # noqa: E402
@@ -35,6 +36,7 @@ __all__ = [
     "join",
     "plan",
     "profile",
+    "register",
     "repartition",
     "route",
     "row_bytes",

@@ -46,8 +46,22 @@ def worker_found(found: Lookup, row: str | None, worker_column: str) -> DataFram
         return _done(found, found.df, worker_column, f"coalesce({found.tail}, 0)")
     own = in_sql(worker_column)
     df = found.df.withColumn(worker_column, F.expr(_found(found)))
-    worker = f"coalesce({_of_run(found.cells, own, row)}, CAST(-1 - {own} AS INT), 0)"
+    # Spark computes the hash of a row once, and only of frequent keys.
+    run, drawn = (f"CASE WHEN {own} >= 0 THEN {each} END" for each in (own, row))
+    worker = f"coalesce({_of_run(found.cells, run, row and drawn)}, CAST(-1 - {own} AS INT), 0)"
     return _done(found, df, worker_column, worker)
+
+
+def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
+    """Return the worker of a row as one expression of SQL: literals only, however large the plan.
+
+    Args:
+        plan: says where rows go.
+        key: the hash of the row's key, in SQL.
+        row: as `with_worker`.
+    """
+    tail, run, cells = literals.found_in_sql(plan, key, cells_of(plan.tables) if plan.head else None)
+    return f"coalesce({_of_run(cells, run, row)}, {tail}, 0)" if run else f"coalesce({tail}, 0)"
 
 
 def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
@@ -100,17 +114,14 @@ def _found(found: Lookup) -> str:
     return f"coalesce({found.run}, -1 - {found.tail})"
 
 
-def _of_run(cells: str, found: str, row: str | None) -> str:
-    """Return the worker of a frequent key, INT; null where `found` is below 0."""
-    run = f"CASE WHEN {found} >= 0 THEN {found} END"
+def _of_run(cells: str, run: str, row: str | None) -> str:
+    """Return the worker of a frequent key, INT; null where `run` is null."""
     at, bits = f"shiftrightunsigned({run}, {LENGTH_BITS})", "16"
     if row is not None:
-        # Spark computes the hash once a row, and only of frequent keys.
-        drawn = f"CASE WHEN {found} >= 0 THEN {row} END"
-        at += f" + shiftrightunsigned(shiftrightunsigned({drawn}, 32) * {_length(run)}, 32)"
+        at += f" + shiftrightunsigned(shiftrightunsigned({row}, 32) * {_length(run)}, 32)"
     cell = f"get({cells}, CAST({at} AS INT))"
     if row is not None:
-        bits = f"IF(({drawn} & {LOW}L) < shiftrightunsigned({cell}, 32), 16, 0)"
+        bits = f"IF(({row} & {LOW}L) < shiftrightunsigned({cell}, 32), 16, 0)"
     return f"CAST(shiftrightunsigned({cell}, {bits}) & 65535 AS INT)"
 
 

@@ -22,10 +22,7 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     Returns:
         Expressions of that column.
     """
-    arrays = arrays_of(plan) if plan.head else {"tail": plan.tail, "shift": _shift(plan)}
-    if cells is not None:
-        arrays["cells"] = cells
-    return found_in(df, key, {name: _literal(name, array) for name, array in arrays.items()})
+    return found_in(df, key, _literals(plan, cells))
 
 
 def arrays_of(plan: Plan) -> dict[str, np.ndarray]:
@@ -61,14 +58,37 @@ def found_in(df: DataFrame, key: str, arrays: Mapping[str, str]) -> Lookup:
         key: the name of the column that holds the hash of a row's key.
         arrays: by their names what `arrays_of` returns, in SQL, and the array `cells`.
     """
-    own, run = in_sql(key), ""
-    tail = _look_up(arrays["tail"], f"CAST(shiftrightunsigned({own}, {arrays['shift']}) AS INT)")
-    if "held" in arrays:
-        one = f"CAST({own} & {arrays['mask']} AS INT)"
-        two = f"CAST(shiftrightunsigned({own}, 32) & {arrays['mask']} AS INT)"
-        cases = (f"WHEN {_look_up(arrays['held'], slot)} = {own} THEN {slot}" for slot in (one, two))
-        run = _look_up(arrays["runs"], f"CASE {' '.join(cases)} END")
+    tail, run = _found(in_sql(key), arrays)
     return Lookup(df, tail, run, arrays.get("cells", ""))
+
+
+def found_in_sql(plan: Plan, key: str, cells: np.ndarray | None) -> tuple[str, str, str]:
+    """Return where the tables of a plan are found, without a DataFrame: `tail`, `run`, `cells` of `Lookup`.
+
+    Args:
+        plan: the plan.
+        key: the hash of a row's key, in SQL.
+        cells: as `lookup`.
+    """
+    arrays = _literals(plan, cells)
+    return *_found(key, arrays), arrays.get("cells", "")
+
+
+def _literals(plan: Plan, cells: np.ndarray | None) -> dict[str, str]:
+    arrays = arrays_of(plan) if plan.head else {"tail": plan.tail, "shift": _shift(plan)}
+    if cells is not None:
+        arrays["cells"] = cells
+    return {name: _literal(name, array) for name, array in arrays.items()}
+
+
+def _found(own: str, arrays: Mapping[str, str]) -> tuple[str, str]:
+    tail = _look_up(arrays["tail"], f"CAST(shiftrightunsigned({own}, {arrays['shift']}) AS INT)")
+    if "held" not in arrays:
+        return tail, ""
+    one = f"CAST({own} & {arrays['mask']} AS INT)"
+    two = f"CAST(shiftrightunsigned({own}, 32) & {arrays['mask']} AS INT)"
+    cases = (f"WHEN {_look_up(arrays['held'], slot)} = {own} THEN {slot}" for slot in (one, two))
+    return tail, _look_up(arrays["runs"], f"CASE {' '.join(cases)} END")
 
 
 def written(array: np.ndarray) -> str:
