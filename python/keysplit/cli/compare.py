@@ -17,14 +17,18 @@ from keysplit.cli.options import (
     memory_option,
     output_options,
     sources_option,
+    time_options,
     workers_option,
 )
 from keysplit.cli.streams import open_stream, stream_options
+from keysplit.profiling.advice import Cost
+from keysplit.profiling.planned import Advising, Keys
+from keysplit.profiling.watching import watched
 
 
 @click.command(short_help="Rank the groupings by balance and cost.")
 @stream_options
-@workers_option
+@workers_option()
 @click.option(
     "--groupings",
     callback=listed(str, "names"),
@@ -32,12 +36,15 @@ from keysplit.cli.streams import open_stream, stream_options
     help="Groupings to compare; default: all of `keysplit groupings`.",
 )
 @sources_option()
+@time_options
 @memory_option
 @output_options
 def compare(
     workers: Sequence[int],
     groupings: Sequence[str] | None,
     sources: int,
+    seconds_per_row: float,
+    cores: int | None,
     memory: int,
     json_: Path | None,
     report: Path | None,
@@ -54,23 +61,39 @@ def compare(
             for name in groupings or ks.GROUPINGS:
                 ks.grouping(name, workers=number)
         stream = open_stream(**stream_options)
+    numbers = list(dict.fromkeys(workers))
+    keys = Keys(numbers)
     with bad_input(), progress.watch(stream, "comparing") as chunks:
         results = ks.compare(
-            chunks,
-            workers=list(dict.fromkeys(workers)),
+            watched(chunks, keys),
+            workers=numbers,
             groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
             sources=sources,
             memory=memory,
             messages=stream.messages,
         )
+    advising = Advising(keys, stream.key, Cost(seconds_per_row, cores))
+    advice = {
+        number: advising.advise([result for result in results if result.params.workers == number])
+        for number in numbers
+    }
     deliver(
         json_,
         report,
-        show=lambda console: tables.print_comparison(console, results, stream.title),
+        show=lambda console: tables.print_comparison(console, results, stream.title, advice),
         figures=lambda: {
             "stream": stream.title,
             "sources": sources,
+            "advice": [
+                {
+                    "workers": number,
+                    "recommended": each.recommended,
+                    "online": each.online,
+                    "verdict": each.verdict,
+                }
+                for number, each in advice.items()
+            ],
             "results": [result.to_dict() for result in results],
         },
-        write=lambda path: page.write_comparison(results, path, title=stream.title),
+        write=lambda path: page.write_comparison(results, path, title=stream.title, advice=advice),
     )

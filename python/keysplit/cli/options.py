@@ -1,6 +1,7 @@
 """Options shared by several commands: parsing and output."""
 
 import json
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -102,15 +103,44 @@ def _bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
     raise click.UsageError(f"{parameter.name} must be a size of at least {least}, such as 2GB, got {text!r}")
 
 
-def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option --workers, which takes several numbers."""
+def workers_option(*, default: str | None = None) -> Decorator:
+    """Make the option --workers, which takes several numbers."""
     return click.option(
         "--workers",
         callback=listed(int, "whole numbers"),
-        required=True,
+        required=default is None,
+        default=default,
+        show_default=True,
         metavar="N[,N...]",
         help="Numbers of workers.",
+    )
+
+
+def time_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options --seconds-per-row and --cores, for the times in verdicts."""
+    command = click.option(
+        "--cores",
+        type=int,
+        callback=in_range(1),
+        metavar="N",
+        help="Tasks that run at once, for the expected times; default: one per worker.",
     )(command)
+    return click.option(
+        "--seconds-per-row",
+        type=float,
+        default=1e-3,
+        callback=_above_zero,
+        show_default=True,
+        metavar="S",
+        help="Time for a row, for the expected times in the verdict.",
+    )(command)
+
+
+def _above_zero(_: click.Context, parameter: click.Parameter, value: float) -> float:
+    if not 0 < value < math.inf:
+        name = str(parameter.name).replace("_", "-")
+        raise click.UsageError(f"{name} must be above 0 and finite, got {value}")
+    return value
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from keysplit.cli.options import (
     number,
     output_options,
     sources_option,
+    time_options,
     workers_option,
 )
 from keysplit.cli.streams import open_stream, stream_options
@@ -26,7 +27,7 @@ MOST_WINDOWS = 1000
 
 @click.command(short_help="How skewed are the keys, and what would help?")
 @stream_options
-@workers_option
+@workers_option(default="8,32,200")
 @sources_option()
 @number(
     "--top",
@@ -42,6 +43,7 @@ MOST_WINDOWS = 1000
     high=MOST_WINDOWS,
     help="Number of windows of the stream in which hot keys are searched for.",
 )
+@time_options
 @memory_option
 @output_options
 def profile(
@@ -49,6 +51,8 @@ def profile(
     sources: int,
     top: int,
     windows: int,
+    seconds_per_row: float,
+    cores: int | None,
     memory: int,
     json_: Path | None,
     report: Path | None,
@@ -73,6 +77,9 @@ def profile(
             windows=windows,
             messages=stream.messages,
             memory=memory,
+            key=stream.key,
+            seconds_per_row=seconds_per_row,
+            cores=cores,
         )
     deliver(
         json_,

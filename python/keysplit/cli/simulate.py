@@ -16,6 +16,7 @@ from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import deliver, listed, number, output_options, sources_option, whole
 from keysplit.cli.streams import open_stream, stream_options
 
+_NO_LIMIT = 10**15  # bytes: the figures are those of `ks.simulate`
 EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"
 
 
@@ -98,14 +99,34 @@ def simulate(
         ks.simulate(params, iter(()), **options)  # which checks them
         stream = open_stream(**stream_options)
     with bad_input(), progress.watch(stream, "simulating") as chunks:
-        result = ks.simulate(params, chunks, messages=stream.messages, **options)
+        result, *others = ks.compare(
+            chunks,
+            workers=workers,
+            groupings=[params, *_baseline(params, options["events"])],
+            memory=_NO_LIMIT,
+            messages=stream.messages,
+            **options,
+        )
+    baseline = next(iter(others), None)
     deliver(
         json_,
         report,
-        show=lambda console: tables.print_result(console, result, stream.title),
-        figures=lambda: {"stream": stream.title, **result.to_dict()},
-        write=lambda path: page.write_simulation(result, path, title=stream.title),
+        show=lambda console: tables.print_result(console, result, stream.title, baseline),
+        figures=lambda: {
+            "stream": stream.title,
+            **result.to_dict(),
+            "baseline": None if baseline is None else baseline.to_dict(),
+        },
+        write=lambda path: page.write_simulation(result, path, title=stream.title, baseline=baseline),
     )
+
+
+def _baseline(params: Any, events: Sequence[Any]) -> list[ks.Grouping]:
+    """Return key grouping, to compare with; none if that is simulated, or cannot gain or lose workers."""
+    changes = any(isinstance(event, ks.AddWorker | ks.RemoveWorker) for event in events)
+    if changes or isinstance(params, ks.KeyGrouping):
+        return []
+    return [ks.KeyGrouping(workers=params.workers, seed=params.seed)]
 
 
 def _parameters(grouping: str, settings: Sequence[str]) -> dict[str, Any]:

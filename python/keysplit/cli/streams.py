@@ -23,9 +23,11 @@ class Stream:
         chunks: its keys, column by column: a function that reopens it, or an iterator if it can be read only
             once.
         messages: their number, None if unknown.
+        key: the name of their column, if they have one.
     """
 
     title: str
+    key: tuple[str, ...] = ()
     chunks: Callable[[], Iterator[Any]] | Iterator[Any]
     messages: int | None
 
@@ -90,14 +92,17 @@ def open_stream(
         raise ValueError(
             f"{' and '.join(given)} make a drawn stream, which goes without a FILE, got {str(file)!r}"
         )
+    named = () if key is None else (key,)
     what = "words" if key is None else f"column {key}"
     if str(file) == STANDARD:
         title = f"{what} of standard input"
-        return Stream(title=title, chunks=_check(ks.streams.chunks(STANDARD, key), title), messages=None)
+        return Stream(
+            title=title, chunks=_check(ks.streams.chunks(STANDARD, key), title), messages=None, key=named
+        )
     title = printable(f"{what} of {file.name}")
     _check(ks.streams.chunks(file, key), title)
     opened = partial(ks.streams.chunks, file, key)
-    return Stream(title=title, chunks=opened, messages=ks.streams.length(file))
+    return Stream(title=title, chunks=opened, messages=ks.streams.length(file), key=named)
 
 
 def _check(chunks: Iterator[Any], title: str) -> Iterator[Any]:

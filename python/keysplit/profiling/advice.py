@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from operator import index
+from typing import TYPE_CHECKING, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 
 from keysplit.planning import PLANS
 from keysplit.profiling.model import Outcome, Prediction, TopKey
-from keysplit.profiling.text import format_imbalance, format_key, format_ratio, format_seconds
+from keysplit.profiling.text import format_count, format_key, format_ratio, format_seconds, format_share
 
 if TYPE_CHECKING:
     from keysplit.simulation import SimulationResult
 
 __all__ = [
     "BALANCED",
+    "DEFAULT_COST",
     "OPERATIONS",
+    "Cost",
     "Operation",
     "Outcome",
-    "advise_operation",
+    "advise",
     "advise_simulated",
     "describe_drift",
     "describe_simulation",
+    "plan_line",
+    "plans_of",
     "recommend",
     "recommend_for",
     "recommend_simulated",
@@ -39,38 +46,97 @@ _COMBINES = (
     "no action needed: sum, count, min, max and avg combine on the map side, so a worker gets one row per "
     "key and task"
 )
-
-
-class _Remedy(NamedTuple):
-    """An operation, the function that splits its keys, and what each extra copy of a key is."""
-
-    work: str
-    function: str
-    copies: str
-
-
 _COLLECTS = (
     "no action helps: for lists, percentiles and distinct counts Spark combines in each map task, and one "
     "worker merges the parts of a key however its rows are split"
 )
-# The operations that gain from splitting; "sum", "collect" and "window" do not.
+
+
+class _Remedy(NamedTuple):
+    """An operation, the line that splits its keys, and what each extra copy of a key is."""
+
+    work: str
+    line: str
+    copies: str
+
+
+_PLAN = "kss.plan(df, {key}, workers={workers}, grouping={grouping!r})"
+# The operations that gain from splitting; "sum" and "collect" do not.
 _REMEDIES = {
-    "apply": _Remedy("whole-group Python", "kss.apply", "partial results to merge"),
-    "join": _Remedy("a join", "kss.join", "workers that get the other side's rows of a key"),
-    "write": _Remedy("a partitioned write", "kss.write", "files"),
+    "apply": _Remedy(
+        "whole-group Python",
+        "kss.apply(df, {key}, partial, merge, schema, workers={workers}, grouping={grouping!r})",
+        "partial results to merge",
+    ),
+    "join": _Remedy(
+        "a join",
+        "kss.join(left, right, {key}, workers={workers}, grouping={grouping!r})",
+        "workers that get the other side's rows of a key",
+    ),
+    "write": _Remedy(
+        "a partitioned write", "kss.write(df, {key}, workers={workers}, grouping={grouping!r})", "files"
+    ),
     "stream": _Remedy(
         "streams with state",
-        "kss.streaming.join or kss.streaming.aggregate(split_state=True)",
+        f"{_PLAN} is the plan for kss.streaming.join or kss.streaming.aggregate(split_state=True)",
         "copies of the other side's rows, or partial results to merge in each window",
+    ),
+    "window": _Remedy(
+        "a window by the worker and the key",
+        "kss.repartition(df, {key}, workers={workers}, grouping={grouping!r})",
+        "",
     ),
 }
 _ANY = _Remedy(
     "whole-group Python, joins and writes",
-    "kss.apply, kss.join or kss.write",
+    f"{_PLAN} is the plan for kss.apply, kss.join or kss.write",
     "partial results, copies of the other side's rows or files",
 )
 Operation = Literal["sum", "collect", "apply", "join", "write", "stream", "window"]
 OPERATIONS = get_args(Operation)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What rows cost, for expected times: arithmetic from the loads, not a measurement.
+
+    Attributes:
+        seconds_per_row: the time for a row, above 0.
+        cores: how many tasks run at once, at least 1; None for one per worker.
+    """
+
+    seconds_per_row: float = 1e-3
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seconds_per_row, bool) or not isinstance(self.seconds_per_row, int | float):
+            raise TypeError(f"seconds_per_row must be a number above 0, got {self.seconds_per_row!r}")
+        if not 0 < self.seconds_per_row < math.inf:
+            raise ValueError(f"seconds_per_row must be above 0 and finite, got {self.seconds_per_row!r}")
+        if self.cores is None:
+            return
+        if isinstance(self.cores, bool) or not isinstance(self.cores, SupportsIndex):
+            raise TypeError(f"cores must be a whole number of at least 1, got {self.cores!r}")
+        if index(self.cores) < 1:
+            raise ValueError(f"cores must be at least 1, got {self.cores!r}")
+
+    def expect_s(self, total: float, workers: int, of: Prediction) -> float:
+        """Return the time of the stage: until the busiest worker has served its rows, or the cores all."""
+        cores = workers if self.cores is None else index(self.cores)
+        return self.seconds_per_row * total * max(of.busiest / workers, 1 / cores)
+
+    def describe(self, total: float, unit: str, workers: int, now: Prediction, better: Prediction) -> str:
+        """Return in words what two ways to place the same rows are expected to take."""
+        cores = workers if self.cores is None else index(self.cores)
+        each = {"rows": "row", "messages": "message"}.get(unit, "unit of weight")
+        before, after = (format_seconds(self.expect_s(total, workers, of)) for of in (now, better))
+        return (
+            f"With {format_seconds(self.seconds_per_row)} per {each} on {format_count(cores, 'core')}: "
+            f"{after} instead of {before}, by the loads alone"
+        )
+
+
+DEFAULT_COST = Cost()
 
 
 def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:
@@ -128,14 +194,24 @@ def recommend_simulated(
 
 
 def advise_simulated(
-    results: Sequence[SimulationResult], *, top: TopKey | None = None, without: Sequence[str] = ()
+    results: Sequence[SimulationResult],
+    *,
+    planned: Mapping[str, Prediction] | None = None,
+    top: TopKey | None = None,
+    key: Sequence[str] = (),
+    without: Sequence[str] = (),
+    cost: Cost = DEFAULT_COST,
 ) -> str:
-    """Return the verdict on simulations: which grouping to take for one number of workers, and why.
+    """Return the verdict on simulations for one number of workers: what to plan on Spark, and why.
 
     Args:
         results: the simulations.
+        planned: the effect of plans on the same keys, by name; if unknown, that of the simulated groupings
+            that Spark can plan.
         top: the most frequent key, if it is certain to be frequent.
-        without: names to exclude.
+        key: the key columns, for the line to paste.
+        without: names to exclude for stream engines.
+        cost: what a message costs.
 
     Returns:
         One line, which begins with the action.
@@ -144,79 +220,117 @@ def advise_simulated(
     if "key" not in named:
         best = min(results, key=lambda result: (result.imbalance, result.memory))
         return (
-            f"take {best.params.name}, the most balanced of those tried. Max/mean load is {_busiest(best)}. "
-            f"{_cost(best)}. {_on_spark(best.params.name, None, named)}"
+            f"take {best.params.name}, the most balanced of those tried. {_load(Prediction.of(best))}, for "
+            f"{best.memory:,} partial results to keep in memory and to merge"
         )
-    hashed = named["key"]
-    now = Prediction.of(hashed).busiest
-    if now <= BALANCED:
-        return f"no action needed: {_balanced(now)}"
-    first = f"{_share_of(top, 'messages')}. " if top else ""
-    load = f"{first}Max/mean load is {_busiest(hashed)} with hash partitioning"
-    recommended = recommend_simulated(results, without=without)
-    if recommended is None:
-        return f"no action helps: no grouping tried is better. {load}"
-    better = named[recommended]
-    best_only = Prediction.of(better).busiest > BALANCED
-    note = " (not balanced, but the best of those tried)" if best_only else ""
-    imbalances = f"{format_imbalance(hashed.imbalance)} and {format_imbalance(better.imbalance)}"
-    planned = recommend_simulated(results, without=without, plannable=True)
+    planned = plans_of(results) if planned is None else planned
+    verdict = advise(
+        float(named["key"].messages),
+        "messages",
+        [] if top is None else [top],
+        planned,
+        recommend_for(planned, None),
+        None,
+        key=key,
+        workers=named["key"].params.workers,
+        cost=cost,
+    )
+    if planned["key"].busiest <= BALANCED:
+        return verdict
+    online = recommend_simulated(results, without=without)
+    if online is None:
+        return f"{verdict}. For stream engines no grouping tried is better"
+    better = named[online]
     return (
-        f"split the frequent keys: take {recommended}. {load} and {_busiest(better)} with "
-        f"{recommended}{note}; imbalance is {imbalances}. {_cost(better)} instead of {hashed.memory:,} "
-        f"(replication {better.replication:.2f}). {_on_spark(recommended, planned, named)}"
+        f"{verdict}. For stream engines, in the order of arrival: {online}, max/mean load "
+        f"{format_ratio(Prediction.of(better).busiest)}, for {better.memory:,} partial results instead of "
+        f"{named['key'].memory:,}"
     )
 
 
-def advise_operation(
+def plans_of(results: Sequence[SimulationResult]) -> dict[str, Prediction]:
+    """Return the predicted effects of the groupings that Spark can plan, the fewest copies first."""
+    found = {result.params.name: Prediction.of(result) for result in results if result.params.name in PLANS}
+    return dict(sorted(found.items(), key=lambda each: each[1].extra_partials))
+
+
+def advise(
     total: float,
     unit: str,
     top: Sequence[TopKey],
-    predicted: Mapping[str, Prediction],
+    planned: Mapping[str, Prediction],
     recommended: str | None,
     operation: str | None,
+    *,
+    key: Sequence[str] = (),
+    workers: int,
+    cost: Cost = DEFAULT_COST,
 ) -> str:
-    """Return the verdict on an operation by key on Spark: what to do, and why.
+    """Return the verdict on an operation by key on Spark: what to do, what it brings, and why.
 
     Args:
         total: the weight of all rows.
-        unit: what is counted, "rows" or "weight".
+        unit: what is counted: "rows", "weight" or "messages".
         top: the frequent keys.
-        predicted: the effect of each plan, by its name.
+        planned: the effect of each plan, by its name.
         recommended: the result of `recommend_for`.
         operation: one of `OPERATIONS`, None for all.
+        key: the key columns, for the line to paste.
+        workers: the number of workers.
+        cost: what a row costs.
 
     Returns:
         One line, which begins with the action.
     """
     if not total:
         return "no action needed: there are no rows"
-    now = predicted["key"].busiest
-    if now <= BALANCED:
-        return f"no action needed: {_balanced(now)}"
+    now = planned["key"]
+    if now.busiest <= BALANCED:
+        return (
+            f"no action needed: max/mean load is {format_ratio(now.busiest)} (up to {BALANCED} counts as "
+            "balanced)"
+        )
     first = f"{_share_of(top[0], unit)}. " if top else ""
-    load = f"{first}Max/mean load is {format_ratio(now)} with hash partitioning"
+    load = f"{first}{_load(now)} with hash partitioning"
     if operation == "sum":
         return f"{_COMBINES}. {load}, which is harmless"
     if operation == "collect":
         return f"{_COLLECTS}. {load}"
     if recommended is None:
         why = "a window needs all rows of a key in one place" if operation == "window" else ""
-        return f"no action helps: {why or 'no grouping is better'}. {load}"
-    better = f"{format_ratio(predicted[recommended].busiest)} with {recommended}"
-    if operation == "window":
-        return (
-            f"place the keys for a window: kss.repartition with grouping={recommended!r}, then a window by "
-            "the worker and the key. A window needs all rows of a key in one place, so no key can be split. "
-            f"{load} and {better}"
-        )
-    remedy = _REMEDIES[operation] if operation else _ANY
-    extra = predicted[recommended].extra_partials
-    verb = "split the frequent keys" if extra else "place the keys"
-    price = f", for {extra:,} more {remedy.copies}" if extra else "; no key is split"
-    action = f"{verb} for {remedy.work}: {remedy.function} with grouping={recommended!r}"
-    verdict = f"{action}. {load} and {better}{price}"
-    return verdict if operation else f"{_COMBINES}. {verdict[0].upper()}{verdict[1:]}"
+        return f"no action helps: {why or 'no plan is better'}. {load}"
+    better, remedy = planned[recommended], _REMEDIES[operation] if operation else _ANY
+    verb = "split the frequent keys" if better.extra_partials else "place the keys"
+    line = _filled(remedy.line, recommended, workers, key)
+    verdict = [
+        f"{verb} for {remedy.work}: {line}",
+        cost.describe(total, unit, workers, now, better),
+        f"{load} and {format_ratio(better.busiest)} with {recommended}, {_price(better, remedy)}",
+    ]
+    if operation is None:
+        verdict.append("No action needed for sum, count, min, max and avg: they combine on the map side")
+    return ". ".join(verdict)
+
+
+def plan_line(grouping: str, workers: int, key: Sequence[str] = ()) -> str:
+    """Return the line that makes a plan on Spark, to paste."""
+    return _filled(_PLAN, grouping, workers, key)
+
+
+def _filled(line: str, grouping: str, workers: int, key: Sequence[str]) -> str:
+    names = [repr(name) for name in key] or ["key"]
+    shown = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+    return line.format(key=shown, workers=workers, grouping=grouping)
+
+
+def _load(of: Prediction) -> str:
+    return f"Max/mean load is {format_ratio(of.busiest)}"
+
+
+def _price(of: Prediction, remedy: _Remedy) -> str:
+    if not of.extra_partials:
+        return "and no key is split"
+    return f"for {of.extra_partials:,} more {remedy.copies}"
 
 
 def describe_simulation(result: SimulationResult) -> str:
@@ -225,7 +339,7 @@ def describe_simulation(result: SimulationResult) -> str:
     if result.latency_s is not None:
         latency = format_seconds(result.latency_s["p99"])
         return f"with {name}, {workers} workers serve 99 per cent of the messages within {latency}"
-    return f"with {name}, max/mean load of {workers} workers is {_busiest(result)}"
+    return f"with {name}, max/mean load of {workers} workers is {format_ratio(Prediction.of(result).busiest)}"
 
 
 def describe_drift(
@@ -258,32 +372,5 @@ def describe_drift(
     return f"{change}: {compared}. {len(hot):,} keys are hot in some window, {ages}"
 
 
-def _balanced(ratio: float) -> str:
-    return f"max/mean load is {format_ratio(ratio)} (up to {BALANCED} counts as balanced)"
-
-
 def _share_of(top: TopKey, unit: str) -> str:
-    return f"The most frequent key, {format_key(top.key)}, has {top.share:.1%} of the {unit}"
-
-
-def _busiest(result: SimulationResult) -> str:
-    return format_ratio(1 + result.relative_imbalance)
-
-
-def _cost(result: SimulationResult) -> str:
-    return f"The cost: {result.memory:,} partial results to keep in memory and to merge"
-
-
-def _on_spark(name: str, planned: str | None, results: Mapping[str, SimulationResult]) -> str:
-    """Return how to use a grouping on Spark: itself, or the best one that can be planned."""
-    workers = results[name].params.workers
-    if name in PLANS:
-        return f"On Spark: {_plan_line(name, workers)}"
-    if planned is None:
-        return f"On Spark, {name} cannot be planned, and no other grouping tried helps"
-    load = f"max/mean load {_busiest(results[planned])}"
-    return f"On Spark, {name} cannot be planned. Take {planned}, {load}: {_plan_line(planned, workers)}"
-
-
-def _plan_line(name: str, workers: int) -> str:
-    return f"kss.plan(df, key, workers={workers}, grouping={name!r})"
+    return f"The most frequent key, {format_key(top.key)}, has {format_share(top.share)} of the {unit}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -13,8 +12,10 @@ from keysplit import runs
 from keysplit._core import SpaceSaving
 from keysplit.comparison import compare
 from keysplit.groupings import grouping
-from keysplit.profiling.advice import LEAST_DRIFT, advise_simulated, describe_drift, recommend_simulated
-from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
+from keysplit.profiling.advice import LEAST_DRIFT, Cost, describe_drift
+from keysplit.profiling.model import Profile, TopKey
+from keysplit.profiling.planned import Advising, Keys
+from keysplit.profiling.watching import as_column, pieces, watched
 from keysplit.profiling.windows import Window, Windows, expect_overlap, measure_overlap
 from keysplit.runs import MEMORY, Footprint, is_chunked
 from keysplit.simulation import SimulationResult
@@ -28,7 +29,6 @@ _HOT_KEY_MESSAGES = 10  # the least of a hot key in a window: fewer may be chanc
 _MOST_HOT_KEYS = 5000  # in a window; 1/(5n) for up to 1000 workers
 _COUNTERS_PER_HOT_KEY = 10  # of a sketch: its error is at most a tenth of the threshold
 _LEAST_COUNTERS = 1000
-_MESSAGES = 1 << 20  # of a column at a time
 _STANDARD_ERROR = 5e-4  # of a number of keys that is estimated from 1e7, at most: see docs/simulation.md
 
 
@@ -41,6 +41,9 @@ def profile(
     windows: int = 20,
     messages: int | None = None,
     memory: int = MEMORY,
+    key: Sequence[str] = (),
+    seconds_per_row: float = 1e-3,
+    cores: int | None = None,
 ) -> Profile:
     """Report how skewed the keys of a stream are, how they change, and which grouping would help.
 
@@ -51,13 +54,14 @@ def profile(
     workers, but never below 1/5000. No such key is missed; a key with up to a tenth less may also count as
     hot. Windows have at least ten messages for each hot key, so that no key is hot by chance.
 
-    The advice: the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if
-    the frequent keys change) are simulated in the same pass. Loads are *balanced* if the busiest worker has
-    at most 1.1 times the mean. If hash partitioning is balanced, no action is needed. Otherwise the balanced
-    grouping with the fewest partial results is recommended, or the most balanced one if none is balanced. A
-    recommendation also requires that the busiest worker with hash partitioning has more than 1.1 times the
-    load of the recommended grouping's busiest worker. If the grouping cannot be planned on Spark, the verdict
-    names the best one that can.
+    The advice: on Spark, keys are planned; the loads of every plan are computed from the counts of the same
+    pass. Loads are *balanced* if the busiest worker has at most 1.1 times the mean. If hash partitioning is
+    balanced, no action is needed. Otherwise the balanced plan with the fewest copies of keys is recommended,
+    or the most balanced one if none is balanced. A recommendation also requires that the busiest worker with
+    hash partitioning has more than 1.1 times the load of the recommended plan's busiest worker.
+    `keysplit.spark.profile` goes by the same rule. For stream engines, which see messages in the order of
+    arrival, the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if
+    the frequent keys change) are simulated, and chosen among in the same way.
 
     Args:
         keys: a column of keys as in `Router.route`, an iterator over such columns, or a function that makes
@@ -68,6 +72,10 @@ def profile(
         windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
         memory: bytes that the simulations may take together, as in `compare`.
+        key: the names of the key columns, for the line to paste.
+        seconds_per_row: what a message costs, above 0, for the times in the verdict: arithmetic from the
+            loads.
+        cores: how many tasks run at once, at least 1, for the same; one per worker if left out.
 
     Returns:
         The profile; print it.
@@ -86,7 +94,7 @@ def profile(
         >>> keys = ks.streams.zipf(1.4, keys=10_000, messages=200_000, seed=1)
         >>> found = ks.profile(keys, workers=50)
         >>> found.top[0].key, round(found.top[0].share, 2), found.drifts, found.advice[0].recommended
-        (0, 0.33, False, 'd_choices')
+        (0, 0.33, False, 'cut_to_fit')
     """
     numbers = _workers(workers)
     for name, value in (("sources", sources), ("top", top), ("windows", windows)):
@@ -94,10 +102,11 @@ def profile(
             raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
         if index(value) < 1:
             raise ValueError(f"{name} must be at least 1, got {value!r}")
+    cost = Cost(seconds_per_row, cores)
     hot_keys = min(5 * max(numbers), _MOST_HOT_KEYS)
     if not is_chunked(keys):
-        column = _column(keys)
-        keys, messages = partial(_pieces, column), len(column)
+        column = as_column(keys)
+        keys, messages = partial(pieces, column), len(column)
     collected = Windows(
         length=messages,
         most=windows,
@@ -106,8 +115,9 @@ def profile(
     )
     if messages == 0:
         raise ValueError("keys must hold at least one message, got none")
+    counted = Keys(numbers)
     results = compare(
-        _watched(keys, collected),
+        watched(keys, collected, counted),
         workers=numbers,
         groupings=list(SHORT_LIST),
         sources=sources,
@@ -125,6 +135,7 @@ def profile(
         collected,
         results,
         _STANDARD_ERROR * math.sqrt(runs.MOST_KEYS / kept),
+        Advising(counted, tuple(key), cost),
     )
 
 
@@ -137,41 +148,6 @@ def _workers(workers: int | Sequence[int]) -> list[int]:
     return list(dict.fromkeys(index(number) for number in numbers))
 
 
-def _column(keys: Any) -> Any:
-    """Return a column that can be sliced."""
-    if hasattr(keys, "iloc"):  # otherwise pandas may slice by labels
-        return keys.reset_index(drop=True)
-    if hasattr(keys, "__arrow_c_stream__"):
-        import pyarrow as pa
-
-        return pa.chunked_array(keys)
-    if hasattr(keys, "__arrow_c_array__"):
-        import pyarrow as pa
-
-        return pa.array(keys)
-    return keys
-
-
-def _pieces(column: Any) -> Iterator[Any]:
-    for start in range(0, len(column), _MESSAGES):
-        yield column[start : start + _MESSAGES]
-
-
-def _watched(keys: Any, collected: Windows) -> Any:
-    """Return a stream of the same kind, whose keys are counted on the first pass."""
-
-    def watched(chunks: Iterator[Any]) -> Iterator[Any]:
-        for chunk in chunks:
-            column = _column(chunk)
-            collected.update(column)
-            yield column
-
-    if isinstance(keys, Iterator):
-        return watched(keys)
-    passes = count()
-    return lambda: watched(keys()) if next(passes) == 0 else map(_column, keys())
-
-
 def _profile(
     numbers: Sequence[int],
     sources: int,
@@ -180,6 +156,7 @@ def _profile(
     collected: Windows,
     results: Sequence[SimulationResult],
     standard_error: float,
+    advising: Advising,
 ) -> Profile:
     windows, whole = collected.all, collected.whole()
     steady = expect_overlap(windows, whole, top)
@@ -198,7 +175,14 @@ def _profile(
         total=windows[-1].stop,
         unit="messages",
         top=[known[key] for key in frequent],
-        advice=tuple(_advise(number, results, first, drifts) for number in numbers),
+        advice=tuple(
+            advising.advise(
+                [result for result in results if result.params.workers == number],
+                top=first if first.certain else None,
+                without=() if drifts else ("fish",),
+            )
+            for number in numbers
+        ),
         sources=sources,
         distinct_keys=hashed.distinct_keys,
         distinct_keys_error=0.0 if hashed.exact_keys else standard_error * hashed.distinct_keys,
@@ -243,16 +227,4 @@ def _top_key(key: Any, hot: Sequence[int], windows: Sequence[Window], whole: Spa
         hot=tuple(hot),
         age_messages=age,
         age_share=age / whole.total,
-    )
-
-
-def _advise(workers: int, results: Sequence[SimulationResult], first: TopKey, drifts: bool) -> Advice:
-    some = [result for result in results if result.params.workers == workers]
-    without = () if drifts else ("fish",)
-    return Advice(
-        workers=workers,
-        predicted={result.params.name: Prediction.of(result) for result in some},
-        recommended=recommend_simulated(some, without=without),
-        verdict=advise_simulated(some, top=first if first.certain else None, without=without),
-        results={result.params.name: result for result in some},
     )

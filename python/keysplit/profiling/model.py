@@ -14,6 +14,7 @@ from keysplit.profiling.text import (
     format_imbalance,
     format_key,
     format_ratio,
+    format_share,
     make_table,
 )
 
@@ -142,6 +143,15 @@ class Prediction:
         """The load of the busiest worker, in multiples of the mean."""
         return 1 + self.relative_imbalance
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as JSON types."""
+        return {
+            "loads": self.loads.tolist(),
+            "imbalance": self.imbalance,
+            "relative_imbalance": self.relative_imbalance,
+            "extra_partials": self.extra_partials,
+        }
+
     @property
     def outcome(self) -> Outcome:
         """The two figures that a recommendation is based on."""
@@ -154,10 +164,14 @@ class Advice:
 
     Attributes:
         workers: the number of workers.
-        predicted: the predicted effect of each grouping, by its name.
-        recommended: the grouping to take, None if there is nothing to gain.
+        predicted: the predicted effect of each grouping, by its name: of a stream, simulated in the order of
+            arrival; of a DataFrame, of its plan.
+        recommended: the grouping to plan on Spark, None if there is nothing to gain.
         verdict: what to do, in words.
         results: the simulations behind `predicted`, by name; none for a DataFrame, whose plans are computed.
+        planned: the predicted effect of each plan, by its name; empty if it is `predicted`.
+        online: the grouping to take in a stream engine, None if there is nothing to gain.
+        line: makes the recommended plan on Spark, to paste; empty if there is nothing to gain.
     """
 
     workers: int
@@ -165,6 +179,14 @@ class Advice:
     recommended: str | None
     verdict: str
     results: Mapping[str, SimulationResult] = field(repr=False, default_factory=dict)
+    planned: Mapping[str, Prediction] = field(repr=False, default_factory=dict)
+    online: str | None = None
+    line: str = ""
+
+    @property
+    def plans(self) -> Mapping[str, Prediction]:
+        """The predicted effect of each plan, by its name."""
+        return self.planned or self.predicted
 
     @property
     def imbalance(self) -> float:
@@ -177,15 +199,20 @@ class Advice:
         columns = ["grouping", "busiest/mean", "imbalance"]
         columns += ["replication", "partials"] if self.results else ["extra copies of keys"]
         rows = []
+        if self.planned and self.recommended:
+            of = self.planned[self.recommended]
+            rows.append([Text(f"{self.recommended}, planned", style="bold"), *_figures(of), "", ""])
         for name, prediction in self.predicted.items():
             price = [f"{prediction.extra_partials:,}"]
             if self.results:
                 price = [f"{self.results[name].replication:.2f}", f"{self.results[name].memory:,}"]
-            label = Text(name, style="bold" if name == self.recommended else "")
-            rows.append(
-                [label, format_ratio(prediction.busiest), format_imbalance(prediction.imbalance), *price]
-            )
+            best = self.online if self.results else self.recommended
+            rows.append([Text(name, style="bold" if name == best else ""), *_figures(prediction), *price])
         return make_table(columns, rows, least_width=18)
+
+
+def _figures(of: Prediction) -> tuple[str, str]:
+    return format_ratio(of.busiest), format_imbalance(of.imbalance)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -300,7 +327,9 @@ class Profile(Printed):
                     "workers": each.workers,
                     "imbalance": each.imbalance,
                     "recommended": each.recommended,
+                    "online": each.online,
                     "verdict": each.verdict,
+                    "planned": {name: of.to_dict() for name, of in each.plans.items()},
                     "results": {name: result.to_dict() for name, result in each.results.items()},
                 }
                 for each in self.advice
@@ -351,7 +380,7 @@ class Profile(Printed):
         for key in keys:
             error = key.error if sample is None else sample.error_of(key.share) * self.total
             row = [Text(format_key(key.key), no_wrap=True, overflow="ellipsis")]
-            row += [Text(text) for text in (f"{key.count:,.0f}", f"{error:,.0f}", f"{key.share:.2%}")]
+            row += [Text(text) for text in (f"{key.count:,.0f}", f"{error:,.0f}", format_share(key.share))]
             if self.windows:
                 row += [Text(key.age), Text(f"{len(key.hot)} of {len(self.windows) - 1}")]
             rows.append(row)
@@ -368,4 +397,4 @@ def describe_rare(keys: Sequence[TopKey], unit: str = "messages") -> str:
     """Describe the keys that are not certain to be frequent; empty if all are."""
     shares = [key.share for key in keys if not key.certain]
     other = "other " if len(shares) < len(keys) else ""
-    return f"No {other}key has more than {max(shares):.2%} of the {unit}." if shares else ""
+    return f"No {other}key has more than {format_share(max(shares))} of the {unit}." if shares else ""

@@ -76,11 +76,20 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
+def format_share(share: float) -> str:
+    """Return a share as text, in per cent: one decimal, or two below 10 %, or two digits below 0.1 %."""
+    per_cent = 100 * share
+    if not per_cent:
+        return "0 %"
+    if abs(per_cent) < 0.1:
+        text = f"{per_cent:.2g}"
+        return f"{text.replace('e-0', 'e-')} %"
+    return f"{per_cent:,.1f} %" if abs(per_cent) >= 10 else f"{per_cent:.2f} %"
+
+
 def format_imbalance(imbalance: float) -> str:
-    """Return an imbalance as text: three decimals, or two digits of a small one."""
-    if not imbalance:
-        return "0"
-    return f"{imbalance:.3f}" if imbalance >= 0.01 else f"{imbalance:.1e}"
+    """Return an imbalance as text: the share of all messages that the busiest worker has too many."""
+    return format_share(imbalance)
 
 
 def format_seconds(value: float | None) -> str:
@@ -88,7 +97,7 @@ def format_seconds(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "none"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if abs(value) >= size:
+        if abs(value) >= 0.9995 * size:
             digits = ",.3g" if abs(value) < 1000 * size else ",.0f"
             return f"{value / size:{digits}} {unit}"
     return f"{value * 1e6:.3g} µs"

@@ -1,13 +1,16 @@
 """Reports: a profile, a comparison or a simulation as one self-contained HTML page."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from keysplit import __version__
+from keysplit.palette import styles
 from keysplit.profiling.advice import describe_simulation
-from keysplit.profiling.model import Profile
+from keysplit.profiling.model import Advice, Profile
 from keysplit.report import panels
 from keysplit.report.page import render
 from keysplit.simulation import SimulationResult
@@ -35,8 +38,7 @@ def write_profile(profile: Profile, path: Path, *, title: str) -> None:
         numbers=panels.make_panels(
             results,
             keys=profile.top,
-            verdicts={advice.workers: advice.verdict for advice in profile.advice},
-            recommended={advice.workers: advice.recommended for advice in profile.advice},
+            advice={each.workers: each for each in profile.advice},
         ),
         keys_error=profile.distinct_keys_error,
         keys=panels.list_keys(profile),
@@ -46,34 +48,43 @@ def write_profile(profile: Profile, path: Path, *, title: str) -> None:
     )
 
 
-def write_comparison(results: Sequence[SimulationResult], path: Path, *, title: str) -> None:
+def write_comparison(
+    results: Sequence[SimulationResult],
+    path: Path,
+    *,
+    title: str,
+    advice: Mapping[int, Advice] | None = None,
+) -> None:
     """Write the report of a comparison.
 
     Args:
         results: the results to report, at least one.
         path: the HTML file, overwritten if it exists.
         title: a description of the messages.
+        advice: what to do, by number of workers, if the keys were counted.
 
     Raises:
         OSError: the file cannot be written.
     """
-    _write(path, title=title, results=results, numbers=panels.make_panels(results))
+    _write(path, title=title, results=results, numbers=panels.make_panels(results, advice=advice))
 
 
-def write_simulation(result: SimulationResult, path: Path, *, title: str) -> None:
+def write_simulation(
+    result: SimulationResult, path: Path, *, title: str, baseline: SimulationResult | None = None
+) -> None:
     """Write the report of a simulation.
 
     Args:
         result: the result to report.
         path: the HTML file, overwritten if it exists.
         title: a description of the messages.
+        baseline: key grouping on the same stream, to compare with.
 
     Raises:
         OSError: the file cannot be written.
     """
-    workers, name = result.params.workers, result.params.name
-    verdicts, recommended = {workers: describe_simulation(result)}, {workers: name}
-    numbers = panels.make_panels([result], verdicts=verdicts, recommended=recommended)
+    results = [result] if baseline is None else [result, baseline]
+    numbers = panels.make_panels(results, best=result.params.name, verdict=describe_simulation(result))
     figures = list_figures(result)
     _write(
         path,
@@ -101,6 +112,7 @@ def _write(path: Path, *, title: str, results: Sequence[SimulationResult], **con
             "exact_keys": first.exact_keys,
             "sources": first.sources,
             "version": __version__,
+            "palette": Markup(styles()),
             "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         },
     )

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from keysplit.profiling.text import format_share
+
 _WIDTHS = {"wide": 520, "narrow": 330}
 _HEIGHT = 330
 _TOP = 26  # above it is the axis title
 _TEXT = 11  # pixels
-_PRIORITY = {"hashed": 0, "split": 1, "other": 3}  # of names, if there is no room for all
 _LETTER = 6.8  # pixels, about
 
 
@@ -72,15 +73,17 @@ class Line:
 
     Attributes:
         name: its name.
-        style: the CSS class of its colour; "other" lines are pale and unnamed.
+        style: the CSS class of its colour.
         x: the position of each value.
         y: the values.
+        quiet: whether it is thin, and named only when asked for.
     """
 
     name: str
     style: str
     x: Sequence[float]
     y: Sequence[float]
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ def lines(
     y_name: str,
     logarithmic: bool,
     label: str,
+    y_text: Callable[[float], str] | None = None,
     left: float = 0.0,
     events: Sequence[tuple[float, str]] = (),
 ) -> Markup:
@@ -112,6 +116,7 @@ def lines(
         y_name: title of the vertical axis.
         logarithmic: whether the vertical axis is logarithmic.
         label: alternative text of the chart.
+        y_text: makes the text of a value on the vertical axis.
         left: the position at which the horizontal axis begins.
         events: positions that are marked by a vertical line, each with what happened there.
 
@@ -123,17 +128,15 @@ def lines(
     right = max(left + 4.0, *(value for line in series for value in line.x))  # ticks are whole numbers
 
     def draw(width: int) -> Iterable[str]:
-        margin = 12 + _LETTER * max(
-            len(line.name) for line in series if line.style != "other" or len(series) == 1
-        )
-        x = Axis(left, float(right), 48, width - margin)
+        margin = 12 + _LETTER * max(len(line.name) for line in series if not line.quiet or len(series) == 1)
+        x = Axis(left, float(right), 58, width - margin)
         y = Axis(low, high, _HEIGHT - 40, _TOP, logarithmic)
-        yield from _axes(x, y, width, x_name=x_name, y_name=y_name, x_text=_count)
+        yield from _axes(x, y, width, x_name=x_name, y_name=y_name, x_text=_count, y_text=y_text or _value)
         for position, name in events:
             at = x.at(position)
             yield f'<path class="event" d="M{at:.1f} {y.start:.1f}V{y.end:.1f}">'
             yield f"<title>{escape(name)}</title></path>"
-        ordered = sorted(series, key=lambda line: line.style != "other")  # the coloured ones on top
+        ordered = sorted(series, key=lambda line: not line.quiet)  # the coloured ones on top
         for line in ordered:
             path = "L".join(
                 f"{x.at(a):.1f} {y.at(b):.1f}"
@@ -141,17 +144,15 @@ def lines(
                 if math.isfinite(b)
             )
             yield (
-                f'<path class="mark line {line.style}" data-name="{escape(line.name)}" d="M{path}">'
+                f'<path class="mark line {_classes(line)}" data-name="{escape(line.name)}" d="M{path}">'
                 f"<title>{escape(line.name)}</title></path>"
             )
         ends = [(line, y.at(next(v for v in reversed(line.y) if math.isfinite(v)))) for line in ordered]
-        named = _apart(
-            [(line, at) for line, at in ends if line.style != "other"], low=_TOP, high=_HEIGHT - 42
-        )
-        quiet = [(line, at) for line, at in ends if line.style == "other"]
+        named = _apart([(line, at) for line, at in ends if not line.quiet], low=_TOP, high=_HEIGHT - 42)
+        quiet = [(line, at) for line, at in ends if line.quiet]
         for line, at in [*named, *quiet]:
             yield (
-                f'<text class="name {line.style}" data-name="{escape(line.name)}" x="{x.end + 6:.1f}" '
+                f'<text class="name {_classes(line)}" data-name="{escape(line.name)}" x="{x.end + 6:.1f}" '
                 f'y="{at + 4:.1f}">{escape(line.name)}</text>'
             )
 
@@ -174,17 +175,19 @@ def points(series: Sequence[Point], *, x_name: str, y_name: str, label: str) -> 
     right = max(max(point.x for point in series) * 1.1, 1.2)
 
     def draw(width: int) -> Iterable[str]:
-        x = Axis(1.0, right, 52, width - 16, logarithmic=True)
+        x = Axis(1.0, right, 58, width - 16, logarithmic=True)
         y = Axis(low, high, _HEIGHT - 40, _TOP, logarithmic=True)
-        yield from _axes(x, y, width, x_name=x_name, y_name=y_name, x_text=lambda value: f"{value:g}")
+        yield from _axes(
+            x, y, width, x_name=x_name, y_name=y_name, x_text=lambda value: f"{value:g}", y_text=format_tick
+        )
         front = sorted((point for point in series if point.front), key=lambda point: (point.x, -point.y))
         if len(front) > 1:
             path = "L".join(f"{x.at(point.x):.1f} {y.at(point.y):.1f}" for point in front)
             yield f'<path class="front" d="M{path}"/>'
         taken = [(x.at(point.x) - 5, y.at(point.y) - 5, 10.0, 10.0) for point in series]
-        ranked = sorted(series, key=lambda point: _PRIORITY.get(point.style, 2))
+        ranked = sorted(series, key=lambda point: (point.name != "key", not point.front))
         for point in reversed(ranked):  # the first on top
-            title = f"{escape(point.name)}: {y_name} {point.y:.2g}, {x_name} {point.x:.3g}"
+            title = f"{escape(point.name)}: {y_name} {format_share(point.y)}, {x_name} {point.x:.2f}"
             yield (
                 f'<circle class="mark point {point.style}" data-name="{escape(point.name)}" '
                 f'cx="{x.at(point.x):.1f}" cy="{y.at(point.y):.1f}" r="{5 if point.front else 4}">'
@@ -202,6 +205,10 @@ def points(series: Sequence[Point], *, x_name: str, y_name: str, label: str) -> 
     return _both(draw, label)
 
 
+def _classes(line: Line) -> str:
+    return f"{line.style} quiet" if line.quiet else line.style
+
+
 def _both(draw: Callable[[int], Iterable[str]], label: str) -> Markup:
     return Markup("").join(
         Markup(
@@ -213,12 +220,19 @@ def _both(draw: Callable[[int], Iterable[str]], label: str) -> Markup:
 
 
 def _axes(
-    x: Axis, y: Axis, width: int, *, x_name: str, y_name: str, x_text: Callable[[float], str]
+    x: Axis,
+    y: Axis,
+    width: int,
+    *,
+    x_name: str,
+    y_name: str,
+    x_text: Callable[[float], str],
+    y_text: Callable[[float], str],
 ) -> Iterable[str]:
     for value in y.ticks(7):
         at = y.at(value)
         yield f'<path class="grid" d="M{x.start:.1f} {at:.1f}H{x.end:.1f}"/>'
-        yield f'<text class="tick end" x="{x.start - 6:.1f}" y="{at + 4:.1f}">{_value(value)}</text>'
+        yield f'<text class="tick end" x="{x.start - 6:.1f}" y="{at + 4:.1f}">{y_text(value)}</text>'
     for value in x.ticks(5 if width > 400 else 3):
         at = x.at(value)
         yield f'<path class="grid" d="M{at:.1f} {y.start:.1f}v4"/>'
@@ -265,7 +279,7 @@ def _free_place(
         (x - 8 - length, y + 5),
     ):
         place = (left, top, length, height)
-        inside = left >= 54 and left + length <= width and _TOP - 12 <= top <= _HEIGHT - 40 - height
+        inside = left >= 60 and left + length <= width and _TOP - 12 <= top <= _HEIGHT - 40 - height
         if inside and not any(_overlap(place, other) for other in taken):
             return place
     return None
@@ -285,6 +299,11 @@ def _count(value: float) -> str:
         if value >= size:
             return f"{value / size:g} {unit}"
     return f"{value:g}"
+
+
+def format_tick(share: float) -> str:
+    """Return a round share as text, in per cent."""
+    return f"{100 * share:g} %" if 100 * share >= 1e-3 else f"{100 * share:.0e} %".replace("e-0", "e-")
 
 
 def _value(value: float) -> str:

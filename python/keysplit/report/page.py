@@ -5,6 +5,8 @@ from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from keysplit.profiling.text import format_share
+
 
 def render(package: str, template: str, **context: Any) -> str:
     """Render a page.
@@ -32,4 +34,5 @@ def render(package: str, template: str, **context: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["share"] = format_share
     return environment.get_template(template).render(**context)

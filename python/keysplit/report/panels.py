@@ -2,130 +2,221 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keysplit.comparison import pareto
-from keysplit.profiling.advice import advise_simulated, recommend_simulated
-from keysplit.profiling.model import Prediction, Profile, TopKey, describe_rare
-from keysplit.profiling.text import format_imbalance, format_key, format_ratio, format_seconds
+from keysplit.palette import style_of
+from keysplit.profiling.advice import BALANCED
+from keysplit.profiling.model import Advice, Prediction, Profile, TopKey, describe_rare
+from keysplit.profiling.planned import advise_on
+from keysplit.profiling.text import (
+    format_imbalance,
+    format_key,
+    format_ratio,
+    format_seconds,
+    format_share,
+)
 from keysplit.report import charts
 from keysplit.report.treemap import Rectangle, squarify
 from keysplit.simulation import SimulationResult
 from keysplit.tables import sort_by_workers
 
 MOST_BARS = 100
+MOST_NAMES = 7
+"""Lines of a chart that are named without being asked for."""
+NAMED_BARS, NAME_LETTERS, NAME_HEIGHT = 3, 22, 9  # bars, letters, per cent of the picture
 MOST_TILES = 150
 TOP_KEYS = 20
 SHORT_LIVED_KEYS = 10
-_COLOURS = ("third", "fourth", "fifth", "sixth", "seventh")
 _TILE_WIDTH, _TILE_HEIGHT = 160.0, 100.0  # aspect ratio of the map
 _PIXELS = 360  # width of a map on a phone
 _LETTER, _LINE, _EDGES = 7, 17, 15  # pixels
+
+
+class _Entry(NamedTuple):
+    """What a page shows of a grouping: of its simulation, or of its plan."""
+
+    name: str
+    label: str
+    loads: np.ndarray
+    of: Prediction
+    mean_imbalance: float | None
+    replication: float
+    partials: int
+    front: bool = False
+    hashed_by: Any = None
+    """The grouping, where each key has one worker that it names."""
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What templates show."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "style": style_of(self.name),
+            "busiest": format_ratio(self.of.busiest),
+            "imbalance": format_imbalance(self.of.imbalance),
+            "mean_imbalance": "" if self.mean_imbalance is None else format_imbalance(self.mean_imbalance),
+            "replication": self.replication,
+            "partials": self.partials,
+            "front": self.front,
+        }
 
 
 def make_panels(
     results: Sequence[SimulationResult],
     *,
     keys: Sequence[TopKey] = (),
-    verdicts: Mapping[int, str] | None = None,
-    recommended: Mapping[int, str | None] | None = None,
+    advice: Mapping[int, Advice] | None = None,
+    best: str | None = None,
+    verdict: str = "",
 ) -> list[dict[str, Any]]:
     """Return the contents of the page for each number of workers.
 
     Args:
         results: the simulations.
-        keys: frequent keys, for the tree map of hash partitioning.
-        verdicts: what to do, in words, if already known.
-        recommended: which grouping to take, if already known.
+        keys: frequent keys, for the pictures of hash partitioning.
+        advice: what to do, by number of workers, if already known.
+        best: the grouping that the page is about; that of the advice if left out.
+        verdict: what to say of it.
 
     Returns:
         One template dict per number of workers.
     """
-    return [
-        _panels(
-            workers,
-            some,
-            keys,
-            advise_simulated(some) if verdicts is None else verdicts[workers],
-            recommend_simulated(some) if recommended is None else recommended[workers],
-        )
-        for workers, some in sort_by_workers(results).items()
-    ]
+    found = []
+    for workers, some in sort_by_workers(results).items():
+        if best is not None:
+            found.append(
+                _panels(
+                    workers,
+                    some,
+                    keys,
+                    Advice(workers=workers, predicted={}, recommended=None, verdict=verdict, online=best),
+                )
+            )
+        else:
+            found.append(_panels(workers, some, keys, advise_on(some) if advice is None else advice[workers]))
+    return found
 
 
 def _panels(
-    workers: int,
-    results: Sequence[SimulationResult],
-    keys: Sequence[TopKey],
-    verdict: str,
-    recommended: str | None,
+    workers: int, results: Sequence[SimulationResult], keys: Sequence[TopKey], advice: Advice
 ) -> dict[str, Any]:
-    named = {result.params.name: result for result in results}
-    best = named.get(recommended or "key", results[0])
-    enlarged = [named["key"], best] if "key" in named and best is not named["key"] else [best]
-    front = {id(result) for result, on in zip(results, pareto(results), strict=True) if on}
-    styles = _styles(results, best, front)
-    largest = max(float(result.loads.max()) for result in results)
-    headline, _, rest = verdict.partition(". ")
-    ranked = sorted(results, key=lambda result: result.params.name != "key")
+    entries = [_entry(result, on_front) for result, on_front in zip(results, pareto(results), strict=True)]
+    named = {entry.name: entry for entry in entries}
+    hashed = named.get("key")
+    best = _best(advice, named, results)
+    enlarged = [hashed, best] if hashed is not None and best is not hashed else [best]
+    largest = max(float(entry.loads.max()) for entry in [*entries, best])
+    headline, _, rest = advice.verdict.partition(". ")
+    ranked = sorted(entries, key=lambda entry: entry.name != "key")
+    small = [entry for entry in ranked if entry not in enlarged]
+    uneven = [entry for entry in enlarged if entry.of.busiest > BALANCED]
+    table = [best, *entries] if best.label != best.name else entries
     return {
         "workers": workers,
         "loads": len(best.loads),  # more than workers if some joined later
         "headline": headline[0].upper() + headline[1:],
         "rest": rest,
-        "hashed": _figures(named["key"]) if "key" in named else None,
-        "best": _figures(best),
-        "large": [_bars(result, styles, largest) for result in enlarged],
-        "small": [_bars(result, styles, largest) for result in ranked if result not in enlarged],
-        "maps": [_tiles(result, styles, keys) for result in enlarged],
-        "over_time": _over_time(results, styles),
-        "scatter": _scatter(results, styles, front) if len(results) > 1 else None,
-        "table": [
-            {**_figures(result), "style": styles[result.params.name], "front": id(result) in front}
-            for result in results
-        ],
-        "others": [name for name, style in styles.items() if style == "other"],
+        "line": advice.line,
+        "hashed": hashed.figures if hashed is not None else None,
+        "best": best.figures,
+        "large": [_bars(entry, largest, keys, results[0].messages) for entry in enlarged],
+        "small": [_bars(entry, largest, (), 0) for entry in small],
+        "all_balanced": all(entry.of.busiest <= BALANCED for entry in entries),
+        "maps": [_tiles(entry, keys) for entry in uneven],
+        "over_time": _over_time(results, {entry.name for entry in (hashed, best) if entry is not None}),
+        "scatter": _scatter(entries) if len(results) > 1 else None,
+        "table": [{**entry.figures, "take": entry is best} for entry in table],
+        "others": [name for name in named if _is_quiet(name, results, {"key", best.name})],
     }
 
 
-def _styles(results: Sequence[SimulationResult], best: SimulationResult, front: set[int]) -> dict[str, str]:
-    """Assign colours to hash partitioning, the recommended grouping and those on the Pareto front."""
-    styles = {"key": "hashed"} | {best.params.name: "hashed" if best.params.name == "key" else "split"}
-    colours = iter(_COLOURS)
-    wanted = results if len(results) <= 2 + len(_COLOURS) else [r for r in results if id(r) in front]
-    for result in wanted:
-        if result.params.name not in styles:
-            styles[result.params.name] = next(colours, "other")
-    return {result.params.name: styles.get(result.params.name, "other") for result in results}
+def _entry(result: SimulationResult, on_front: bool) -> _Entry:
+    name = result.params.name
+    return _Entry(
+        name=name,
+        label=f"{name}, hash partitioning" if name == "key" else name,
+        loads=np.asarray(result.loads, float),
+        of=Prediction.of(result),
+        mean_imbalance=result.mean_imbalance,
+        replication=result.replication,
+        partials=result.memory,
+        front=on_front,
+        hashed_by=result.params if name == "key" else None,
+    )
 
 
-def _figures(result: SimulationResult) -> dict[str, Any]:
-    return {
-        "name": result.params.name,
-        "busiest": format_ratio(Prediction.of(result).busiest),
-        "imbalance": format_imbalance(result.imbalance),
-        "mean_imbalance": format_imbalance(result.mean_imbalance),
-        "replication": result.replication,
-        "partials": result.memory,
-    }
+def _best(advice: Advice, named: Mapping[str, _Entry], results: Sequence[SimulationResult]) -> _Entry:
+    """Return what the page is about: the recommended plan, or else the grouping that is recommended."""
+    plan = advice.planned.get(advice.recommended or "")
+    if plan is None:
+        wanted = advice.recommended or advice.online or "key"
+        return named.get(wanted, named[results[0].params.name])
+    partials = results[0].distinct_keys + plan.extra_partials
+    name = advice.recommended or ""
+    return _Entry(
+        name=name,
+        label=f"{name}, planned",
+        loads=plan.loads,
+        of=plan,
+        mean_imbalance=None,
+        replication=partials / max(results[0].distinct_keys, 1),
+        partials=partials,
+    )
 
 
-def _bars(result: SimulationResult, styles: Mapping[str, str], largest: float) -> dict[str, Any]:
+def _is_quiet(name: str, results: Sequence[SimulationResult], loud: set[str]) -> bool:
+    return len(results) > MOST_NAMES and name not in loud
+
+
+def _bars(entry: _Entry, largest: float, keys: Sequence[TopKey], messages: float) -> dict[str, Any]:
     """Bars of the loads, for the macro of this name."""
-    loads = np.asarray(result.loads, float)
+    loads = entry.loads
+    inside = _keys_of(entry, keys)
     bars = make_bars(loads, largest, "{:,.0f}")
+    each = len(loads) / len(bars)
+    if each == 1:
+        for worker, found in inside.items():
+            shown = ", ".join(f"{name} {format_share(count / messages)}" for name, count in found[:3])
+            bars[worker]["title"] += f"; most frequent: {shown} of all messages"
+        _name_bars(bars, {worker: found[0][0] for worker, found in inside.items()})
+    axis = charts.Axis(0.0, largest, 0.0, 100.0)
+    ticks = [{"text": f"{tick:,.0f}", "at": axis.at(tick)} for tick in axis.ticks(4) if tick <= largest]
     return {
-        **_figures(result),
-        "style": styles[result.params.name],
+        **entry.figures,
         "bars": bars,
+        "ticks": ticks,
         "mean": float(loads.mean()),
         "most": float(loads.max()),
         "mean_height": 100 * float(loads.mean()) / largest,
         "last": len(loads) - 1,
-        "workers_a_bar": len(loads) / len(bars),
+        "workers_a_bar": each,
     }
+
+
+def _name_bars(bars: list[dict[str, Any]], names: Mapping[int, str]) -> None:
+    """Write the key that makes a bar beside the tallest ones, where nothing is in the way."""
+    room: list[tuple[float, float, float]] = []
+    order = sorted(names, key=lambda at: -bars[at]["height"])
+    for at in order[:NAMED_BARS]:
+        name = names[at] if len(names[at]) <= NAME_LETTERS else names[at][: NAME_LETTERS - 1] + "…"
+        width = 100 * _LETTER * (len(name) + 1) / _PIXELS
+        start, height = 100 * (at + 1) / len(bars), bars[at]["height"]
+        on_left = start + width > 100
+        left = 100 * at / len(bars) - width if on_left else start
+        beside = bars[max(0, int(left * len(bars) / 100)) : int((left + width) * len(bars) / 100) + 1]
+        high = [bar for bar in beside if bar is not bars[at] and bar["height"] > height - NAME_HEIGHT]
+        near = [
+            each
+            for each in room
+            if abs(each[2] - height) < NAME_HEIGHT and each[0] < left + width and left < each[1]
+        ]
+        if left >= 0 and not high and not near:
+            room.append((left, left + width, height))
+            bars[at] |= {"name": name, "name_left": left, "on_left": on_left, "name_width": width}
 
 
 def make_bars(values: np.ndarray, full: float, shown: str, workers_each: int = 1) -> list[dict[str, Any]]:
@@ -152,9 +243,9 @@ def make_bars(values: np.ndarray, full: float, shown: str, workers_each: int = 1
     return bars
 
 
-def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[TopKey]) -> dict[str, Any]:
+def _tiles(entry: _Entry, keys: Sequence[TopKey]) -> dict[str, Any]:
     """A tree map of the loads; the least loaded workers share tiles if there are too many."""
-    loads = np.asarray(result.loads, float)
+    loads = entry.loads
     mean = float(loads.mean())
     order = [worker for worker in np.argsort(-loads, kind="stable").tolist() if loads[worker] > 0]
     idle = len(loads) - len(order)
@@ -167,7 +258,7 @@ def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[T
         groups[-1].append(worker)
         fill += float(loads[worker])
     groups.sort(key=lambda group: -float(loads[group].sum()))
-    inside = _keys_of(result, keys)
+    inside = _keys_of(entry, keys)
     rectangles = squarify(
         [float(loads[group].sum()) for group in groups], Rectangle(0, 0, _TILE_WIDTH, _TILE_HEIGHT)
     )
@@ -183,20 +274,21 @@ def _tiles(result: SimulationResult, styles: Mapping[str, str], keys: Sequence[T
             {
                 **_place(rectangle, Rectangle(0, 0, _TILE_WIDTH, _TILE_HEIGHT)),
                 "label": label if _fits(label, rectangle, len(label)) else "",
-                "title": f"{who}: {load:,.0f}, {load / loads.sum():.1%} of all, {ratio:.2f} times the mean",
+                "title": f"{who}: {load:,.0f}, {format_share(load / loads.sum())} of all, {ratio:.2f} times "
+                "the mean",
                 "ink": round(100 * ratio / (1 + ratio)),
                 "keys": _key_tiles(inside.get(group[0], []), load, rectangle) if len(group) == 1 else [],
             }
         )
-    return {**_figures(result), "style": styles[result.params.name], "tiles": tiles, "idle": idle}
+    return {**entry.figures, "tiles": tiles, "idle": idle}
 
 
-def _keys_of(result: SimulationResult, keys: Sequence[TopKey]) -> dict[int, list[tuple[str, float]]]:
+def _keys_of(entry: _Entry, keys: Sequence[TopKey]) -> dict[int, list[tuple[str, float]]]:
     """Return the frequent keys of each worker, known only with hash partitioning: one worker per key."""
-    if result.params.name != "key" or not keys:
+    if entry.hashed_by is None or not keys:
         return {}
     try:
-        workers = result.params.router().route([each.key for each in keys]).tolist()
+        workers = entry.hashed_by.router().route([each.key for each in keys]).tolist()
     except (TypeError, ValueError):  # a key unsupported in lists, such as a time in nanoseconds
         return {}
     found: dict[int, list[tuple[str, float]]] = {}
@@ -220,7 +312,7 @@ def _key_tiles(keys: Sequence[tuple[str, float]], load: float, around: Rectangle
         {
             **_place(rectangle, around),
             "label": name if _fits(name, rectangle, 8) else "",
-            "title": f"{name}: {count:,.0f}, {count / load:.1%} of its worker",
+            "title": f"{name}: {count:,.0f}, {format_share(count / load)} of its worker",
             "other": name == "other keys",
         }
         for (name, count), rectangle in zip(named, rectangles, strict=True)
@@ -244,37 +336,35 @@ def _fits(label: str, tile: Rectangle, letters: int) -> bool:
     return tile.width * pixels >= width and tile.height * pixels >= _LINE
 
 
-def _over_time(results: Sequence[SimulationResult], styles: Mapping[str, str]) -> Any:
+def _over_time(results: Sequence[SimulationResult], loud: set[str]) -> Any:
     series = []
     for result in results:
         positions, values = result.imbalance_over_time
         name = result.params.name
-        series.append(charts.Line(name, styles[name], positions.tolist(), values.tolist()))
+        quiet = _is_quiet(name, results, loud)
+        series.append(charts.Line(name, style_of(name), positions.tolist(), values.tolist(), quiet))
     return charts.lines(
         series,
         x_name="messages",
         y_name="imbalance",
         logarithmic=True,
         label="Imbalance of the loads so far, over the stream",
+        y_text=charts.format_tick,
     )
 
 
-def _scatter(results: Sequence[SimulationResult], styles: Mapping[str, str], front: set[int]) -> Any:
+def _scatter(entries: Sequence[_Entry]) -> Any:
     series = [
         charts.Point(
-            result.params.name,
-            styles[result.params.name],
-            max(result.replication, 1.0),
-            result.imbalance,
-            id(result) in front,
+            entry.name, style_of(entry.name), max(entry.replication, 1.0), entry.of.imbalance, entry.front
         )
-        for result in results
+        for entry in entries
     ]
     return charts.points(
         series,
-        x_name="replication",
+        x_name="workers per key",
         y_name="imbalance",
-        label="Imbalance against replication: lower and further left is better",
+        label="Imbalance against workers per key: lower and further left is better",
     )
 
 
@@ -337,7 +427,7 @@ def _strip(key: TopKey, profile: Profile) -> dict[str, Any]:
                 "width": stops[number + 1] - stops[number],
                 "hot": number in key.hot,
                 "ink": round(25 + 75 * (share / most) ** 0.5),
-                "title": f"messages {stops[number]:,} to {stops[number + 1]:,}: {share:.2%}"
+                "title": f"messages {stops[number]:,} to {stops[number + 1]:,}: {format_share(share)}"
                 + (", hot" if number in key.hot else ""),
             }
             for number, share in enumerate(key.shares)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 from pyspark.sql import Column, DataFrame
 
-from keysplit import metrics
-from keysplit.planning import PLANS, expected_loads, place
-from keysplit.profiling.advice import OPERATIONS, Operation, advise_operation, recommend_for
-from keysplit.profiling.model import Advice, Prediction, Profile, TopKey
+from keysplit.planning import PLANS
+from keysplit.profiling.advice import OPERATIONS, Cost, Operation, advise, plan_line, recommend_for
+from keysplit.profiling.model import Advice, Profile, TopKey
+from keysplit.profiling.planned import predict
 from keysplit.spark.checks import by_name, refuse_stream
-from keysplit.spark.options import Engine, Options, Request, Sample, check
+from keysplit.spark.options import Engine, Options, Sample, check
 from keysplit.spark.summary import summarise
 
 
@@ -29,6 +27,8 @@ def profile(
     seed: int | None = None,
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
+    seconds_per_row: float = 1e-3,
+    cores: int | None = None,
 ) -> Profile:
     """Say how skewed the keys are, by a sample or all rows, and whether splitting them would help.
 
@@ -51,6 +51,8 @@ def profile(
         capacities: the relative speed of each worker, above 0; equal if left out.
         engine: how all rows are counted with `sample=1`: "rust", the default, with SpaceSaving in each task,
             "columns" exactly by `groupBy`. A sample takes no Python on the executors.
+        seconds_per_row: what a row costs, above 0, for the times in the verdict: arithmetic from the loads.
+        cores: how many tasks run at once, at least 1, for the same; one per worker if left out.
 
     Returns:
         The profile; print it, or show it in a notebook.
@@ -64,6 +66,7 @@ def profile(
     """
     if operation is not None and operation not in OPERATIONS:
         raise ValueError(f"operation must be one of {', '.join(OPERATIONS)}, got {operation!r}")
+    cost = Cost(seconds_per_row, cores)
     refuse_stream(df, remedy=": profile a batch of its rows")
     options = Options(
         workers=workers,
@@ -84,11 +87,30 @@ def profile(
         values = counted.keys[hash_]
         value = values[0] if len(request.keys) == 1 else tuple(values)
         top.append(TopKey(value, count, error, count / found.total))
-    predicted = {name: _predict(request, found, kind) for name, kind in PLANS.items()}
+    predicted = {
+        name: predict(found, kind(workers=request.workers, seed=request.params.seed), request.capacities)
+        for name, kind in PLANS.items()
+    }
     recommended = recommend_for(predicted, operation) if found.total else None
     unit = "rows" if request.weight is None else "weight"
-    verdict = advise_operation(found.total, unit, top, predicted, recommended, operation)
-    advice = Advice(workers=request.workers, predicted=predicted, recommended=recommended, verdict=verdict)
+    verdict = advise(
+        found.total,
+        unit,
+        top,
+        predicted,
+        recommended,
+        operation,
+        key=request.keys,
+        workers=request.workers,
+        cost=cost,
+    )
+    advice = Advice(
+        workers=request.workers,
+        predicted=predicted,
+        recommended=recommended,
+        verdict=verdict,
+        line=plan_line(recommended, request.workers, request.keys) if recommended else "",
+    )
     return Profile(
         key=tuple(request.keys),
         total=found.total,
@@ -96,24 +118,4 @@ def profile(
         top=top,
         advice=(advice,),
         sample=found.sample,
-    )
-
-
-def _predict(request: Request, found: Any, kind: Any) -> Prediction:
-    grouping = kind(workers=request.workers, seed=request.params.seed)
-    placement = place(found, grouping, request.capacities)
-    loads = expected_loads(
-        found,
-        found.hashes[placement.head],
-        placement.workers,
-        placement.shares,
-        placement.tail,
-        request.workers,
-    )
-    relative = loads / (np.ones(len(loads)) if request.capacities is None else np.array(request.capacities))
-    return Prediction(
-        loads=loads,
-        imbalance=metrics.imbalance(relative),
-        relative_imbalance=metrics.relative_imbalance(relative),
-        extra_partials=sum(len(workers) - 1 for workers in placement.workers),
     )
