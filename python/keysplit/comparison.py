@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from keysplit.display import Shown
 from keysplit.groupings import GROUPINGS, Grouping, grouping
 from keysplit.runs import LEAST_MEMORY, MEMORY, run
 from keysplit.simulation import Event, Simulation, SimulationResult
@@ -16,7 +17,11 @@ from keysplit.simulation import Event, Simulation, SimulationResult
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compare", "pareto", "to_frame"]
+__all__ = ["Comparison", "compare", "pareto", "to_frame"]
+
+
+class Comparison(list["SimulationResult"], Shown):
+    """The results of `compare`: a list that shows itself in notebooks, as a frame, a plot and a report."""
 
 
 def compare(
@@ -38,7 +43,7 @@ def compare(
     feedback_interval_s: float = 1.0,
     busy_above: float = 0.85,
     idle_below: float = 0.75,
-) -> list[SimulationResult]:
+) -> Comparison:
     """Simulate several groupings on several numbers of workers, all on the same stream.
 
     Simulations run in parallel, one per processor. If they may not fit into ``memory`` together, they run in
@@ -70,7 +75,7 @@ def compare(
 
     Returns:
         A result for each number of workers and grouping: all groupings on the first number of workers, then
-        all on the second, and so on.
+        all on the second, and so on. The list shows itself in notebooks.
 
     Raises:
         TypeError: As in ``simulate``.
@@ -117,7 +122,7 @@ def compare(
         for each in chosen
     ]
     length = simulations[0].messages if simulations else None
-    return run(simulations, keys, weights=weights, messages=length, memory=memory)
+    return Comparison(run(simulations, keys, weights=weights, messages=length, memory=memory))
 
 
 def _sized(each: str | Grouping, workers: int, seed: int) -> Grouping:
@@ -149,17 +154,19 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
         import pandas as pd
     except ImportError as error:
         raise ImportError("to_frame needs pandas: pip install pandas") from error
-    rows = []
-    for result in results:
-        row = {"grouping": result.params.name, "workers": result.params.workers}
-        for field in fields(result):
-            value = getattr(result, field.name)
-            if isinstance(value, int | float):
-                row[field.name] = value
-            elif field.name == "latency_s" and value is not None:
-                row |= {f"latency_{name}_s": seconds for name, seconds in value.items()}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(list(map(scalars, results)))
+
+
+def scalars(result: SimulationResult) -> dict[str, Any]:
+    """Return the scalar figures of a result, by the names of their columns in `to_frame`."""
+    row = {"grouping": result.params.name, "workers": result.params.workers}
+    for field in fields(result):
+        value = getattr(result, field.name)
+        if isinstance(value, int | float):
+            row[field.name] = value
+        elif field.name == "latency_s" and value is not None:
+            row |= {f"latency_{name}_s": seconds for name, seconds in value.items()}
+    return row
 
 
 def pareto(results: Sequence[SimulationResult]) -> list[bool]:

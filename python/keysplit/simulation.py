@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keysplit import _core, runs
+from keysplit.display import Shown
 from keysplit.groupings import Grouping
 
 __all__ = ["AddWorker", "RemoveWorker", "SetCapacity", "Simulation", "SimulationResult", "simulate"]
@@ -68,7 +69,7 @@ Event: TypeAlias = AddWorker | RemoveWorker | SetCapacity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SimulationResult:
+class SimulationResult(Shown):
     """The result of a simulation. Arrays per worker have an entry for every number ever assigned.
 
     Args:

@@ -338,7 +338,7 @@ def describe_simulation(result: SimulationResult) -> str:
     workers, name = f"{result.params.workers:,}", result.params.name
     if result.latency_s is not None:
         latency = format_seconds(result.latency_s["p99"])
-        return f"with {name}, {workers} workers serve 99 per cent of the messages within {latency}"
+        return f"with {name}, {workers} workers serve 99 % of the messages within {latency}"
     return f"with {name}, max/mean load of {workers} workers is {format_ratio(Prediction.of(result).busiest)}"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from keysplit.display import Shown
 from keysplit.profiling.text import (
     Printed,
     format_count,
@@ -216,7 +217,7 @@ def _figures(of: Prediction) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Profile(Printed):
+class Profile(Printed, Shown):
     """How skewed the keys of a stream or a DataFrame are, and which grouping would help.
 
     Attributes:

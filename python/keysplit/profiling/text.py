@@ -1,4 +1,4 @@
-"""Figures as 80-column text, and printing on terminals, as text and in notebooks."""
+"""Figures as 80-column text, and printing on terminals and as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_LETTERS = 60  # of a key
 
 
 class Printed(ABC):
-    """An object that prints itself: `str` and notebooks show the output of `print_on`."""
+    """An object that prints itself: `str` gives the output of `print_on`."""
 
     @abstractmethod
     def print_on(self, console: Console, title: str = "") -> None:
@@ -26,9 +26,6 @@ class Printed(ABC):
     def __str__(self) -> str:
         text = self._record(color_system=None).export_text()
         return "\n".join(line.rstrip() for line in text.splitlines())
-
-    def _repr_html_(self) -> str:
-        return self._record().export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
     def _record(self, **options: Any) -> Console:
         from rich.console import Console

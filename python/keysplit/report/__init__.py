@@ -16,7 +16,7 @@ from keysplit.report.page import render
 from keysplit.simulation import SimulationResult
 from keysplit.tables import list_figures
 
-__all__ = ["write_comparison", "write_profile", "write_simulation"]
+__all__ = ["write_comparison", "write_profile", "write_simulation", "write_view"]
 
 
 def write_profile(profile: Profile, path: Path, *, title: str) -> None:
@@ -94,6 +94,29 @@ def write_simulation(
         figures=figures,
         timing=panels.make_timing(result),
     )
+
+
+def write_view(view: Any, path: Path) -> None:
+    """Write the report of what has no page of its own.
+
+    Args:
+        view: what there is to see, a `keysplit.views.View`.
+        path: the HTML file, overwritten if it exists.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    largest = max((float(loads.max()) for loads in view.loads.values()), default=0.0) or 1.0
+    page = render(
+        __name__,
+        "view.html.j2",
+        view=view,
+        panels=[panels.make_panel(name, loads, largest) for name, loads in view.loads.items()],
+        palette=Markup(styles()),
+        version=__version__,
+        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    path.write_text(page, encoding="utf-8")
 
 
 def _write(path: Path, *, title: str, results: Sequence[SimulationResult], **context: Any) -> None:

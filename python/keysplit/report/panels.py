@@ -183,17 +183,29 @@ def _bars(entry: _Entry, largest: float, keys: Sequence[TopKey], messages: float
             shown = ", ".join(f"{name} {format_share(count / messages)}" for name, count in found[:3])
             bars[worker]["title"] += f"; most frequent: {shown} of all messages"
         _name_bars(bars, {worker: found[0][0] for worker, found in inside.items()})
+    return {**entry.figures, **make_panel(entry.name, loads, largest), "bars": bars}
+
+
+def make_panel(name: str, loads: np.ndarray, largest: float) -> dict[str, Any]:
+    """Return bars of loads with their axis, for the macro of this name.
+
+    Args:
+        name: the grouping.
+        loads: the load of each worker.
+        largest: the load of a full bar.
+    """
+    bars = make_bars(loads, largest, "{:,.0f}")
     axis = charts.Axis(0.0, largest, 0.0, 100.0)
-    ticks = [{"text": f"{tick:,.0f}", "at": axis.at(tick)} for tick in axis.ticks(4) if tick <= largest]
     return {
-        **entry.figures,
+        "name": name,
+        "style": style_of(name),
         "bars": bars,
-        "ticks": ticks,
+        "ticks": [{"text": f"{at:,.0f}", "at": axis.at(at)} for at in axis.ticks(4) if at <= largest],
         "mean": float(loads.mean()),
         "most": float(loads.max()),
         "mean_height": 100 * float(loads.mean()) / largest,
         "last": len(loads) - 1,
-        "workers_a_bar": each,
+        "workers_a_bar": len(loads) / len(bars),
     }
 
 

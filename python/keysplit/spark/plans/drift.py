@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from keysplit.display import Shown
+
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Shown):
     """How the rows of today differ from those that a plan was made from, and what that does to the loads.
 
     Attributes:

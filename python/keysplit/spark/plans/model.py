@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import DataFrame
 
+from keysplit.display import Shown
 from keysplit.planning import (
     Placement,
     Sample,
@@ -27,7 +28,7 @@ from keysplit.spark.plans.drift import Drift
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Shown):
     """Where rows go: frequent keys by a table of their own, all others by their bucket.
 
     Guarantees: the worker of a row is a function of its key, its identity and the plan. It depends neither on
