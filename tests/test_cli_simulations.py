@@ -91,6 +91,9 @@ def test_the_same_keys_give_the_same_figures_from_everywhere(files, command):
         if not name.endswith(".parquet"):
             told.append(figures(*command, "-", *options, input=(files / name).read_bytes()))
     titles = [each.pop("stream") for each in told]
+    for each in told:
+        for advice in each.get("advice", ()):  # the line to paste names the column, which words have not
+            advice["verdict"] = advice["verdict"].replace("(df, 'word',", "(df, key,")
     assert titles == [
         "column word of good.parquet",
         "column word of good.csv",
@@ -137,7 +140,12 @@ def test_compare_ranks_and_marks_the_front(files):
     for workers in (4, 20):
         some = [result for result in results if result.params.workers == workers]
         front = dict(zip((result.params.name for result in some), ks.pareto(some), strict=True))
-        lines = shown.split(f"\n{workers} workers\n")[1].splitlines()[1 : 1 + len(some)]
+        head, table = shown.split(f"\n{workers} workers\n")[1].split("    grouping ")[:2]
+        assert head.startswith(
+            "split the frequent keys for whole-group Python, joins and writes: kss.plan(df, "
+        )
+        lines = table.splitlines()[1 : 2 + len(some)]
+        assert lines.pop(0).split()[:3] == ["cut_to_fit,", "planned", "1.00"]
         rows = [line.split() for line in lines]
         assert [int(row[0]) for row in rows] == list(range(1, len(some) + 1))
         ranked = sorted(some, key=lambda result: (result.imbalance, result.memory))
@@ -145,7 +153,7 @@ def test_compare_ranks_and_marks_the_front(files):
         assert {row[1]: row[-1] == "*" for row in rows} == front
         for row, result in zip(rows, ranked, strict=True):
             assert row[2] == f"{1 + result.relative_imbalance:.2f}"
-            assert row[4:6] == [f"{result.replication:.2f}", f"{result.memory:,}"]
+            assert row[5:7] == [f"{result.replication:.2f}", f"{result.memory:,}"]
     told = figures("compare", *DRAWN, "--workers", "4,20")
     assert told["results"] == json.loads(json.dumps([result.to_dict() for result in results]))
     assert sorted(ks.GROUPINGS) == sorted({result["params"]["name"] for result in told["results"]})
@@ -170,14 +178,20 @@ def test_simulate_takes_every_parameter(files):
         *["--event", "add:5000:2", "--event", "capacity:6e3:1:0.25", "--event", "remove:10000:0"],
     )
     assert told.pop("stream").startswith("drawn by Zipf's law")
+    assert told.pop("baseline") is None, "key grouping neither gains nor loses workers"
     assert told == json.loads(json.dumps(expected.to_dict()))
     assert told["latency_s"]["p99"] > 0
+    told = figures("simulate", *DRAWN, "--grouping", "d_choices", "--workers", 4)
+    assert told["baseline"] == json.loads(
+        json.dumps(ks.simulate(ks.KeyGrouping(workers=4), KEYS, sources=5).to_dict())
+    )
     shown = good(
         *["simulate", *DRAWN, "--grouping", "d_choices", "--set", "distinct=true", "--workers", 90],
         *["--service-time-ms", 1, "--report", files / "out.html"],
     ).stdout
     for words in (
         "distinct=True",
+        "key, hash partitioning",
         "max/mean load",
         "replication",
         "latency",
@@ -187,6 +201,12 @@ def test_simulate_takes_every_parameter(files):
     ):
         assert words in shown
     assert "Queues over time" in (files / "out.html").read_text()
+
+
+def test_a_profile_shows_three_numbers_of_workers_if_none_is_given():
+    advice = figures("profile", *DRAWN, "--seconds-per-row", 0.5, "--cores", 10)["advice"]
+    assert [each["workers"] for each in advice] == [8, 32, 200]
+    assert all("With 500 ms per message on 10 cores: " in each["verdict"] for each in advice)
 
 
 def test_nulls_before_the_first_key_are_counted(files):
@@ -290,7 +310,9 @@ def test_bad_usage_is_one_line_and_exit_code_2(command, arguments, text):
             ["compare", *DRAWN, "--workers", "3", "--groupings", "key,salt"],
             "grouping must be one of shuffle, key",
         ),
-        (["profile", *DRAWN], "Missing option '--workers'"),
+        (["compare", *DRAWN], "Missing option '--workers'"),
+        (["profile", *DRAWN, "--cores", 0], "cores must be at least 1, got 0"),
+        (["compare", *DRAWN, "--workers", 3, "--seconds-per-row", 0], "seconds-per-row must be above 0 and "),
         (["profile", *DRAWN, "--workers", "3", "--top", "0"], "top must be in 1..=1000, got 0"),
         (["profile", *DRAWN, "--workers", "3", "--windows", "0"], "windows must be in 1..=1000, got 0"),
     ],
@@ -439,8 +461,8 @@ def test_a_long_key_is_shown_by_its_start_and_leaves_room_for_the_figures(tmp_pa
     path, page, long = tmp_path / "keys.parquet", tmp_path / "out.html", "long " * 200_000
     pq.write_table(pa.table({"key": [long] * 30 + ["b"] * 20}), path)
     shown = good("profile", path, "--key", "key", "--workers", 2, "--report", page).stdout
-    assert f"'{'long ' * 12}'..., 1,000,000 long, has 60.0%" in " ".join(shown.split())
-    (row,) = [line for line in shown.splitlines() if line.endswith("60.00%   always   1 of 1")]
+    assert f"'{'long ' * 12}'..., 1,000,000 long, has 60.0 %" in " ".join(shown.split())
+    (row,) = [line for line in shown.splitlines() if line.endswith("60.0 %   always   1 of 1")]
     assert row.split("…")[1].split()[:2] == ["30", "0"]
     assert len(page.read_text()) < 100_000
     assert figures("profile", path, "--key", "key", "--workers", 2)["top"][0]["key"] == long

@@ -21,9 +21,9 @@ import keysplit as ks
 from keysplit import runs
 from keysplit.planning import PLANS
 from keysplit.profiling import SHORT_LIST
-from keysplit.profiling.advice import advise_simulated, recommend, recommend_simulated
+from keysplit.profiling.advice import Cost, advise_simulated, recommend, recommend_simulated
 from keysplit.profiling.model import Outcome, TopKey
-from keysplit.profiling.text import format_key
+from keysplit.profiling.text import format_key, format_seconds, format_share
 from keysplit.profiling.windows import Windows, expect_overlap, measure_overlap
 from keysplit.runs import LEAST_MEMORY
 
@@ -248,11 +248,11 @@ def test_keys_that_may_be_rare_are_not_called_frequent():
     assert "The most frequent key" not in found.verdict
     told = str(found)
     assert "most frequent key" not in told
-    assert f"No key has more than {found.top[0].share:.2%} of the messages." in told
+    assert f"No key has more than {format_share(found.top[0].share)} of the messages." in told
     some = ks.profile(np.append(keys, np.repeat(7, 2_000)), 2)
     certain = [key.key for key in some.top if key.certain]
     assert certain == [7]
-    assert f"No other key has more than {some.top[1].share:.2%} of the messages." in str(some)
+    assert f"No other key has more than {format_share(some.top[1].share)} of the messages." in str(some)
 
 
 # Advice
@@ -287,19 +287,27 @@ def test_the_advice_is_that_of_compare():
             name: result.to_dict() for name, result in results.items()
         }
         level = [r for name, r in results.items() if 1 + r.relative_imbalance <= 1.1 and name != "fish"]
-        assert advice.recommended == min(level, key=lambda result: result.memory).params.name
-        better = results[advice.recommended]
-        for words in (
-            f"split the frequent keys: take {advice.recommended}. ",
-            f"The most frequent key, 0, has {np.mean(keys == 0):.1%} of the messages",
-            f"Max/mean load is {1 + results['key'].relative_imbalance:.2f} with hash partitioning and "
-            f"{1 + better.relative_imbalance:.2f} with {advice.recommended};",
-            f"{better.memory:,} partial results to keep in memory and to merge instead of "
-            f"{results['key'].memory:,}",
-            f"(replication {better.replication:.2f})",
-            f"On Spark: kss.plan(df, key, workers={advice.workers}, grouping='{advice.recommended}')",
-        ):
-            assert words in advice.verdict
+        assert advice.online == min(level, key=lambda result: result.memory).params.name
+        balanced = {name: of for name, of in advice.planned.items() if of.busiest <= 1.1}
+        assert advice.recommended == min(balanced, key=lambda name: balanced[name].outcome[::-1])
+        better, now = balanced[advice.recommended], advice.planned["key"]
+        online = results[advice.online]
+        mean = 20_000 / advice.workers
+        assert advice.verdict == (
+            "split the frequent keys for whole-group Python, joins and writes: "
+            f"kss.plan(df, key, workers={advice.workers}, grouping='{advice.recommended}') is the plan for "
+            f"kss.apply, kss.join or kss.write. With 1 ms per message on {advice.workers} cores: "
+            f"{format_seconds(1e-3 * mean * better.busiest)} instead of "
+            f"{format_seconds(1e-3 * mean * now.busiest)}, by the loads alone. "
+            f"The most frequent key, 0, has {format_share(np.mean(keys == 0))} of the messages. "
+            f"Max/mean load is {now.busiest:.2f} with hash partitioning and {better.busiest:.2f} with "
+            f"{advice.recommended}, for {better.extra_partials:,} more partial results, copies of the other "
+            "side's rows or files. No action needed for sum, count, min, max and avg: they combine on the "
+            f"map side. For stream engines, in the order of arrival: {advice.online}, max/mean load "
+            f"{1 + online.relative_imbalance:.2f}, for {online.memory:,} partial results instead of "
+            f"{results['key'].memory:,}"
+        )
+        assert f"plan = {advice.line}" in f"plan = {advice.verdict.split(': ', 1)[1]}"[:80]
     assert found.verdict.splitlines() == [f"{each.workers} workers: {each.verdict}" for each in found.advice]
 
 
@@ -312,39 +320,59 @@ def test_no_action_where_hash_grouping_is_level():
     assert found.hot == ()
 
 
-def test_no_action_helps_where_nothing_is_better():
-    found = ks.profile([7], 4)  # one message has one worker, whatever the grouping
-    assert found.advice[0].recommended is None
-    assert found.verdict.startswith(
-        "no action helps: no grouping tried is better. The most frequent key, 7, has"
-    )
-
-
 def test_fish_is_advised_under_drift_only():
     keys = drawn(messages=20_000)
     steady = ks.profile(keys, 10)
     assert "fish" in steady.advice[0].results
-    assert steady.advice[0].recommended != "fish"
+    assert steady.advice[0].online != "fish"
 
 
-def test_what_cannot_be_planned_comes_with_what_can():
+def test_what_cannot_be_planned_stands_second():
     moving = ks.streams.zipf_drifting(1.2, keys=2_000, messages=60_000, seed=1, periods=5)
     for workers in (10, 50):
         results = ks.compare(moving, workers, ["key", "d_choices", "fish"])
-        recommended, planned = recommend_simulated(results), recommend_simulated(results, plannable=True)
-        assert recommended not in PLANS
+        online, planned = recommend_simulated(results), recommend_simulated(results, plannable=True)
+        assert online not in PLANS
         assert planned in PLANS
-        ratio = next(1 + r.relative_imbalance for r in results if r.params.name == planned)
-        line = f"kss.plan(df, key, workers={workers}, grouping={planned!r})"
-        assert advise_simulated(results).endswith(
-            f"On Spark, {recommended} cannot be planned. Take {planned}, max/mean load {ratio:.2f}: {line}"
+        verdict = advise_simulated(results, key=["a", "b"])
+        line = f"kss.plan(df, ['a', 'b'], workers={workers}, grouping={planned!r})"
+        assert verdict.startswith(
+            f"split the frequent keys for whole-group Python, joins and writes: {line} is"
         )
-        alone = [result for result in results if result.params.name in ("key", recommended)]
-        assert advise_simulated(alone).endswith(
-            f"On Spark, {recommended} cannot be planned, and no other grouping tried helps"
-        )
+        assert f"For stream engines, in the order of arrival: {online}, max/mean load 1.0" in verdict
+        alone = [result for result in results if result.params.name in ("key", "fish")]
+        assert advise_simulated(alone).startswith("no action helps: no plan is better. Max/mean load is ")
         (only,) = [result for result in results if result.params.name == "fish"]
-        assert advise_simulated([only]).endswith("fish cannot be planned, and no other grouping tried helps")
+        assert advise_simulated([only]).startswith("take fish, the most balanced of those tried. ")
+
+
+def test_a_plan_is_predicted_as_spark_would_place_the_keys():
+    keys = drawn(messages=50_000)
+    (advice,) = ks.profile(keys, 10).advice
+    shares = np.bincount(keys) / len(keys)
+    assert advice.planned["w_choices"].extra_partials == 9 * (shares >= 1 / 50).sum()
+    assert advice.planned["distribution_aware"].busiest == pytest.approx(10 * shares.max(), rel=1e-3)
+    assert advice.planned["cut_to_fit"].busiest == pytest.approx(1, abs=1e-3)
+    for of in advice.planned.values():
+        assert of.loads.sum() == pytest.approx(len(keys))
+    assert advice.planned["key"].busiest >= 10 * shares.max()
+
+
+def test_times_are_those_of_the_busiest_worker_or_of_all_cores():
+    (advice,) = ks.profile(drawn(messages=20_000), 10).advice
+    now, better = advice.planned["key"], advice.planned["cut_to_fit"]
+    cost = Cost(0.01)
+    assert cost.expect_s(20_000, 10, now) == pytest.approx(0.01 * now.loads.max())
+    assert Cost(0.01, cores=2).expect_s(20_000, 10, better) == pytest.approx(100)
+    assert Cost(0.01, cores=1000).expect_s(20_000, 10, better) == pytest.approx(0.01 * better.loads.max())
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0 %"), (1, "100.0 %"), (0.26, "26.0 %"), (0.0706, "7.06 %"), (9e-4, "0.09 %"), (3e-8, "3e-6 %")],
+)
+def test_shares_are_per_cent(share, text):
+    assert format_share(share) == text
 
 
 def test_a_frequent_key_is_four_figures_and_when_it_was_hot():
@@ -353,7 +381,7 @@ def test_a_frequent_key_is_four_figures_and_when_it_was_hot():
     assert key == (value, count, error, share) == ("a", 10, 1, 0.5)
     again = pickle.loads(pickle.dumps(key))
     assert again == key
-    assert (again.hot, again.shares, again.age) == ((0,), (0.5, 0.1), "50%")
+    assert (again.hot, again.shares, again.age) == ((0,), (0.5, 0.1), "50 %")
 
 
 def test_a_profile_of_a_stream_reads_like_one_of_a_dataframe():
@@ -366,7 +394,7 @@ def test_a_profile_of_a_stream_reads_like_one_of_a_dataframe():
     assert found.loads.tolist() == found.advice[0].results["key"].loads.tolist()
     assert found.imbalance == found.advice[0].imbalance == found.predicted["key"].imbalance
     assert found.recommended == found.advice[0].recommended
-    assert found._repr_html_().startswith("<pre>")
+    assert found._repr_html_().startswith('<div class="keysplit-view">')
 
 
 # What it gives away
@@ -409,6 +437,10 @@ def test_it_prints_in_80_columns():
         ({"keys": []}, ValueError, "keys must hold at least one message, got none"),
         ({"keys": iter([])}, ValueError, "keys must hold at least one message, got none"),
         ({"keys": [0.5]}, TypeError, "float"),
+        ({"seconds_per_row": 0}, ValueError, "seconds_per_row must be above 0 and finite, got 0"),
+        ({"seconds_per_row": "1"}, TypeError, "seconds_per_row must be a number above 0, got '1'"),
+        ({"cores": 0}, ValueError, "cores must be at least 1, got 0"),
+        ({"cores": 1.5}, TypeError, "cores must be a whole number of at least 1, got 1.5"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, error, text):

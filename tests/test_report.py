@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 import keysplit as ks
 from keysplit import report
+from keysplit.palette import COLOURS
+from keysplit.planning import PLANS
+from keysplit.profiling.text import format_share
 from keysplit.report import charts, panels
 from keysplit.report.treemap import Rectangle, squarify
 from pages import Page, in_browser
@@ -50,7 +53,9 @@ def page(request, tmp_path) -> Path:
 def test_a_report_is_one_page_that_needs_nothing_else(page):
     text = page.read_text(encoding="utf-8")
     read = Page(page)
-    assert read.links == ["data:,"]
+    assert read.links[0] == "data:,"
+    assert all(link.startswith("#") for link in read.links[1:])
+    assert all(f'id="{link[1:]}"' in text for link in read.links[1:])
     assert "http" not in text
     assert "url(" not in text
     assert "@import" not in text
@@ -67,11 +72,13 @@ def test_a_report_of_a_profile_says_what_the_profile_says(profile, tmp_path):
         headline, _, rest = advice.verdict.partition(". ")
         assert headline[1:] in read.words
         assert rest in read.words
-        key, best = advice.results["key"], advice.results[advice.recommended]
+        key, best = advice.results["key"], advice.planned[advice.recommended]
+        partials = key.distinct_keys + best.extra_partials
+        assert f"plan = {advice.line}" in read.words
         assert f"{1 + key.relative_imbalance:.2f} → {1 + best.relative_imbalance:.2f}" in read.words
-        assert f"{key.memory:,} → {best.memory:,}" in read.words
+        assert f"{key.memory:,} → {partials:,}" in read.words
     for key in profile.top[: panels.TOP_KEYS]:
-        assert f"{key.share:.2%}" in read.words
+        assert format_share(key.share) in read.words
         assert f"{key.count:,}" in read.words
     assert profile.drift[1:] in read.words
     assert MARKUP in read.words
@@ -94,7 +101,7 @@ def test_a_report_without_need_of_action_shows_hash_grouping(tmp_path):
     (number,) = panels.make_panels(list(profile.advice[0].results.values()))
     assert [panel["name"] for panel in number["large"]] == ["key"]
     assert read.classes["take"] == 1
-    assert f"No key has more than {profile.top[0].share:.2%} of the messages." in read.words
+    assert f"No key has more than {format_share(profile.top[0].share)} of the messages." in read.words
     assert read.classes["keyname"] == 0
     assert "are in any two windows" in read.words
     report.write_profile(ks.profile([1, 2] * 50, 2), path, title="one window")
@@ -115,9 +122,10 @@ def test_a_report_of_a_comparison_has_all_of_it(results, tmp_path):
     for result, front in zip(results, ks.pareto(results), strict=True):
         name = result.params.name
         assert name in read.words
-        row = f"{name} {1 + result.relative_imbalance:.2f} "
+        label = "key, hash partitioning" if name == "key" else name
+        row = f"{label} {1 + result.relative_imbalance:.2f} "
         end = f"{result.replication:.2f} {result.memory:,}{' yes' if front else ''}"
-        assert re.search(re.escape(row) + r"[\d.e-]+ [\d.e-]+ " + re.escape(end), read.words), row
+        assert re.search(re.escape(row) + r"[\d.e-]+ % [\d.e-]+ % " + re.escape(end), read.words), row
     names = len(ks.GROUPINGS)
     text = path.read_text(encoding="utf-8")
     assert (
@@ -142,8 +150,8 @@ def test_a_report_of_a_simulation_has_its_times(timed, tmp_path):
     ):
         assert text in read.words
     assert timed.utilisation is not None
-    assert f"most {timed.utilisation.max():.1%}" in read.words
-    assert "a full bar is 100%" in read.words
+    assert f"most {format_share(timed.utilisation.max())}" in read.words
+    assert "a full bar is 100.0 %" in read.words
     found = panels.make_timing(timed)
     assert found is not None
     assert [bar["height"] for bar in found["busy"]] == pytest.approx(100 * timed.utilisation)
@@ -180,7 +188,7 @@ def test_many_workers_are_drawn_together():
 
 def test_the_tree_map_shows_the_keys_of_hash_grouping(profile):
     numbers = panels.make_panels(list(profile.advice[0].results.values()), keys=profile.top)
-    hashed, split = numbers[0]["maps"]
+    (hashed,) = numbers[0]["maps"]
     shown = {key["title"].split(": ")[0]: tile["title"] for tile in hashed["tiles"] for key in tile["keys"]}
     first = profile.top[0]
     worker = int(ks.KeyGrouping(workers=10).router().route([first.key])[0])
@@ -188,7 +196,29 @@ def test_the_tree_map_shows_the_keys_of_hash_grouping(profile):
     for tile in hashed["tiles"]:
         if tile["keys"]:
             assert sum(key["width"] * key["height"] for key in tile["keys"]) == pytest.approx(1e4)
-    assert all(not tile["keys"] for tile in split["tiles"]), "which keys a worker serves is not known there"
+    assert any(bar.get("name") == repr(first.key) for bar in numbers[0]["large"][0]["bars"])
+    assert (
+        f"most frequent: {first.key!r} {format_share(first.share)}"
+        in (numbers[0]["large"][0]["bars"][worker]["title"])
+    )
+
+
+def test_a_grouping_has_one_colour_everywhere(profile, results):
+    assert set(COLOURS) == {*ks.GROUPINGS, *PLANS}
+    for paper in (0, 1):
+        assert len({colours[paper] for colours in COLOURS.values()}) == len(COLOURS)
+    for number in panels.make_panels(results):
+        for panel in [*number["large"], *number["small"], *number["table"]]:
+            assert panel["style"] == f"of-{panel['name']}"
+
+
+def test_a_simulation_stands_beside_key_grouping(timed, tmp_path):
+    path = tmp_path / "report.html"
+    baseline = ks.simulate(ks.KeyGrouping(workers=6), words(2_000), sources=2, service_time_s=0.01)
+    report.write_simulation(timed, path, title="words", baseline=baseline)
+    read = Page(path)
+    assert f"{1 + baseline.relative_imbalance:.2f} → {1 + timed.relative_imbalance:.2f}" in read.words
+    assert "key, hash partitioning" in read.words
 
 
 # Pieces
@@ -246,7 +276,7 @@ def test_an_axis_begins_where_it_is_told_and_events_are_marked():
         float, re.findall(r'class="mark line third"[^>]* d="M([\d.]+) [\d.]+L([\d.]+) ', drawn)[0]
     )
     (at,) = map(float, re.findall(r'class="event" d="M([\d.]+) ', drawn.split("</svg>")[0]))
-    assert start == 48
+    assert start == 58
     assert at == pytest.approx((start + end) / 2, abs=0.1)
     assert "<title>half &amp; way</title>" in drawn
 
@@ -293,7 +323,7 @@ def test_a_browser_draws_the_charts_without_a_word_of_complaint(page, width, dar
         assert chart["drawn"] == chart["marks"] > 0
         assert 0.8 * chart["panel"] < chart["width"] <= chart["panel"]
     assert max(found["bars"]) > 100
-    assert found["maps"]
+    assert found["maps"] or page.name == "simulation.html", "balanced loads have no map"
     for filled in found["maps"]:
         assert filled == pytest.approx(1, abs=0.01)
     assert found["letters"] >= 9, "the text of charts can be read"

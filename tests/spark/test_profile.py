@@ -8,8 +8,10 @@ from frames import KEYS, frame, skewed
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import PLANS
+from keysplit.profiling.text import format_seconds
 
 WORKERS = 16
 # one key in a third of the rows, one in a ninth, and three hundred others
@@ -80,13 +82,39 @@ def test_it_recommends_the_fewest_copies_among_the_level(found):
 
 
 def test_skew_in_words(found):
-    better = found.predicted[found.recommended]
+    better, now = found.predicted[found.recommended], found.predicted["key"]
+    mean = len(DRAWN) / WORKERS / 1000
     assert found.verdict == (
-        "split the frequent keys for whole-group Python: "
-        f"kss.apply with grouping='{found.recommended}'. "
-        "The most frequent key, 'hot', has 33.3% of the rows. Max/mean load is "
-        f"{found.predicted['key'].busiest:.2f} with hash partitioning and {better.busiest:.2f} with "
-        f"{found.recommended}, for {better.extra_partials} more partial results to merge"
+        "split the frequent keys for whole-group Python: kss.apply(df, 'word', partial, merge, schema, "
+        f"workers={WORKERS}, grouping='{found.recommended}'). "
+        f"With 1 ms per row on {WORKERS} cores: {format_seconds(better.busiest * mean)} instead of "
+        f"{format_seconds(now.busiest * mean)}, by the loads alone. "
+        f"The most frequent key, 'hot', has 33.3 % of the rows. Max/mean load is {now.busiest:.2f} with hash "
+        f"partitioning and {better.busiest:.2f} with {found.recommended}, for {better.extra_partials} more "
+        "partial results to merge"
+    )
+    assert found.advice[0].line == (
+        f"kss.plan(df, 'word', workers={WORKERS}, grouping='{found.recommended}')"
+    )
+
+
+def test_the_cost_of_a_row_and_the_cores_are_those_given(rows):
+    verdict = kss.profile(rows, "word", WORKERS, seconds_per_row=2, cores=4).verdict
+    assert f"With 2 s per row on 4 cores: {len(DRAWN) * 2 // 4:,} s instead of " in verdict
+    for arguments, message in (
+        ({"cores": 0}, "cores must be at least 1"),
+        ({"seconds_per_row": -1}, "secon"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            kss.profile(rows, "word", WORKERS, **arguments)
+
+
+def test_the_answer_is_that_for_the_same_keys_as_a_stream(rows, found):
+    (advice,) = ks.profile(DRAWN, WORKERS, key=["word"]).advice
+    assert advice.recommended == found.recommended
+    assert advice.line == found.advice[0].line
+    assert advice.planned[advice.recommended].extra_partials == pytest.approx(
+        found.predicted[found.recommended].extra_partials, abs=2
     )
 
 
@@ -96,23 +124,23 @@ def test_skew_in_words(found):
         (
             None,
             [
-                "no action needed: sum, count, min, max and avg combine on the map side",
-                "Split the frequent keys for whole-group Python, joins and writes: kss.apply, kss.join",
+                "split the frequent keys for whole-group Python, joins and writes: kss.plan(df, 'word', ",
+                "No action needed for sum, count, min, max and avg: they combine on the map side",
             ],
         ),
-        ("apply", ["split the frequent keys for whole-group Python: kss.apply with grouping="]),
-        ("join", ["kss.join with", "more workers that get the other side's rows"]),
-        ("write", ["kss.write with", "more files"]),
+        ("apply", ["split the frequent keys for whole-group Python: kss.apply(df, 'word', partial, merge, "]),
+        ("join", ["kss.join(left, right, 'word', workers=16", "more workers that get the other side's rows"]),
+        ("write", ["kss.write(df, 'word', workers=16", "more files"]),
         (
             "stream",
-            ["kss.streaming.join or kss.streaming.aggregate(split_state=True) with", "in each window"],
+            ["for kss.streaming.join or kss.streaming.aggregate(split_state=True)", "in each window"],
         ),
     ],
 )
 def test_each_operation_has_its_verdict(rows, operation, words_of_it):
     profile = kss.profile(rows, "word", WORKERS, operation=operation)
     assert profile.recommended is not None
-    assert all(text in profile.verdict for text in [*words_of_it, "'hot', has 33.3% of the rows"])
+    assert all(text in profile.verdict for text in [*words_of_it, "'hot', has 33.3 % of the rows"])
 
 
 def test_sums_need_no_action(rows):
@@ -140,7 +168,8 @@ def test_a_window_is_never_split(spark):
     assert level.predicted[level.recommended].busiest == 1 < 2 <= level.predicted["key"].busiest
     assert level.predicted[level.recommended].extra_partials == 0
     assert level.verdict.startswith(
-        f"place the keys for a window: kss.repartition with grouping='{level.recommended}', then a window"
+        "place the keys for a window by the worker and the key: kss.repartition(df, 'id', workers=12, "
+        f"grouping='{level.recommended}')"
     )
     assert f"with hash partitioning and 1.00 with {level.recommended}" in level.verdict
 
@@ -148,7 +177,7 @@ def test_a_window_is_never_split(spark):
 def test_keys_that_only_lie_badly_are_not_split(spark):
     profile = kss.profile(spark.range(12), "id", 12, operation="apply")
     assert "place the keys for whole-group Python" in profile.verdict
-    assert profile.verdict.endswith("; no key is split")
+    assert profile.verdict.endswith(", and no key is split")
 
 
 def test_level_keys_need_no_action(spark):
@@ -181,7 +210,7 @@ def test_one_key_that_is_null(spark):
     profile = kss.profile(words(spark, [None] * 50), "word", 4, operation="apply")
     assert profile.top == [(None, 50, 0, 1)]
     assert profile.predicted["key"].busiest == 4
-    assert "The most frequent key, null, has 100.0% of the rows" in profile.verdict
+    assert "The most frequent key, null, has 100.0 % of the rows" in profile.verdict
     assert "\nnull " in str(profile)
 
 
@@ -193,7 +222,7 @@ def test_weights_and_capacities(rows):
     assert profile.top[0] == ("warm", 60_000, 0, 60_000 / 62_400)
     assert profile.predicted["cut_to_fit"].loads == pytest.approx([15_600, 46_800])
     assert profile.predicted["cut_to_fit"].imbalance == pytest.approx(0)
-    assert "has 96.2% of the weight" in profile.verdict
+    assert "has 96.2 % of the weight" in profile.verdict
 
 
 def test_several_columns_are_tuples(spark):
@@ -240,7 +269,7 @@ def test_the_table_fits_eighty_columns(spark):
     assert "... and 14 more" in text
     assert profile.verdict in " ".join(text.split())
     page = profile._repr_html_()
-    assert page.startswith("<pre>")
+    assert page.startswith('<div class="keysplit-view">')
     assert "&lt;b&gt;&amp;amp;" in page
     assert "<b>&" not in page
 

@@ -105,11 +105,11 @@ def _bytes(_: click.Context, parameter: click.Parameter, text: str) -> int:
 
 def workers_option(*, default: str | None = None) -> Decorator:
     """Make the option --workers, which takes several numbers."""
+    given: dict[str, Any] = {"required": True} if default is None else {"default": default}
     return click.option(
         "--workers",
         callback=listed(int, "whole numbers"),
-        required=default is None,
-        default=default,
+        **given,
         show_default=True,
         metavar="N[,N...]",
         help="Numbers of workers.",

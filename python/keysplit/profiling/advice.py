@@ -357,18 +357,22 @@ def describe_drift(
     if steady_overlap <= LEAST_DRIFT:
         return (
             "too balanced to see a change of the frequent keys: if messages came in random order, "
-            f"windows would have {steady_overlap:.0%} of them in common"
+            f"windows would have {100 * steady_overlap:.0f} % of them in common"
         )
     compared = (
-        f"of {windows} windows, neighbours have {overlap:.0%} of their most frequent "
-        f"keys in common and any two {overlap_of_any:.0%}, {steady_overlap:.0%} if messages "
+        f"of {windows} windows, neighbours have {100 * overlap:.0f} % of their most frequent "
+        f"keys in common and any two {100 * overlap_of_any:.0f} %, {100 * steady_overlap:.0f} % if messages "
         "came in random order"
     )
     change = "the frequent keys change" if drifts else "the frequent keys stay"
     if not hot:
         return f"{change}: {compared}. No key is hot in any window"
     half = float(np.median([each.age_share for each in hot]))
-    ages = "most of them all the time" if half == 1 else f"half of them for at most {half:.0%} of the stream"
+    ages = (
+        "most of them all the time"
+        if half == 1
+        else f"half of them for at most {100 * half:.0f} % of the stream"
+    )
     return f"{change}: {compared}. {len(hot):,} keys are hot in some window, {ages}"
 
 

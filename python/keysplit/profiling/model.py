@@ -84,7 +84,7 @@ class TopKey(_Counted):
         """How long it stayed hot, in words."""
         if not self.hot:
             return "never"
-        return "always" if len(self.hot) == len(self.shares) else f"{self.age_share:.0%}"
+        return "always" if len(self.hot) == len(self.shares) else f"{100 * self.age_share:.0f} %"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON types; a key of another type as text."""
@@ -375,7 +375,7 @@ class Profile(Printed, Shown):
         from rich.text import Text
 
         sample = self.sample
-        of_count = "overcount at most" if sample is None else f"error ({sample.confidence:.0%})"
+        of_count = "overcount at most" if sample is None else f"error ({100 * sample.confidence:.0f} %)"
         columns = ["most frequent key", self.unit, of_count, "share"]
         rows = []
         for key in keys:

@@ -114,7 +114,7 @@ def _panels(
     ranked = sorted(entries, key=lambda entry: entry.name != "key")
     small = [entry for entry in ranked if entry not in enlarged]
     uneven = [entry for entry in enlarged if entry.of.busiest > BALANCED]
-    table = [best, *entries] if best.label != best.name else entries
+    table = entries if any(entry is best for entry in entries) else [best, *entries]
     return {
         "workers": workers,
         "loads": len(best.loads),  # more than workers if some joined later
