@@ -1,11 +1,13 @@
 """Plans, drift and profiles of DataFrames show themselves."""
 
-import matplotlib
 import pytest
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 
+matplotlib = pytest.importorskip(
+    "matplotlib", reason="matplotlib is not installed: pip install 'keysplit[plot]'"
+)
 matplotlib.use("Agg")
 MARKUP = "<b>hot</b>"
 
