@@ -23,7 +23,7 @@ from keysplit.cli.options import (
 from keysplit.cli.streams import open_stream, stream_options
 from keysplit.profiling.advice import Cost
 from keysplit.profiling.planned import Advising, Keys
-from keysplit.profiling.watching import watched
+from keysplit.profiling.watching import Frequent, watched
 
 
 @click.command(short_help="Rank the groupings by balance and cost.")
@@ -62,10 +62,10 @@ def compare(
                 ks.grouping(name, workers=number)
         stream = open_stream(**stream_options)
     numbers = list(dict.fromkeys(workers))
-    keys = Keys(numbers)
+    keys, frequent = Keys(numbers), Frequent()
     with bad_input(), progress.watch(stream, "comparing") as chunks:
         results = ks.compare(
-            watched(chunks, keys),
+            watched(chunks, keys, frequent),
             workers=numbers,
             groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
             sources=sources,
@@ -73,8 +73,11 @@ def compare(
             messages=stream.messages,
         )
     advising = Advising(keys, stream.key, Cost(seconds_per_row, cores))
+    top = frequent.top(page.NAMED_KEYS)
     advice = {
-        number: advising.advise([result for result in results if result.params.workers == number])
+        number: advising.advise(
+            [result for result in results if result.params.workers == number], top=next(iter(top), None)
+        )
         for number in numbers
     }
     deliver(
@@ -95,5 +98,5 @@ def compare(
             ],
             "results": [result.to_dict() for result in results],
         },
-        write=lambda path: page.write_comparison(results, path, title=stream.title, advice=advice),
+        write=lambda path: page.write_comparison(results, path, title=stream.title, advice=advice, keys=top),
     )

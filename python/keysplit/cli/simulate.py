@@ -15,6 +15,7 @@ from keysplit.cli import progress
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import deliver, listed, number, output_options, sources_option, whole
 from keysplit.cli.streams import open_stream, stream_options
+from keysplit.profiling.watching import Frequent, watched
 
 _NO_LIMIT = 10**15  # bytes: the figures are those of `ks.simulate`
 EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"
@@ -98,9 +99,10 @@ def simulate(
         }
         ks.simulate(params, iter(()), **options)  # which checks them
         stream = open_stream(**stream_options)
+    frequent = Frequent()
     with bad_input(), progress.watch(stream, "simulating") as chunks:
         result, *others = ks.compare(
-            chunks,
+            watched(chunks, frequent),
             workers=workers,
             groupings=[params, *_baseline(params, options["events"])],
             memory=_NO_LIMIT,
@@ -117,7 +119,9 @@ def simulate(
             **result.to_dict(),
             "baseline": None if baseline is None else baseline.to_dict(),
         },
-        write=lambda path: page.write_simulation(result, path, title=stream.title, baseline=baseline),
+        write=lambda path: page.write_simulation(
+            result, path, title=stream.title, baseline=baseline, keys=frequent.top(page.NAMED_KEYS)
+        ),
     )
 
 

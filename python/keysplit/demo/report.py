@@ -8,6 +8,8 @@ from typing import Any
 from keysplit.demo.drift import Drift
 from keysplit.demo.run import Comparison, Run
 from keysplit.demo.terminal import cost, drifting, unemulated
+from keysplit.palette import COLOURS
+from keysplit.report import panels
 from keysplit.report.page import render
 
 TOP_KEYS = 16
@@ -31,6 +33,7 @@ def write(result: Comparison, path: Path) -> None:
         unemulated=unemulated(result.groups),
         drifting=None if result.drift is None else drifting(result.drift),
         runs=[_panel(result, run) for run in result.runs],
+        colours=COLOURS[result.grouping],
     )
     path.write_text(page, encoding="utf-8")
 
@@ -134,10 +137,8 @@ def _panel(result: Comparison, run: Run) -> dict[str, Any]:
         "label": run.label,
         "mean_s": float(run.busy_s.mean()),
         "mean_height": 100 * float(run.busy_s.mean()) / most,
-        "bars": [
-            {"worker": worker, "rows": rows, "busy_s": busy, "height": 100 * busy / most}
-            for worker, (rows, busy) in enumerate(zip(run.rows.tolist(), run.busy_s.tolist(), strict=True))
-        ],
+        "bars": _bars(result, run, most),
+        "ticks": panels.make_ticks(most, "{:g} s"),
         "lines": [
             {
                 "name": name,
@@ -153,6 +154,27 @@ def _panel(result: Comparison, run: Run) -> dict[str, Any]:
             for name, by_worker in lines
         ],
     }
+
+
+def _bars(result: Comparison, run: Run, most: float) -> list[dict[str, Any]]:
+    """A bar per worker; the tallest are named by the key that has most of the worker's rows."""
+    workers = enumerate(zip(run.rows.tolist(), run.busy_s.tolist(), strict=True))
+    bars: list[dict[str, Any]] = [
+        {
+            "title": f"worker {worker}: {busy:.2f} s, {rows:,} rows",
+            "height": 100 * busy / most,
+            "mean_height": None,
+        }
+        for worker, (rows, busy) in workers
+    ]
+    names = {
+        worker: result.name_of(first)
+        for first, served in run.served.items()
+        for worker, rows in served.items()
+        if 2 * rows > run.rows[worker]
+    }
+    panels.name_bars(bars, names)
+    return bars
 
 
 def _ink(rows: int, most: int) -> int:

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Protocol
 
-__all__ = ["as_column", "pieces", "watched"]
+from keysplit._core import SpaceSaving
+from keysplit.profiling.model import TopKey
 
+__all__ = ["Frequent", "as_column", "pieces", "watched"]
+
+_COUNTERS = 1000
 _MESSAGES = 1 << 20  # of a column at a time
 
 
@@ -16,6 +20,23 @@ class Counter(Protocol):
 
     def update(self, keys: Any) -> None:
         """Count the keys of a column."""
+
+
+class Frequent:
+    """Counts keys to name the most frequent ones: in memory that does not grow, with errors."""
+
+    def __init__(self) -> None:
+        self._sketch = SpaceSaving(_COUNTERS)
+
+    def update(self, keys: Any) -> None:
+        """Count the keys of a column."""
+        self._sketch.update(keys)
+
+    def top(self, most: int) -> list[TopKey]:
+        """Return up to so many of the most frequent keys, those only that are certain to be frequent."""
+        total = max(self._sketch.total, 1.0)
+        found = [TopKey(key, count, error, count / total) for key, count, error in self._sketch.top(most)]
+        return [key for key in found if key.certain]
 
 
 def as_column(keys: Any) -> Any:

@@ -10,13 +10,16 @@ from markupsafe import Markup
 from keysplit import __version__
 from keysplit.palette import styles
 from keysplit.profiling.advice import describe_simulation
-from keysplit.profiling.model import Advice, Profile
+from keysplit.profiling.model import Advice, Profile, TopKey
 from keysplit.report import panels
 from keysplit.report.page import render
 from keysplit.simulation import SimulationResult
 from keysplit.tables import list_figures
 
-__all__ = ["write_comparison", "write_profile", "write_simulation", "write_view"]
+NAMED_KEYS = 100
+"""The most frequent keys that pictures may name."""
+
+__all__ = ["NAMED_KEYS", "write_comparison", "write_profile", "write_simulation", "write_view"]
 
 
 def write_profile(profile: Profile, path: Path, *, title: str) -> None:
@@ -54,6 +57,7 @@ def write_comparison(
     *,
     title: str,
     advice: Mapping[int, Advice] | None = None,
+    keys: Sequence[TopKey] = (),
 ) -> None:
     """Write the report of a comparison.
 
@@ -62,15 +66,21 @@ def write_comparison(
         path: the HTML file, overwritten if it exists.
         title: a description of the messages.
         advice: what to do, by number of workers, if the keys were counted.
+        keys: frequent keys, to name what makes a load.
 
     Raises:
         OSError: the file cannot be written.
     """
-    _write(path, title=title, results=results, numbers=panels.make_panels(results, advice=advice))
+    _write(path, title=title, results=results, numbers=panels.make_panels(results, advice=advice, keys=keys))
 
 
 def write_simulation(
-    result: SimulationResult, path: Path, *, title: str, baseline: SimulationResult | None = None
+    result: SimulationResult,
+    path: Path,
+    *,
+    title: str,
+    baseline: SimulationResult | None = None,
+    keys: Sequence[TopKey] = (),
 ) -> None:
     """Write the report of a simulation.
 
@@ -79,12 +89,15 @@ def write_simulation(
         path: the HTML file, overwritten if it exists.
         title: a description of the messages.
         baseline: key grouping on the same stream, to compare with.
+        keys: frequent keys, to name what makes a load.
 
     Raises:
         OSError: the file cannot be written.
     """
     results = [result] if baseline is None else [result, baseline]
-    numbers = panels.make_panels(results, best=result.params.name, verdict=describe_simulation(result))
+    numbers = panels.make_panels(
+        results, keys=keys, best=result.params.name, verdict=describe_simulation(result)
+    )
     figures = list_figures(result)
     _write(
         path,

@@ -126,6 +126,7 @@ def _panels(
         "large": [_bars(entry, largest, keys, results[0].messages) for entry in enlarged],
         "small": [_bars(entry, largest, (), 0) for entry in small],
         "all_balanced": all(entry.of.busiest <= BALANCED for entry in entries),
+        "named": bool(keys),
         "maps": [_tiles(entry, keys) for entry in uneven],
         "over_time": _over_time(results, {entry.name for entry in (hashed, best) if entry is not None}),
         "scatter": _scatter(entries) if len(results) > 1 else None,
@@ -182,7 +183,7 @@ def _bars(entry: _Entry, largest: float, keys: Sequence[TopKey], messages: float
         for worker, found in inside.items():
             shown = ", ".join(f"{name} {format_share(count / messages)}" for name, count in found[:3])
             bars[worker]["title"] += f"; most frequent: {shown} of all messages"
-        _name_bars(bars, {worker: found[0][0] for worker, found in inside.items()})
+        name_bars(bars, {worker: found[0][0] for worker, found in inside.items()})
     return {**entry.figures, **make_panel(entry.name, loads, largest), "bars": bars}
 
 
@@ -195,12 +196,11 @@ def make_panel(name: str, loads: np.ndarray, largest: float) -> dict[str, Any]:
         largest: the load of a full bar.
     """
     bars = make_bars(loads, largest, "{:,.0f}")
-    axis = charts.Axis(0.0, largest, 0.0, 100.0)
     return {
         "name": name,
         "style": style_of(name),
         "bars": bars,
-        "ticks": [{"text": f"{at:,.0f}", "at": axis.at(at)} for at in axis.ticks(4) if at <= largest],
+        "ticks": make_ticks(largest, "{:,.0f}"),
         "mean": float(loads.mean()),
         "most": float(loads.max()),
         "mean_height": 100 * float(loads.mean()) / largest,
@@ -209,7 +209,13 @@ def make_panel(name: str, loads: np.ndarray, largest: float) -> dict[str, Any]:
     }
 
 
-def _name_bars(bars: list[dict[str, Any]], names: Mapping[int, str]) -> None:
+def make_ticks(largest: float, shown: str) -> list[dict[str, Any]]:
+    """Return the ticks of an axis of bars: their text, and their height in per cent of a full bar."""
+    axis = charts.Axis(0.0, largest, 0.0, 100.0)
+    return [{"text": shown.format(at), "at": axis.at(at)} for at in axis.ticks(4) if at <= largest]
+
+
+def name_bars(bars: list[dict[str, Any]], names: Mapping[int, str]) -> None:
     """Write the key that makes a bar beside the tallest ones, where nothing is in the way."""
     room: list[tuple[float, float, float]] = []
     order = sorted(names, key=lambda at: -bars[at]["height"])
