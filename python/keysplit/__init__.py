@@ -16,6 +16,7 @@ The Spark side is ``from keysplit import spark``.
 from keysplit import metrics, streams
 from keysplit._core import Router, SpaceSaving, __version__, hash_keys
 from keysplit.comparison import compare, pareto, to_frame
+from keysplit.diagnosis import Diagnosis, diagnose
 from keysplit.groupings import (
     GROUPINGS,
     BoundedRingGrouping,
@@ -48,6 +49,7 @@ __all__ = [
     "ConsistentGrouping",
     "DChoices",
     "Dalton",
+    "Diagnosis",
     "DistributionAwareKeyGrouping",
     "DynamicKeyGrouping",
     "Fish",
@@ -70,6 +72,7 @@ __all__ = [
     "WChoices",
     "__version__",
     "compare",
+    "diagnose",
     "grouping",
     "hash_keys",
     "metrics",

@@ -5,6 +5,7 @@ import click
 import keysplit as ks
 from keysplit.cli.compare import compare
 from keysplit.cli.demo import demo
+from keysplit.cli.diagnose import diagnose
 from keysplit.cli.errors import OneLineErrors
 from keysplit.cli.groupings import groupings
 from keysplit.cli.profile import profile
@@ -23,5 +24,5 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (profile, compare, simulate, reproduce, groupings, demo):
+for command in (diagnose, profile, compare, simulate, reproduce, groupings, demo):
     main.add_command(command)

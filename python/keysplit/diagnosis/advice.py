@@ -1,0 +1,144 @@
+"""What would help, in words and as a line to paste."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keysplit.diagnosis.operators import Gathering
+
+_HOTTER = 1.5  # a side is the one to split if its hot task reads so many times what the other side's does
+
+
+class Advice(NamedTuple):
+    """What to do: in words, the first sentence of a verdict, and as a line to paste."""
+
+    action: str
+    line: str | None
+
+
+def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[float], ours: bool) -> Advice:
+    """Say what helps where the slowest task has more rows to work on.
+
+    Args:
+        gathering: what gathers the rows.
+        stream: whether it is a batch of a stream.
+        workers: the tasks of the stage.
+        rows: for each side of a join, the rows that the slowest task reads.
+        ours: whether keysplit has placed the rows.
+    """
+    kind, detail = gathering.kind, gathering.detail
+    by = f" by {', '.join(gathering.columns)}" if gathering.columns else ""
+    if ours:
+        return Advice(
+            "make a new plan: keysplit has placed these rows, and its plan no longer fits "
+            "(kss.drift(plan, df) says how far)",
+            None,
+        )
+    if kind == "join":
+        return _split(f"the join{by}", _join("kss.join", gathering, rows, stream))
+    if kind == "stateful stream":
+        return _of_stream(gathering, by, rows)
+    key = _key(gathering.columns)
+    if kind == "python group" and detail == "group":
+        function = "kss.streaming.apply" if stream else "kss.apply"
+        line = f"{function}(df, {key}, partial, merge, schema, workers={workers})"
+        return _split(f"the Python function{by}, if its work can be done in parts", line)
+    if kind == "python group":
+        return Advice(
+            f"split the hot keys{by} by hand: of a cogroup the function needs both sides' rows of a key, and "
+            "nothing of keysplit's cuts them",
+            None,
+        )
+    if kind == "window":
+        return Advice(
+            f"no split helps: a window{by} needs all rows of a key in one task. Aggregate before it, or "
+            "partition it by more columns",
+            None,
+        )
+    if kind == "aggregate" and detail == "collects":
+        return Advice(
+            f"collect less per key: a list, a percentile or a distinct count{by} is finished in one task per "
+            "key, however its rows are split",
+            None,
+        )
+    if kind == "aggregate":
+        return Advice(
+            f"no split helps: the aggregate{by} combines its rows before the shuffle. What follows it in the "
+            "same stage takes the time: put df.repartition(n) between",
+            None,
+        )
+    if kind == "write":
+        function = "kss.streaming.write" if stream else "kss.write"
+        return _split(f"the write{by}", f"{function}(df, {key}, workers={workers}).parquet(path)")
+    if kind == "repartition":
+        function = "kss.streaming.repartition" if stream else "kss.repartition"
+        return _split(f"the repartition{by}", f"{function}(df, {key}, workers={workers})")
+    if kind == "scan" and detail == "cache":
+        return Advice("spread the rows before caching them: df.repartition(n).cache()", None)
+    if kind == "scan":
+        return Advice(
+            "spread the input: write its files smaller, or in a format that can be cut (no gzip), or put "
+            "df.repartition(n) after reading",
+            None,
+        )
+    if detail == "sort":
+        return Advice("sort by more columns: rows that are equal in the order go to one task", None)
+    return Advice(f"look at the keys of this stage{by}: one task has most of the rows", None)
+
+
+def _split(what: str, line: str) -> Advice:
+    return Advice(f"split the hot keys of {what}: {line}", line)
+
+
+def _of_stream(gathering: Gathering, by: str, rows: Sequence[float]) -> Advice:
+    key = _key(gathering.columns)
+    if gathering.detail == "join":
+        return _split(f"the join of streams{by}", _join("kss.streaming.join", gathering, rows, stream=True))
+    if gathering.detail == "collects":
+        line = f"kss.streaming.aggregate(df, {key}, *columns, window=window, split_state=True, plan=plan)"
+        return _split(f"the state{by} (lists and sets in append mode)", line)
+    if gathering.detail == "group":
+        line = f"kss.streaming.apply(df, {key}, partial, merge, schema, plan=plan)"
+        return _split(f"the function{by}, if its work can be done in parts", line)
+    if gathering.detail == "combines":
+        return Advice(
+            f"no split helps: the aggregate{by} combines its rows before the shuffle. What follows it in the "
+            "same stage takes the time",
+            None,
+        )
+    return Advice(f"no split helps: all rows{by} that may be equal must meet in one task", None)
+
+
+def _join(function: str, gathering: Gathering, rows: Sequence[float], stream: bool) -> str:
+    left, right, options = "left", "right", ""
+    if gathering.right and gathering.right != gathering.columns:
+        pairs = dict(zip(gathering.right, gathering.columns, strict=False))
+        renamed = {old: new for old, new in pairs.items() if old != new}
+        if len(renamed) == 1:
+            old, new = next(iter(renamed.items()))
+            right = f"right.withColumnRenamed({_quote(old)}, {_quote(new)})"
+        else:
+            listed = ", ".join(f"{_quote(old)}: {_quote(new)}" for old, new in renamed.items())
+            right = f"right.withColumnsRenamed({{{listed}}})"
+    if gathering.how != "inner":
+        options += f", how={_quote(gathering.how)}"
+    default = 1 if gathering.how == "right" else 0
+    if len(rows) == 2 and rows[1 - default] > _HOTTER * rows[default]:
+        side = ("right", "left")[default]
+        if gathering.how in ("inner", "full") or (gathering.how, side) in (("left", "left"), ("right", "right")):
+            options += f", split={_quote(side)}"
+    if stream:
+        options += ", plan=plan"
+    return f"{function}({left}, {right}, on={_key(gathering.columns)}{options})"
+
+
+def _key(columns: tuple[str, ...]) -> str:
+    if len(columns) == 1:
+        return _quote(columns[0])
+    return f"[{', '.join(map(_quote, columns))}]" if columns else "key"
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

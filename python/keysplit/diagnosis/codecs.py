@@ -1,0 +1,142 @@
+"""The formats in which Spark compresses event logs, decompressed in small parts, as far as the bytes go.
+
+zstd is read by pyarrow. For lz4 and snappy Spark writes the framings of two Java libraries, which nothing
+else reads: `LZ4BlockOutputStream` of lz4-java and `SnappyOutputStream` of snappy-java. Here is what frames
+the blocks; pyarrow decompresses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+_PART = 1 << 16
+_LZ4_MAGIC = b"LZ4Block"
+_LZ4_STORED, _LZ4_PACKED = 0x10, 0x20
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_MOST = 1 << 28  # of a block: more is damage
+
+
+class DamagedError(ValueError):
+    """The bytes end in the middle of a block, or are none of this format."""
+
+
+def plain(file: Any) -> Iterator[bytes]:
+    """Return the parts of a file that is not compressed."""
+    while part := file.read(_PART):
+        yield bytes(part)
+
+
+def zstd(file: Any) -> Iterator[bytes]:
+    """Decompress the frames of zstd, one after another.
+
+    Raises:
+        DamagedError: after all that can be read, if the file ends in the middle of a frame.
+    """
+    import pyarrow as pa
+
+    done = 0
+    try:
+        stream = pa.CompressedInputStream(file, "zstd")
+        while part := stream.read(_PART):
+            yield bytes(part)
+            done += len(part)
+    except OSError as error:
+        # What was decompressed by the read that failed is lost: this one reads byte by byte from there on.
+        file.seek(0)
+        stream = pa.CompressedInputStream(file, "zstd")
+        stream.read(done)
+        with suppress(OSError):
+            while part := stream.read(1):
+                yield bytes(part)
+        raise DamagedError(str(error).splitlines()[0]) from error
+
+
+def lz4(file: Any) -> Iterator[bytes]:
+    """Decompress the blocks of lz4-java.
+
+    A block is the magic, a byte with the method, the compressed and the original length and a checksum, each
+    four bytes, little-endian; then the data. One of length 0 ends a stream; another may follow.
+
+    Raises:
+        DamagedError: after all that can be read, if the file ends in the middle of a block.
+    """
+    import pyarrow as pa
+
+    codec = pa.Codec("lz4_raw")
+    while head := _take(file, 21, optional=True):
+        if head[:8] != _LZ4_MAGIC:
+            raise DamagedError("no block of lz4 where one must begin")
+        packed, original = (int.from_bytes(head[at : at + 4], "little") for at in (9, 13))
+        data = _take(file, packed)
+        method = head[8] & 0xF0
+        if method == _LZ4_STORED:
+            yield data
+        elif method != _LZ4_PACKED:
+            raise DamagedError(f"an unknown method of lz4 ({head[8]:#x})")
+        elif original:
+            yield _decompress(codec.decompress, data, original)
+
+
+def snappy(file: Any) -> Iterator[bytes]:
+    """Decompress the blocks of snappy-java.
+
+    The file begins with the magic and two versions, four bytes each. A block is its length in four bytes,
+    big-endian, and the data, which begin with their original length. What was appended begins anew.
+
+    Raises:
+        DamagedError: after all that can be read, if the file ends in the middle of a block.
+    """
+    import pyarrow as pa
+
+    codec = pa.Codec("snappy")
+    first = True
+    while head := _take(file, 4, optional=True):
+        if head == _SNAPPY_MAGIC[:4]:
+            if _take(file, 12)[:4] != _SNAPPY_MAGIC[4:]:
+                raise DamagedError("no beginning of snappy where one must be")
+        elif first:
+            raise DamagedError("no beginning of snappy where one must be")
+        else:
+            data = _take(file, int.from_bytes(head, "big"))
+            yield _decompress(codec.decompress, data, _length_of(data))
+        first = False
+
+
+READERS: dict[str, Callable[[Any], Iterator[bytes]]] = {
+    "zstd": zstd,
+    "zst": zstd,
+    "lz4": lz4,
+    "snappy": snappy,
+}
+"""By the ending of a file's name."""
+
+
+def _take(file: Any, size: int, *, optional: bool = False) -> bytes:
+    """Read so many bytes; none at the end of the file if that is allowed."""
+    if size > _MOST:
+        raise DamagedError(f"a block of {size:,} bytes")
+    data = bytes(file.read(size))
+    if len(data) < size and (data or not optional):
+        raise DamagedError("the file ends in the middle of a block")
+    return data
+
+
+def _decompress(decompress: Callable[..., bytes], data: bytes, size: int) -> bytes:
+    if size > _MOST:
+        raise DamagedError(f"a block of {size:,} bytes")
+    try:
+        return bytes(decompress(data, size, asbytes=True))
+    except OSError as error:
+        raise DamagedError(str(error).splitlines()[0]) from error
+
+
+def _length_of(data: bytes) -> int:
+    """Return the original length of a block of snappy: its first bytes, seven bits each, the lowest first."""
+    length = 0
+    for at, byte in enumerate(data[:5]):
+        length |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            return length
+    raise DamagedError("a block of snappy without its length")

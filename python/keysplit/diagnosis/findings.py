@@ -1,0 +1,255 @@
+"""From what a log says to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from keysplit.diagnosis.adaptive import explain_adaptive
+from keysplit.diagnosis.advice import Advice, advise
+from keysplit.diagnosis.causes import costs_more_cpu, find_cause, find_spreads, slow_host
+from keysplit.diagnosis.events import Events, Query, RecordedStage
+from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks
+from keysplit.diagnosis.operators import Gathering, find_gathering, sides
+from keysplit.diagnosis.plan import Fragment, Operator, fragment_of
+from keysplit.diagnosis.text import format_bytes, format_time
+from keysplit.diagnosis.waiting import LEAST_SHARE, balanced_s, durations_s, slots_of, span_s, waiting_core_s
+from keysplit.profiling.text import format_ratio
+
+_OURS = ("keysplit", "_keysplit")
+
+
+def list_stages(events: Events) -> list[Stage]:
+    """Return the stages that ran tasks, in the order in which they started."""
+    ran = [_stage(events, each) for each in events.stages.values() if each.ran]
+    return sorted(ran, key=lambda stage: (stage.start_s, stage.id, stage.attempt))
+
+
+def list_findings(events: Events) -> list[Finding]:
+    """Return the findings, those that save most first; those of a stream's batches as one."""
+    found = []
+    ran = [stage for stage in events.stages.values() if stage.ran]
+    intervals = np.array([(each.start_ms, each.end_ms, each.work_ms) for each in ran]).reshape(-1, 3)
+    for at, stage in enumerate(ran):
+        if stage.columns is not None:
+            finding = _find(events, stage, np.delete(intervals, at, axis=0))
+            found += [] if finding is None else [finding]
+    return sorted(_by_stream(found), key=lambda finding: -(finding.saved_s.high * finding.times))
+
+
+def _stage(events: Events, of: RecordedStage) -> Stage:
+    return Stage(
+        id=of.id,
+        attempt=of.attempt,
+        name=of.name,
+        start_s=(of.start_ms - events.start_ms) / 1000,
+        end_s=(of.end_ms - events.start_ms) / 1000,
+        tasks=of.ran,
+        work_s=of.work_ms / 1000,
+        slots=slots_of(of) if of.columns is not None else min(of.cores, of.ran),
+    )
+
+
+def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding | None:
+    query = _query_of(events, stage)
+    balanced, took = balanced_s(stage), span_s(stage)
+    waiting, overlapped = waiting_core_s(stage, others)
+    query_s = max(_seconds_of(events, stage, query), took)
+    saved = Bounds(max(took - balanced.high - overlapped, 0.0), took - balanced.low)
+    if min(saved.high, waiting / slots_of(stage)) < LEAST_SHARE * query_s:
+        return None
+    slowest = int(np.argmax(durations_s(stage)))
+    plan = events.queries[stage.query].plan if stage.query in events.queries else None
+    fragment = None if plan is None else fragment_of(plan, set(stage.accumulators))
+    gathering = find_gathering(fragment, writes=bool(stage.array("output_bytes").any()))
+    used, total = stage.accumulators_of_slowest(), stage.accumulators
+    read = [_read(side, used, total, stage.ran) for side in _sides(gathering)]
+    spreads = find_spreads(stage, slowest)
+    if gathering.kind == "scan" and (rows := _rows_of(gathering, used, total, stage.ran)) is not None:
+        spreads["records"] = rows
+    matches = _matches(gathering, used, total, stage.ran)
+    cause = find_cause(events, stage, slowest, spreads, matches)
+    executor = events.executors[stage.array("executor")[slowest]]
+    conf = {**events.conf, **(query.conf if query else {}), **stage.conf}
+    advice = _advise(events, stage, slowest, gathering, fragment, cause, [rows for _, _, rows in read])
+    adaptive = ""
+    if cause in ("rows", "matches"):
+        adaptive = explain_adaptive(gathering, fragment, conf, [each[:2] for each in read])
+    finding = Finding(
+        stage=_stage(events, stage),
+        query=_describe(stage, query),
+        query_id=stage.query,
+        stream=stage.stream,
+        operator=gathering.kind,
+        node=gathering.node.name.split("(")[0].strip() if gathering.node else stage.name,
+        columns=gathering.columns,
+        cause=cause,
+        spreads=spreads,
+        task=int(stage.array("index")[slowest]),
+        executor=executor,
+        waiting_core_s=waiting,
+        query_s=query_s,
+        balanced_s=Bounds(query_s - saved.high, query_s - saved.low),
+        adaptive=adaptive,
+        verdict="",
+        line=advice.line,
+        tasks=_tasks(events, stage),
+    )
+    return replace(finding, verdict=_verdict(finding, advice, matches))
+
+
+def _query_of(events: Events, stage: RecordedStage) -> Query | None:
+    """Return the query as a user started it: some start others."""
+    query = events.queries.get(stage.query) if stage.query is not None else None
+    root = events.queries.get(query.root) if query is not None and query.root is not None else None
+    return root or query
+
+
+def _seconds_of(events: Events, stage: RecordedStage, query: Query | None) -> float:
+    if query is None:
+        return 0.0
+    end = query.end_ms if query.end_ms is not None else events.end_ms
+    return max(end - query.start_ms, 0) / 1000
+
+
+def _describe(stage: RecordedStage, query: Query | None) -> str:
+    if stage.stream is not None:
+        return f"stream {stage.stream[:8]}, batch {stage.batch}"
+    text = stage.description or (query.description if query else "") or stage.name
+    return " ".join(text.split())
+
+
+def _sides(gathering: Gathering) -> list[list[Operator]]:
+    joins = gathering.kind == "join" or (gathering.kind, gathering.detail) == ("stateful stream", "join")
+    return sides(gathering.node) if joins and gathering.node is not None else []
+
+
+def _read(
+    shuffles: Iterable[Operator], used: Mapping[int, int], total: Mapping[int, int], tasks: int
+) -> tuple[float, float, float]:
+    """Return the bytes that the slowest task read of shuffles, the mean of the others, and its rows."""
+    ids = {id_: name for each in shuffles for id_, name in each.metrics.items()}
+    of_bytes = [id_ for id_, name in ids.items() if name in ("local bytes read", "remote bytes read")]
+    hot = float(sum(used.get(id_, 0) for id_ in of_bytes))
+    rest = float(sum(total.get(id_, 0) for id_ in of_bytes)) - hot
+    rows = float(sum(used.get(id_, 0) for id_, name in ids.items() if name == "records read"))
+    return hot, max(rest, 0.0) / max(tasks - 1, 1), rows
+
+
+def _matches(
+    gathering: Gathering, used: Mapping[int, int], total: Mapping[int, int], tasks: int
+) -> tuple[float, float]:
+    return _output_rows(gathering, used, total, tasks) if gathering.kind == "join" else (0.0, 0.0)
+
+
+def _output_rows(
+    gathering: Gathering, used: Mapping[int, int], total: Mapping[int, int], tasks: int
+) -> tuple[float, float]:
+    """Return how many rows the operator returned in the slowest task, and in the others on average."""
+    if gathering.node is None:
+        return 0.0, 0.0
+    ids = [id_ for id_, name in gathering.node.metrics.items() if name == "number of output rows"]
+    hot, all_ = (float(sum(of.get(id_, 0) for id_ in ids)) for of in (used, total))
+    return hot, max(all_ - hot, 0.0) / max(tasks - 1, 1)
+
+
+def _rows_of(
+    gathering: Gathering, used: Mapping[int, int], total: Mapping[int, int], tasks: int
+) -> Spread | None:
+    """Return the rows that a scan returned: of a cache Spark counts batches as records. The mean is the median."""
+    hot, others = _output_rows(gathering, used, total, tasks)
+    return Spread(hot, others, hot, hot + others * (tasks - 1)) if hot or others else None
+
+
+def _tasks(events: Events, stage: RecordedStage) -> Tasks:
+    order = np.argsort(stage.array("launch_ms"), kind="stable")
+    return Tasks(
+        start_s=(stage.array("launch_ms")[order] - events.start_ms) / 1000,
+        end_s=(stage.array("finish_ms")[order] - events.start_ms) / 1000,
+        bytes=stage.array("bytes")[order],
+        records=stage.array("records")[order],
+    )
+
+
+def _advise(
+    events: Events,
+    stage: RecordedStage,
+    slowest: int,
+    gathering: Gathering,
+    fragment: Fragment | None,
+    cause: str,
+    rows: list[float],
+) -> Advice:
+    if cause in ("rows", "matches"):
+        placed = [column for each in (fragment.inputs if fragment else ()) for column in each.partitioning]
+        return advise(
+            gathering,
+            stream=stage.stream is not None,
+            workers=stage.ran,
+            rows=rows,
+            ours=any(column.startswith(_OURS) for column in placed),
+        )
+    if cause == "gc":
+        action = "give executors more memory, or fewer cores each: no split helps, the slowest task collected garbage"
+    elif cause == "fetch":
+        action = "check the network and the disks that serve the shuffle: no split helps, the slowest task waited for its blocks"
+    elif cause == "host" and (slow := slow_host(events, stage)) is not None:
+        action = (
+            f"check the machine {slow[0]}: no split helps, tasks there take {format_ratio(slow[1])} times as long "
+            "for as many rows. spark.speculation=true repeats slow tasks elsewhere"
+        )
+    elif costs_more_cpu(stage, slowest):
+        action = "look at the rows of the slowest task: no split by key helps, they are as many as others, and cost more"
+    else:
+        action = (
+            "check the machine and what the slowest task waits for: no split helps, it has as many rows as others. "
+            "spark.speculation=true repeats slow tasks elsewhere"
+        )
+    return Advice(action, None)
+
+
+def _verdict(finding: Finding, advice: Advice, matches: tuple[float, float]) -> str:
+    """Return the verdict: the action, then its reasons."""
+    stage, time = finding.stage, finding.spreads["time"]
+    took = f"took {format_time(time.slowest)}, {format_ratio(finding.ratio)} times the median"
+    what = f"Task {finding.task} of {stage.tasks:,} {took}"
+    share = _share(finding.spreads)
+    if finding.cause == "matches":
+        share = f"its rows match {matches[0]:,.0f} rows, those of another task {matches[1]:,.0f} on average"
+    sentences = [advice.action, f"{what}: {share}" if share else what]
+    low, high = (format_time(each) for each in finding.balanced_s)
+    between = low if low == high else f"{low} to {high}"
+    sentences.append(
+        f"Cores waited {finding.waiting_core_s:,.1f} core-seconds; if balanced, the query would take {between} "
+        f"instead of {format_time(finding.query_s)}"
+    )
+    if finding.adaptive:
+        sentences.append(finding.adaptive)
+    return ". ".join(sentences)
+
+
+def _share(spreads: Mapping[str, Spread]) -> str:
+    records, size = spreads.get("records"), spreads.get("bytes")
+    if records is not None and records.slowest >= 2 * records.median:
+        return f"it read {records.slowest:,.0f} of {records.total:,.0f} rows ({records.slowest / records.total:.0%})"
+    if size is not None and size.slowest >= 2 * size.median:
+        return f"it read {format_bytes(size.slowest)} of {format_bytes(size.total)} ({size.slowest / size.total:.0%})"
+    if records is not None:
+        return f"it read {records.slowest:,.0f} rows, the median is {records.median:,.0f}"
+    return ""
+
+
+def _by_stream(found: Iterable[Finding]) -> list[Finding]:
+    """Make one finding of what was found in several batches of a stream: that of the worst batch."""
+    groups: dict[object, list[Finding]] = {}
+    for each in found:
+        same = (each.stream, each.operator, each.columns, each.cause) if each.stream else id(each)
+        groups.setdefault(same, []).append(each)
+    return [
+        replace(max(some, key=lambda each: each.saved_s.high), times=len(some), waiting_core_s=sum(each.waiting_core_s for each in some))
+        if len(some) > 1
+        else some[0]
+        for some in groups.values()
+    ]

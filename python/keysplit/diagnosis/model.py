@@ -1,0 +1,194 @@
+"""What a diagnosis consists of: stages, what is uneven in them, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+WHAT = {
+    "time": "time",
+    "bytes": "bytes read",
+    "records": "records read",
+    "spill": "bytes spilled",
+    "memory": "peak execution memory",
+}
+"""What is compared between the tasks of a stage."""
+
+
+class Spread(NamedTuple):
+    """One figure over the tasks of a stage.
+
+    Attributes:
+        slowest: of the slowest task.
+        median: of all tasks; the lower one of two.
+        largest: of all tasks.
+        total: of all tasks together.
+    """
+
+    slowest: float
+    median: float
+    largest: float
+    total: float
+
+    @property
+    def ratio(self) -> float:
+        """The slowest task's in multiples of the median, taken as 1 at least."""
+        return self.slowest / max(self.median, 1.0)
+
+
+class Bounds(NamedTuple):
+    """Between which two values something lies."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stage:
+    """A stage, in seconds from the start of the application.
+
+    Attributes:
+        id: its number in Spark.
+        attempt: 0 for the first.
+        name: what Spark calls it.
+        start_s: when its first task started.
+        end_s: when its last task ended.
+        tasks: how many succeeded.
+        work_s: how long they took, together.
+        slots: how many may run at once.
+    """
+
+    id: int
+    attempt: int
+    name: str
+    start_s: float
+    end_s: float
+    tasks: int
+    work_s: float
+    slots: int
+
+    @property
+    def span_s(self) -> float:
+        """How long it took."""
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tasks:
+    """The tasks of a stage that waits, in the order in which they started.
+
+    Attributes:
+        start_s: when each started, in seconds from the start of the application.
+        end_s: when it ended.
+        bytes: what it read.
+        records: what it read.
+    """
+
+    start_s: np.ndarray = field(repr=False)
+    end_s: np.ndarray = field(repr=False)
+    bytes: np.ndarray = field(repr=False)
+    records: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Finding:
+    """A stage that waits for its slowest task: which one, why, what that costs, and what to do.
+
+    Attributes:
+        stage: the stage; of a stream, that of the batch that waited longest.
+        query: what was run: its description.
+        query_id: the number of the SQL execution, None for one without SQL.
+        stream: the id of the streaming query, None for a batch.
+        times: in how many batches of the stream this was found; 1 for a batch.
+        operator: "join", "aggregate", "window", "python group", "write", "repartition", "stateful stream",
+            "scan" or "other".
+        node: Spark's name of the operator, such as "SortMergeJoin".
+        columns: by which columns its rows are partitioned; none if they are not.
+        cause: "rows" if the slowest task has more to do; else what is wrong: "matches" (its rows make more
+            rows than others), "gc", "fetch", "host", "time".
+        spreads: what is uneven, by the keys of `WHAT`.
+        task: the index of the slowest task.
+        executor: where it ran.
+        waiting_core_s: how long cores waited, in core-seconds.
+        query_s: how long the query took.
+        balanced_s: how long it would have taken if the stage were balanced.
+        adaptive: what adaptive execution did about it, or why it did not, in words.
+        verdict: what to do, in words; begins with the action.
+        line: the line of code to paste, None if nothing of keysplit's helps.
+        tasks: all tasks of the stage.
+    """
+
+    stage: Stage
+    query: str
+    query_id: int | None
+    stream: str | None = None
+    times: int = 1
+    operator: str
+    node: str
+    columns: tuple[str, ...]
+    cause: str
+    spreads: Mapping[str, Spread] = field(repr=False)
+    task: int
+    executor: str
+    waiting_core_s: float
+    query_s: float
+    balanced_s: Bounds
+    adaptive: str = field(repr=False)
+    verdict: str = field(repr=False)
+    line: str | None
+    tasks: Tasks = field(repr=False)
+
+    @property
+    def saved_s(self) -> Bounds:
+        """How much earlier the query would have ended if the stage were balanced."""
+        return Bounds(self.query_s - self.balanced_s.high, self.query_s - self.balanced_s.low)
+
+    @property
+    def ratio(self) -> float:
+        """The slowest task's time in multiples of the median."""
+        of = self.spreads["time"]
+        return of.slowest / max(of.median, 1e-3)
+
+    @property
+    def share(self) -> float:
+        """What part of all that the stage reads the slowest task reads: of its rows or its bytes; 0 if none."""
+        read = [of for name, of in self.spreads.items() if name in ("records", "bytes") and of.total]
+        return max((of.slowest / of.total for of in read), default=0.0)
+
+    @property
+    def what(self) -> str:
+        """The operator with its columns, in a few words."""
+        by = f" by {', '.join(self.columns)}" if self.columns else ""
+        return f"{self.operator}{by}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the tasks, as JSON types."""
+        return {
+            "stage": self.stage.id,
+            "attempt": self.stage.attempt,
+            "stage_name": self.stage.name,
+            "query": self.query,
+            "query_id": self.query_id,
+            "stream": self.stream,
+            "times": self.times,
+            "operator": self.operator,
+            "node": self.node,
+            "columns": list(self.columns),
+            "cause": self.cause,
+            "tasks": self.stage.tasks,
+            "slots": self.stage.slots,
+            "task": self.task,
+            "executor": self.executor,
+            "stage_s": self.stage.span_s,
+            "slowest_over_median": self.ratio,
+            "spreads": {name: of._asdict() for name, of in self.spreads.items()},
+            "waiting_core_s": self.waiting_core_s,
+            "query_s": self.query_s,
+            "balanced_s": self.balanced_s._asdict(),
+            "adaptive": self.adaptive,
+            "verdict": self.verdict,
+            "line": self.line,
+        }

@@ -1,0 +1,167 @@
+"""Which operator of a stage gathers the rows of a key, and by which columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from keysplit.diagnosis.plan import Fragment, Operator
+
+_JOINS = ("SortMergeJoin", "ShuffledHashJoin")
+_STATEFUL = (
+    *("StateStoreSave", "StateStoreRestore", "SessionWindowStateStore", "StreamingSymmetricHashJoin"),
+    *("FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState", "TransformWithState", "StreamingDeduplicate"),
+)
+_COGROUPS = ("FlatMapCoGroupsIn", "CoGroup")
+_GROUPS = ("FlatMapGroupsIn", "AggregateInPandas", "ArrowAggregate", "MapGroups")
+_WINDOWS = ("Window", "ArrowWindow")
+_COLLECTS = ("ObjectHashAggregate", "SortAggregate")
+_COMBINES = ("HashAggregate",)
+_SCANS = ("Scan", "FileScan", "BatchScan", "InMemoryTableScan", "Range", "LocalTableScan", "MicroBatchScan")
+_WRITES = ("WriteFiles", "Execute Insert", "OverwriteBy", "AppendData", "WriteToDataSource", "ReplaceData")
+_KEYED = (*_STATEFUL, *_COGROUPS, *_GROUPS, *_WINDOWS, *_COLLECTS, *_COMBINES)
+_JOIN_TYPES = re.compile(r"\b(Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti|ExistenceJoin)\b")
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """An operator that gathers the rows of each key in one task.
+
+    Attributes:
+        kind: as `Finding.operator`.
+        detail: what of the kind it is: "cogroup", "combines", "collects", "join", "deduplicate", "group", "cache", "files" ...
+        node: the operator; None for a stage without a plan.
+        columns: the columns of the key; of a join those of its left side.
+        right: of a join, the columns of its right side.
+        how: of a join, its type as `kss.join` takes it.
+    """
+
+    kind: str
+    detail: str
+    node: Operator | None
+    columns: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    how: str = "inner"
+
+
+def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
+    """Return what gathers the rows of a key in a stage.
+
+    Args:
+        fragment: what its tasks run, None if that is not known.
+        writes: whether its tasks write files.
+    """
+    if fragment is None:
+        return Gathering("other", "", None)
+    if not fragment.inputs:
+        scan = fragment.first(*_SCANS)
+        cached = scan is not None and scan.is_cache
+        return Gathering("scan", "cache" if cached else "files", scan or fragment.root)
+    stateful = fragment.first(*_STATEFUL)
+    if stateful is not None:
+        return _stateful(fragment, stateful)
+    for each in fragment.operators:
+        if each.name.startswith(_JOINS):
+            left, right = [*each.lists, (), ()][:2]
+            return Gathering("join", "join", each, _known(left), _known(right), how_of(each))
+        if each.name.startswith(_COGROUPS):
+            return Gathering("python group", "cogroup", each, _columns(each, 0, fragment))
+        if each.name.startswith(_GROUPS):
+            return Gathering("python group", "group", each, _columns(each, 0, fragment))
+        if each.name.startswith(_WINDOWS):
+            return Gathering("window", "window", each, _columns(each, 1, fragment))
+        if each.name.startswith(_COLLECTS) and "partial_" not in each.text:
+            return Gathering("aggregate", "collects", each, _columns(each, 0, fragment))
+    by_hand = [each for each in fragment.inputs if is_explicit(each)]
+    if by_hand:
+        return _repartitioned(fragment, by_hand[0], writes)
+    combined = fragment.first(*_COMBINES)
+    if combined is not None and combined.lists and combined.lists[0]:
+        return Gathering("aggregate", "combines", combined, _columns(combined, 0, fragment))
+    if any("rangepartitioning(" in each.text for each in fragment.inputs):
+        return Gathering("other", "sort", fragment.first("Sort") or fragment.root)
+    columns = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
+    return Gathering("other", "", fragment.root, columns)
+
+
+def how_of(join: Operator) -> str:
+    """Return the type of a join as `kss.join` takes it."""
+    found = _JOIN_TYPES.search(join.text.rsplit("]", 1)[-1]) or _JOIN_TYPES.search(join.text)
+    names = {"LeftOuter": "left", "RightOuter": "right", "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "anti"}
+    return names.get(found[1], "inner") if found else "inner"
+
+
+def is_explicit(shuffle: Operator) -> bool:
+    """Whether somebody asked for the shuffle: `repartition`."""
+    return "REPARTITION_BY" in shuffle.text and bool(shuffle.partitioning)
+
+
+def between(fragment: Fragment, join: Operator) -> str:
+    """Return an operator that runs between a shuffle and the join; empty if nothing but sorts does."""
+    waiting = list(join.children)
+    while waiting:
+        each = waiting.pop()
+        if each.is_exchange:
+            continue
+        if not each.name.startswith(("Sort", "AQEShuffleRead", "CustomShuffleReader")) or not each.children:
+            return each.name
+        waiting += each.children
+    return ""
+
+
+def above(fragment: Fragment, join: Operator) -> str:
+    """Return an operator that gathers by key what the join returns, in the same stage; empty if none does."""
+    after = fragment.operators[fragment.operators.index(join) + 1 :]
+    gathers = (*_JOINS, *_KEYED)
+    return next((each.name for each in after if each.name.startswith(gathers) and "partial_" not in each.text), "")
+
+
+def sides(join: Operator) -> list[list[Operator]]:
+    """Return the shuffles that each side of a join reads."""
+    found = []
+    for child in join.children:
+        waiting, inside = [child], []
+        while waiting:
+            each = waiting.pop()
+            if each.is_exchange:
+                inside.append(each)
+            else:
+                waiting += each.children
+        found.append(inside)
+    return found
+
+
+def _stateful(fragment: Fragment, node: Operator) -> Gathering:
+    columns = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
+    columns = tuple(each for each in columns if not each.startswith("window"))
+    if node.name.startswith("StreamingSymmetricHashJoin"):
+        left, right = [*node.lists, (), ()][:2]
+        return Gathering("stateful stream", "join", node, _known(left), _known(right), how_of(node))
+    if node.name.startswith("StreamingDeduplicate"):
+        return Gathering("stateful stream", "deduplicate", node, columns)
+    if node.name.startswith(("StateStore", "SessionWindow")):
+        collects = fragment.first(*_COLLECTS) is not None
+        return Gathering("stateful stream", "collects" if collects else "combines", node, columns)
+    return Gathering("stateful stream", "group", node, columns)
+
+
+def _repartitioned(fragment: Fragment, shuffle: Operator, writes: bool) -> Gathering:
+    write = next((each for each in reversed(fragment.operators) if each.name.startswith(_WRITES)), None)
+    if write is not None and writes:
+        into = {column for each in fragment.operators if each.name.startswith(_WRITES) for of in each.lists for column in of}
+        if not into or set(shuffle.partitioning) <= into:
+            return Gathering("write", "write", write, shuffle.partitioning)
+    return Gathering("repartition", "repartition", shuffle, shuffle.partitioning)
+
+
+def _columns(operator: Operator, at: int, fragment: Fragment) -> tuple[str, ...]:
+    """Return the columns in one of its lists; those of the shuffle if it names none."""
+    lists = operator.lists
+    found = _known(lists[at]) if at < len(lists) else ()
+    shuffled = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
+    return found or shuffled
+
+
+def _known(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out Spark's note that it has left out some."""
+    return tuple(each for each in columns if not re.fullmatch(r"\.\.\. \d+ more fields", each))

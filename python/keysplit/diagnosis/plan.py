@@ -1,0 +1,173 @@
+"""Physical plans as Spark writes them into event logs: trees of operators, cut into what one stage runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# What writes and what reads a shuffle are two stages, and count in metrics of one operator.
+_WRITTEN = ("shuffle bytes written", "shuffle records written", "shuffle write time", "data size")
+_WRAPPERS = (
+    "WholeStageCodegen",
+    "InputAdapter",
+    "AdaptiveSparkPlan",
+    "ResultQueryStage",
+    "TableCacheQueryStage",
+    "ShuffleQueryStage",
+    "CommandResult",
+    "ColumnarToRow",
+)
+_IDENTIFIER = re.compile(r"#\d+L?$")
+_NORMALISED = re.compile(r"^knownfloatingpointnormalized\(normalizenanandzero\((.*)\)\)$")
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """An operator of a plan.
+
+    Attributes:
+        name: as Spark names it, "SortMergeJoin".
+        text: what Spark says of it in a line.
+        metrics: the names of its metrics, by the id of their accumulators.
+        children: the operators that it reads.
+    """
+
+    name: str
+    text: str = field(repr=False)
+    metrics: Mapping[int, str] = field(repr=False)
+    children: tuple[Operator, ...] = field(repr=False)
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether stages end here: a shuffle or a broadcast."""
+        return self.name.endswith("Exchange") or self.name.startswith(("Subquery", "ReusedSubquery"))
+
+    @property
+    def is_cache(self) -> bool:
+        """Whether it reads what is cached: what it reads may have been computed in other stages."""
+        return self.name.startswith(("InMemoryTableScan", "Scan In-memory"))
+
+    @property
+    def partitioning(self) -> tuple[str, ...]:
+        """The columns by which a shuffle hashes; none if it does not hash."""
+        found = re.search(r"hashpartitioning\(", self.text)
+        if found is None:
+            return ()
+        inside = next(iter(_groups(self.text[found.end() - 1 :], "(", ")")), "")
+        return tuple(column_name(each) for each in _split(inside)[:-1])
+
+    @property
+    def lists(self) -> list[tuple[str, ...]]:
+        """The lists of columns in brackets that it is given, in order."""
+        return [tuple(map(column_name, _split(each))) for each in _groups(self.text, "[", "]")]
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """What the tasks of a stage run: the operators between shuffles.
+
+    Attributes:
+        root: the last operator.
+        operators: all of them, those that run first before the others.
+        inputs: the shuffles that it reads.
+        output: the shuffle or broadcast that it fills, None for what returns or writes the result.
+    """
+
+    root: Operator
+    operators: tuple[Operator, ...]
+    inputs: tuple[Operator, ...]
+    output: Operator | None
+
+    def first(self, *names: str) -> Operator | None:
+        """Return the operator that runs first of those whose name begins with one of these."""
+        return next((each for each in self.operators if each.name.startswith(names)), None)
+
+
+def read_plan(info: Mapping[str, Any]) -> Operator:
+    """Read a plan from the form in which event logs hold it, without what only wraps operators."""
+    children = tuple(read_plan(each) for each in info.get("children") or ())
+    name = str(info.get("nodeName", "")).strip()
+    if len(children) == 1 and name.split(" (")[0].split("(")[0].strip() in _WRAPPERS:
+        inner = children[0]
+        metrics = _metrics(info)
+        return Operator(inner.name, inner.text, {**metrics, **inner.metrics}, inner.children)
+    return Operator(name, str(info.get("simpleString", "")), _metrics(info), children)
+
+
+def _metrics(info: Mapping[str, Any]) -> dict[int, str]:
+    return {int(each["accumulatorId"]): str(each["name"]) for each in info.get("metrics") or ()}
+
+
+def fragments(root: Operator) -> Iterator[Fragment]:
+    """Cut a plan into what one stage runs each."""
+    waiting: list[tuple[Operator, Operator | None]] = [(root, None)]
+    while waiting:
+        top, output = waiting.pop()
+        if top.is_exchange:
+            waiting += [(child, top) for child in top.children]
+            continue
+        operators: list[Operator] = []
+        inputs: list[Operator] = []
+
+        def visit(operator: Operator, into: list[Operator] = operators, read: list[Operator] = inputs) -> None:
+            for child in operator.children:
+                if operator.is_cache:
+                    waiting.append((child, None))
+                elif child.is_exchange:
+                    waiting.extend((each, child) for each in child.children)
+                    if child.name.endswith("Exchange") and not child.name.startswith("Broadcast"):
+                        read.append(child)
+                else:
+                    visit(child)
+            into.append(operator)
+
+        visit(top)
+        yield Fragment(top, tuple(operators), tuple(inputs), output)
+
+
+def fragment_of(root: Operator, accumulators: set[int]) -> Fragment | None:
+    """Return the fragment that a stage ran, by the accumulators that its tasks filled; None if none fits."""
+    best, most = None, 0
+    for fragment in fragments(root):
+        known = {id_ for operator in fragment.operators for id_ in operator.metrics}
+        for shuffle in fragment.inputs:
+            known |= {id_ for id_, name in shuffle.metrics.items() if name not in _WRITTEN}
+        if fragment.output is not None:
+            known |= {id_ for id_, name in fragment.output.metrics.items() if name in _WRITTEN}
+        if (shared := len(known & accumulators)) > most:
+            best, most = fragment, shared
+    return best
+
+
+def column_name(text: str) -> str:
+    """Return the name of a column without the number that Spark gives it: `user#12` is user."""
+    text = _IDENTIFIER.sub("", text.strip())
+    if match := _NORMALISED.match(text):
+        return column_name(match[1])
+    return re.sub(r"#\d+L?", "", text)
+
+
+def _split(text: str) -> list[str]:
+    """Cut a list at the commas that are in no parentheses."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [part.strip() for part in [*parts, text[start:]] if part.strip()]
+
+
+def _groups(text: str, opening: str, closing: str) -> Iterator[str]:
+    """Return what is inside each outermost pair of parentheses."""
+    depth, start = 0, 0
+    for at, letter in enumerate(text):
+        if letter == opening:
+            depth += 1
+            start = at + 1 if depth == 1 else start
+        elif letter == closing and depth:
+            depth -= 1
+            if not depth:
+                yield text[start:at]
