@@ -1,14 +1,16 @@
-"""Jobs whose cause of slowness is known, for `keysplit diagnose`. Run as a program, it writes their event log.
+"""Jobs whose cause of slowness is known, for `keysplit diagnose`.
 
-    scripts/with-env python tests/spark/skewed_jobs.py FOLDER [NAME ...]
+    scripts/with-env python tests/spark/skewed_jobs.py FOLDER                    # runs them, prints the table
+    scripts/with-env python tests/spark/skewed_jobs.py FOLDER --keep FILE.zstd   # and keeps their log for tests
 
 Each row costs a millisecond of sleep, so that skew shows on any machine and four tasks run at once on one core.
 """
 
+import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-ROWS, HOT = 2200, 1800
+import keysplit as ks
+
+ROWS, HOT = 3000, 2600
 SLOTS = 4
 PARTITIONS = 8
 SLEEP = "reflect('java.lang.Thread', 'sleep', 1L)"
@@ -89,7 +93,7 @@ def join(spark: SparkSession, folder: Path) -> None:
     consume(slowly(skewed(spark).join(users(spark), "user")))
 
 
-@job("join", "user", line='kss.join(left, right, on="user", how="left"', adaptive="skewedPartitionThresholdInBytes")
+@job("join", "user", line='kss.join(left, right.withColumnRenamed("name", "user"), on="user", how="left"', adaptive="skewedPartitionThresholdInBytes")
 def join_left(spark: SparkSession, folder: Path) -> None:
     consume(slowly(skewed(spark).join(users(spark).withColumnRenamed("user", "name"), F.expr("user = name"), "left")))
 
@@ -175,7 +179,7 @@ def window(spark: SparkSession, folder: Path) -> None:
 
 @job("write", "user", line='kss.write(df, "user"', adaptive="explicit")
 def write(spark: SparkSession, folder: Path) -> None:
-    df = skewed(spark, ROWS - 360)
+    df = skewed(spark, HOT + 40)
     slowly(df.repartition(PARTITIONS, "user")).write.partitionBy("user").mode("overwrite").parquet(f"{folder}/table")
 
 
@@ -185,7 +189,8 @@ def repartition(spark: SparkSession, folder: Path) -> None:
     consume(df.mapInPandas(sleep_per_batch, df.schema))
 
 
-@job("stateful stream", "user", line='kss.streaming.apply(df, "user"', adaptive="never")
+# in Spark 3.5 the state does not go through newer versions of pyarrow
+@job("stateful stream", "user", line='kss.streaming.apply(df, "user"', adaptive="never", since=(4, 0))
 def stream(spark: SparkSession, folder: Path) -> None:
     skewed(spark).write.mode("overwrite").parquet(f"{folder}/stream")
 
@@ -201,7 +206,7 @@ def stream(spark: SparkSession, folder: Path) -> None:
     made = df.groupBy("user").applyInPandasWithState(
         counts, "user string, rows long", "rows long", "append", GroupStateTimeout.NoTimeout
     )
-    run(made, folder, "append")
+    run(made, folder, "append", "stream")
 
 
 @job("stateful stream", "user", line='kss.streaming.aggregate(df, "user"', adaptive="never")
@@ -209,14 +214,14 @@ def stream_lists(spark: SparkSession, folder: Path) -> None:
     skewed(spark).write.mode("overwrite").parquet(f"{folder}/lists")
     df = spark.readStream.schema("user string, n long, country long").parquet(f"{folder}/lists")
     lists = df.groupBy("user").agg(F.collect_list("n").alias("all"))
-    run(slowly(lists.select("user", F.explode("all"))), folder, "complete")
+    run(slowly(lists.select("user", F.explode("all"))), folder, "complete", "stream_lists")
 
 
-def run(df: DataFrame, folder: Path, mode: str) -> None:
+def run(df: DataFrame, folder: Path, mode: str, name: str) -> None:
     """Run a stream to its end."""
     checkpoint = f"{folder}/checkpoint-{time.monotonic_ns()}"
     writer = df.writeStream.outputMode(mode).format("noop").option("checkpointLocation", checkpoint)
-    writer.trigger(availableNow=True).start().awaitTermination()
+    writer.trigger(availableNow=True).queryName(name).start().awaitTermination()
 
 
 @job()
@@ -297,24 +302,126 @@ def make(spark: SparkSession, name: str, folder: Path) -> None:
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
-def main(folder: str, *names: str) -> None:
+def open_session(folder: Path, **more: str) -> SparkSession:
+    """Open a session that writes an event log into a folder."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    place = Path(folder).absolute()
-    place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("skewed jobs")
-    for key, value in BASE.items():
+    settings = {
+        **BASE,
+        "spark.eventLog.dir": folder.absolute().as_uri(),
+        "spark.sql.warehouse.dir": f"{folder.absolute()}/warehouse",
+        **more,
+    }
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    builder = builder.config("spark.eventLog.dir", place.as_uri())
-    spark = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
     # the first Python workers take their time to start
     df = even(spark)
-    df.repartition(PARTITIONS).mapInPandas(lambda batches: batches, df.schema).count()
-    for name in names or JOBS:
-        began = time.monotonic()
-        make(spark, name, place / "data")
-        print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
+    df.groupBy("user").applyInPandas(lambda rows: rows, df.schema).count()
+    return spark
+
+
+def jobs_of(spark: SparkSession) -> list[str]:
+    """Return the jobs that this version of Spark can run."""
+    version = tuple(map(int, spark.version.split(".")[:2]))
+    return [name for name, job in JOBS.items() if job.since <= version]
+
+
+def findings_of(diagnosis: Any, name: str) -> list[Any]:
+    """Return what was found in a job."""
+    return [each for each in diagnosis.findings if each.query in (name, f"stream {name}, batch 0")]
+
+
+def is_right(job: Job, found: list[Any]) -> bool:
+    """Whether what was found is what is to be found, and nothing else."""
+    if job.operator is None:
+        return not found
+    if len(found) != 1:
+        return False
+    (of,) = found
+    line = (of.line or "").startswith(job.line) if job.line else of.line is None
+    same = (of.operator, of.columns, of.cause) == (job.operator, job.columns, job.cause)
+    return same and line and job.adaptive in of.adaptive
+
+
+def table(diagnosis: Any, names: list[str]) -> Iterator[str]:
+    """Return a row per job, in Markdown: what was done, what was found, and what it says to do."""
+    yield "| job | the true cause | found | to paste | right |"
+    yield "|---|---|---|---|---|"
+    for name in names:
+        job, found = JOBS[name], findings_of(diagnosis, name)
+        by = f" by {', '.join(job.columns)}" if job.columns else ""
+        cause = f"{job.operator}{by}: {job.cause}" if job.operator else "nothing"
+        seen = "; ".join(f"{each.what}: {each.cause}" for each in found) or "nothing"
+        lines = "; ".join(f"`{each.line}`" if each.line else "nothing of ours" for each in found)
+        yield f"| {name} | {cause} | {seen} | {lines} | {'yes' if is_right(job, found) else '**no**'} |"
+
+
+_PROPERTIES = ("spark.sql.execution.id", "spark.sql.adaptive.", "spark.job.", "sql.streaming.", "streaming.sql.")
+_DROPPED = ("RDD Info", "Details", "details", "physicalPlanDescription", "metadata", "Stage Infos", "Storage Level")
+_DROPPED += ("Internal", "Count Failed Values", "Metadata", "metricType", "modifiedConfigs", "Updated Blocks")
+_KEPT = ("LogStart", "ApplicationStart", "ApplicationEnd", "EnvironmentUpdate", "ExecutorAdded", "JobStart", "StageSubmitted")
+_KEPT += ("StageCompleted", "TaskEnd", "SQLExecutionStart", "SQLAdaptiveExecutionUpdate", "SQLExecutionEnd")
+
+
+def trimmed(lines: Iterable[bytes], folder: str) -> Iterator[bytes]:
+    """Return the lines of an event log without what says nothing of the jobs."""
+    events = [json.loads(line.replace(folder.encode(), b"/data")) for line in lines]
+    last = {event["executionId"]: event for event in events if event["Event"].endswith("AdaptiveExecutionUpdate")}
+    for event in events:
+        kind = event["Event"].rpartition(".")[2].removeprefix("SparkListener")
+        if kind not in _KEPT or kind == "SQLAdaptiveExecutionUpdate" and event is not last[event["executionId"]]:
+            continue
+        if kind == "EnvironmentUpdate":
+            settings = {key: value for key, value in event["Spark Properties"].items() if key in BASE}
+            event = {"Event": event["Event"], "Spark Properties": settings}
+        if kind == "ApplicationStart":
+            event["User"] = "someone"
+        yield json.dumps(cut(event), separators=(",", ":")).encode() + b"\n"
+
+
+def cut(value: Any, within: str = "") -> Any:
+    if isinstance(value, dict):
+        kept = {key: cut(each, key) for key, each in value.items() if key not in _DROPPED}
+        if within == "Properties":
+            return {key: each for key, each in kept.items() if key.startswith(_PROPERTIES)}
+        if within in ("Task Executor Metrics", "Task Metrics"):
+            return {key: each for key, each in kept.items() if each}
+        return kept
+    if isinstance(value, list):
+        sql = within != "Accumulables"
+        return [cut(each) for each in value if sql or not each["Name"].startswith("internal.")]
+    return value
+
+
+def keep(jvm: Any, lines: Iterator[bytes], folder: Path, path: Path) -> None:
+    """Write a trimmed log as Spark compresses it."""
+    conf = jvm.org.apache.spark.SparkConf(False).set("spark.io.compression.zstd.level", "19")
+    codec = jvm.org.apache.spark.io.CompressionCodec.createCodec(conf, path.suffix[1:])
+    stream = codec.compressedContinuousOutputStream(jvm.java.io.FileOutputStream(str(path.absolute())))
+    kept = b"".join(trimmed(lines, str(folder.absolute())))
+    stream.write(kept[: len(kept) // 2])
+    stream.flush()  # as Spark does while a log is written
+    stream.write(kept[len(kept) // 2 :])
+    stream.close()
+
+
+def main(folder: str, option: str = "", file: str = "") -> None:
+    from keysplit.diagnosis.files import find_logs
+
+    place = Path(folder)
+    spark = open_session(place / "log")
+    names = jobs_of(spark)
+    for name in names:
+        make(spark, name, place.absolute() / "data")
+    jvm = spark.sparkContext._jvm
     spark.stop()
+    if option == "--keep":
+        (log,) = find_logs([place / "log"])
+        keep(jvm, log.lines(print), place, Path(file))
+    print("\n".join(table(ks.diagnose(file or place / "log"), names)))
 
 
 if __name__ == "__main__":

@@ -45,10 +45,10 @@ def zstd(file: Any) -> Iterator[bytes]:
     except OSError as error:
         # What was decompressed by the read that failed is lost: this one reads byte by byte from there on.
         file.seek(0)
-        stream = pa.CompressedInputStream(file, "zstd")
-        stream.read(done)
+        again = pa.CompressedInputStream(file, "zstd")  # the first one closes the file when it goes
+        again.read(done)
         with suppress(OSError):
-            while part := stream.read(1):
+            while part := again.read(1):
                 yield bytes(part)
         raise DamagedError(str(error).splitlines()[0]) from error
 
@@ -111,6 +111,15 @@ READERS: dict[str, Callable[[Any], Iterator[bytes]]] = {
     "snappy": snappy,
 }
 """By the ending of a file's name."""
+
+_MAGICS = {zstd: b"\x28\xb5\x2f\xfd", lz4: _LZ4_MAGIC[:4], snappy: _SNAPPY_MAGIC[:4]}
+
+
+def begins_so(read: Callable[[Any], Iterator[bytes]], file: Any) -> bool:
+    """Whether a file may begin as one of this format does; it is at its start afterwards."""
+    head = bytes(file.read(4))
+    file.seek(0)
+    return read not in _MAGICS or _MAGICS[read].startswith(head)
 
 
 def _take(file: Any, size: int, *, optional: bool = False) -> bytes:

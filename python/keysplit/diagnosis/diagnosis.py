@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from keysplit.diagnosis.events import Events
 from keysplit.diagnosis.files import find_logs
 from keysplit.diagnosis.findings import list_findings, list_stages
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BALANCED = "no action needed: no stage waits for a slow task"
+_NOTHING = "wait for tasks to end: the log has none yet"
+_PLOTTED = 8  # findings
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,6 +58,34 @@ class Application:
         """Its name and id."""
         return f"{self.name} ({self.id})" if self.id and self.id != self.name else self.name or self.id
 
+    @property
+    def verdict(self) -> str:
+        """What to do first, in words."""
+        if self.findings:
+            return self.findings[0].verdict
+        return _BALANCED if self.tasks else _NOTHING
+
+    @property
+    def _figures(self) -> str:
+        version = f", Spark {self.version}" if self.version else ""
+        end = "" if self.ended else ", not ended"
+        counts = f"{format_count(len(self.stages), 'stage')}, {format_count(self.tasks, 'task')}"
+        return f"{format_time(self.duration_s)}{version}, {counts}{end}"
+
+    def _describe(self, *, pictures: bool) -> dict[str, Any]:
+        from keysplit.diagnosis.page import describe
+
+        return describe(
+            title=self.title,
+            subtitle=self._figures,
+            verdict=self.verdict,
+            duration_s=self.duration_s,
+            stages=self.stages,
+            findings=self.findings,
+            notes=self.notes,
+            pictures=pictures,
+        )
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Diagnosis(Printed):
@@ -81,10 +113,9 @@ class Diagnosis(Printed):
     @property
     def verdict(self) -> str:
         """What to do first, in words."""
-        found = self.findings
-        if not found:
-            return _BALANCED if any(each.tasks for each in self.applications) else "no task has ended yet"
-        return found[0].verdict
+        if self.findings:
+            return self.findings[0].verdict
+        return _BALANCED if any(each.tasks for each in self.applications) else _NOTHING
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types."""
@@ -126,6 +157,52 @@ class Diagnosis(Printed):
                 rows.append(row)
         return pd.DataFrame(rows)
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write it as one self-contained HTML page.
+
+        Args:
+            path: the file, overwritten if it exists.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        from keysplit.diagnosis.page import draw_page
+
+        applications = self.applications
+        title = applications[0].title if len(applications) == 1 else f"{len(applications)} applications"
+        text = draw_page(title, [each._describe(pictures=True) for each in applications])
+        Path(path).write_text(text, encoding="utf-8")
+
+    def plot(self) -> Any:
+        """Draw the times of the tasks of each finding, the slowest last, relative to their median.
+
+        Returns:
+            The axes of matplotlib.
+
+        Raises:
+            ImportError: if matplotlib is not installed.
+        """
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise ImportError("plot needs matplotlib: pip install matplotlib") from error
+        _, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+        for number, finding in enumerate(self.findings[:_PLOTTED], 1):
+            seconds = np.sort(finding.tasks.end_s - finding.tasks.start_s)
+            part = (np.arange(len(seconds)) + 1) / len(seconds)
+            axes.step(part, seconds, where="pre", label=f"{number} {finding.what} (stage {finding.stage.id})")
+        axes.set(xlabel="tasks, the slowest last", ylabel="seconds", xlim=(0, 1), ylim=(0, None))
+        if self.findings:
+            axes.legend()
+        else:
+            axes.set_title(_BALANCED)
+        return axes
+
+    def _repr_html_(self) -> str:
+        from keysplit.diagnosis.page import draw_piece
+
+        return draw_piece([each._describe(pictures=False) for each in self.applications])
+
     def print_on(self, console: Console, title: str = "") -> None:
         """Print what was found: for each application a table, then the verdicts."""
         from rich.text import Text
@@ -141,15 +218,9 @@ class Diagnosis(Printed):
 def _print_application(console: Console, application: Application) -> None:
     from rich.text import Text
 
-    version = f", Spark {application.version}" if application.version else ""
-    end = "" if application.ended else ", not ended"
-    head = (
-        f"{application.title}: {format_time(application.duration_s)}{version}, "
-        f"{format_count(len(application.stages), 'stage')}, {format_count(application.tasks, 'task')}{end}"
-    )
-    console.print(Text(f"{head}\n", style="bold"))
+    console.print(Text(f"{application.title}: {application._figures}\n", style="bold"))
     if not application.findings:
-        console.print(Text(_BALANCED if application.tasks else "no task has ended yet"))
+        console.print(Text(application.verdict))
     else:
         console.print(make_findings_table(application.findings))
         for number, finding in enumerate(application.findings, 1):
@@ -188,8 +259,8 @@ def make_findings_table(findings: Sequence[Finding]) -> Any:
 def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Diagnosis:
     """Read Spark's event logs, and say which stages wait for a slow task, why, and what would help.
 
-    A stage is a finding if it took a second or longer, its slowest task at least twice the median, and the
-    query would have ended at least 5 % earlier if the stage were balanced. Logs are read line by line, as far
+    A stage is a finding if its slowest task took a second or longer, and at least twice the median, and if the
+    query would have ended at least 5 % earlier with the stage balanced. Logs are read line by line, as far
     as they are written.
 
     Args:

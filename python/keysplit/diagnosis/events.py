@@ -184,9 +184,14 @@ class Events:
         stage.description = properties.get(_DESCRIPTION, "") or stage.description
         stage.conf = _interesting(properties) or stage.conf
 
+    def _count_cores(self, stage: RecordedStage) -> None:
+        """Note how many tasks may run at once: the most at any time, as executors come and go."""
+        cores = sum(self._cores.values()) // max(1, int(self.conf.get("spark.task.cpus", "1")))
+        stage.cores = max(stage.cores, cores)
+
     def _end_stage(self, stage: RecordedStage) -> None:
         stage.ended = True
-        stage.cores = max(sum(self._cores.values()) // max(1, int(self.conf.get("spark.task.cpus", "1"))), 0)
+        self._count_cores(stage)
         keep = self._waits(stage)
         stage.close(keep)
         if keep and stage.query in self.queries:
@@ -250,6 +255,7 @@ def _stage_completed(events: Events, event: Mapping[str, Any]) -> None:
 
 def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"") -> None:
     stage = events._stage(event)
+    events._count_cores(stage)
     info, metrics = event["Task Info"], event.get("Task Metrics")
     finish = int(info["Finish Time"])
     events._last_ms = max(events._last_ms, finish)

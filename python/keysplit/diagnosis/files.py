@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keysplit.diagnosis.codecs import READERS, DamagedError, plain
+from keysplit.diagnosis.codecs import READERS, DamagedError, begins_so, plain
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -35,11 +35,14 @@ class EventLog:
 
         Raises:
             OSError: if a file cannot be opened.
-            ValueError: if it is compressed in a way that nothing here reads.
+            ValueError: if it is not compressed as its name says.
         """
         for name in self.files:
             read = _reader_of(name)
             with self._system.open_input_file(name) as file:
+                if name == self.files[0] and not begins_so(read, file):
+                    kind = read.__name__
+                    raise ValueError(f"{_base(name)} must be compressed with {kind}, as its name says, and is not")
                 yield from _lines(read(file), _base(name), note)
 
 

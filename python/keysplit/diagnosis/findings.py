@@ -116,7 +116,8 @@ def _seconds_of(events: Events, stage: RecordedStage, query: Query | None) -> fl
 
 def _describe(stage: RecordedStage, query: Query | None) -> str:
     if stage.stream is not None:
-        return f"stream {stage.stream[:8]}, batch {stage.batch}"
+        name = stage.description.split("\n")[0].strip()  # that of the query, if it has one
+        return f"stream {stage.stream[:8] if not name or ' = ' in name else name}, batch {stage.batch}"
     text = stage.description or (query.description if query else "") or stage.name
     return " ".join(text.split())
 

@@ -7,7 +7,7 @@ def format_bytes(size: float) -> str:
     """Return a size as text, in binary units, as Spark shows it."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
-            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+            return f"{size:,.0f} {unit}" if size == round(size) or unit == "B" else f"{size:,.1f} {unit}"
         size /= 1024
     return f"{size:,.1f} TiB"
 

@@ -8,8 +8,8 @@ import numpy as np
 from keysplit.diagnosis.events import RecordedStage
 from keysplit.diagnosis.model import Bounds
 
-LEAST_STAGE_S = 1.0
-"""A shorter stage is no finding."""
+LEAST_TASK_S = 1.0
+"""The slowest task of a finding takes at least so long."""
 LEAST_RATIO = 2.0
 """The slowest task of a finding takes at least so many times the median."""
 LEAST_SHARE = 0.05
@@ -19,9 +19,7 @@ LEAST_SHARE = 0.05
 def waits(stage: RecordedStage) -> bool:
     """Say whether a stage that is over may be a finding, by its own tasks."""
     seconds = durations_s(stage)
-    if len(seconds) < 2 or span_s(stage) < LEAST_STAGE_S:
-        return False
-    return float(seconds.max()) >= LEAST_RATIO * max(lower_median(seconds), 1e-3)
+    return len(seconds) > 1 and float(seconds.max()) >= max(LEAST_TASK_S, LEAST_RATIO * lower_median(seconds))
 
 
 def durations_s(stage: RecordedStage) -> np.ndarray:
@@ -40,12 +38,16 @@ def lower_median(values: np.ndarray) -> float:
 
 
 def slots_of(stage: RecordedStage) -> int:
-    """Return how many tasks of a stage may run at once: the cores, but no more than it has tasks."""
+    """Return how many tasks of a stage may run at once: the cores, but no more than it has tasks.
+
+    Where the log does not say how many cores there are, it is how many tasks ran at once.
+    """
     launch, finish = stage.array("launch_ms"), stage.array("finish_ms")
+    if stage.cores:
+        return min(stage.cores, len(launch))
     times = np.concatenate([launch, finish])
     steps = np.concatenate([np.ones(len(launch), int), -np.ones(len(finish), int)])
-    at_once = int(np.cumsum(steps[np.lexsort((steps, times))]).max())  # one ends before the next starts
-    return max(at_once, min(stage.cores, len(launch)))
+    return int(np.cumsum(steps[np.lexsort((steps, times))]).max(initial=1))  # one ends before the next starts
 
 
 def balanced_s(stage: RecordedStage) -> Bounds:
@@ -77,7 +79,7 @@ def waiting_core_s(stage: RecordedStage, others: np.ndarray) -> tuple[float, flo
     """
     launch, finish = stage.array("launch_ms"), stage.array("finish_ms")
     start, end = int(launch.max()), int(finish.max())
-    free_ms = float(slots_of(stage) * (end - start) - (finish.clip(start) - start).sum())
+    free_ms = max(float(slots_of(stage) * (end - start) - (finish.clip(start) - start).sum()), 0.0)
     others = others[(others[:, 0] < end) & (others[:, 1] > start)]
     begins, ends = others[:, 0].clip(start), others[:, 1].clip(max=end)
     used_ms = float((others[:, 2] * (ends - begins) / (others[:, 1] - others[:, 0])).sum())

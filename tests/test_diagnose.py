@@ -1,0 +1,535 @@
+"""Diagnoses of event logs: of real ones of each version of Spark, and of made-up ones for each cause."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import keysplit as ks
+from keysplit.cli import main
+from keysplit.diagnosis import codecs
+from keysplit.diagnosis.adaptive import read_size
+from keysplit.diagnosis.codecs import DamagedError
+from keysplit.diagnosis.plan import Operator, column_name
+from pages import Page, in_browser
+
+LOGS = sorted((Path(__file__).parent / "eventlogs").glob("spark-*"))
+MB = 1 << 20
+
+
+# made-up logs
+
+
+def task(
+    stage: int,
+    index: int,
+    start_s: float,
+    seconds: float,
+    *,
+    records: int = 100,
+    size: int = MB,
+    host: str = "a",
+    gc_s: float = 0.0,
+    wait_s: float = 0.0,
+    cpu_s: float = 0.0,
+    updates: Iterable[tuple[int, int]] = (),
+    reason: str = "Success",
+    shuffle: bool = True,
+) -> dict[str, Any]:
+    read = {"Total Records Read": records, "Local Bytes Read": size, "Remote Bytes Read": 0}
+    read["Fetch Wait Time"] = round(1000 * wait_s)
+    return {
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Stage Attempt ID": 0,
+        "Task End Reason": {"Reason": reason},
+        "Task Info": {
+            "Index": index,
+            "Launch Time": round(1000 * start_s),
+            "Executor ID": host,
+            "Host": host,
+            "Finish Time": round(1000 * (start_s + seconds)),
+            "Killed": False,
+            "Accumulables": [{"ID": id_, "Name": "x", "Update": str(by), "Value": "0"} for id_, by in updates],
+        },
+        "Task Executor Metrics": {"JVMHeapMemory": 0},
+        "Task Metrics": {
+            "Executor Run Time": round(1000 * seconds),
+            "Executor CPU Time": round(1e9 * cpu_s),
+            "JVM GC Time": round(1000 * gc_s),
+            "Peak Execution Memory": records * 10,
+            "Memory Bytes Spilled": 0,
+            **({"Shuffle Read Metrics": read} if shuffle else {"Input Metrics": {"Records Read": records, "Bytes Read": size}}),
+        },
+    }
+
+
+def stage(id_: int, tasks: list[dict[str, Any]], totals: Iterable[tuple[int, int]] = (), query: int | None = 0) -> Iterator[dict[str, Any]]:
+    info = {"Stage ID": id_, "Stage Attempt ID": 0, "Stage Name": f"stage {id_}", "Number of Tasks": len(tasks)}
+    properties = {} if query is None else {"spark.sql.execution.id": str(query)}
+    yield {"Event": "SparkListenerStageSubmitted", "Stage Info": info, "Properties": properties}
+    yield from tasks
+    found = [{"ID": accumulator, "Name": "x", "Value": str(value)} for accumulator, value in totals]
+    yield {"Event": "SparkListenerStageCompleted", "Stage Info": {**info, "Accumulables": found}}
+
+
+def node(name: str, text: str = "", children: Iterable[Any] = (), **metrics: int) -> dict[str, Any]:
+    listed = [{"name": key.replace("_", " "), "accumulatorId": id_} for key, id_ in metrics.items()]
+    return {"nodeName": name, "simpleString": text or name, "children": list(children), "metrics": listed}
+
+
+def query(plan: dict[str, Any], id_: int = 0, start_s: float = 0.0) -> dict[str, Any]:
+    kind = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+    return {"Event": kind, "executionId": id_, "description": f"query {id_}", "time": round(1000 * start_s), "sparkPlanInfo": plan}
+
+
+def end(id_: int, at_s: float) -> dict[str, Any]:
+    kind = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd"
+    return {"Event": kind, "executionId": id_, "time": round(1000 * at_s)}
+
+
+def application(*events: Any, cores: int = 8, end_s: float = 30.0, hosts: str = "a", **conf: str) -> list[dict[str, Any]]:
+    flat: list[dict[str, Any]] = []
+    for each in events:
+        flat += [each] if isinstance(each, dict) else list(each)
+    return [
+        {"Event": "SparkListenerLogStart", "Spark Version": "4.1.0"},
+        {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": conf},
+        {"Event": "SparkListenerApplicationStart", "App Name": "made up", "App ID": "app-1", "Timestamp": 0},
+        *(
+            {"Event": "SparkListenerExecutorAdded", "Executor ID": host, "Executor Info": {"Host": host, "Total Cores": cores // len(hosts)}}
+            for host in hosts
+        ),
+        *flat,
+        {"Event": "SparkListenerApplicationEnd", "Timestamp": round(1000 * end_s)},
+    ]
+
+
+def text_of(events: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in events)
+
+
+def diagnosed(folder: Path, events: Iterable[dict[str, Any]]) -> ks.Diagnosis:
+    path = folder / "app-1"
+    path.write_bytes(text_of(events))
+    return ks.diagnose(path)
+
+
+GROUPS = node(
+    "FlatMapGroupsInPandas",
+    "FlatMapGroupsInPandas [user#1], f(user#1)#4, [user#5]",
+    [node("Exchange", "Exchange hashpartitioning(user#1, 8), ENSURE_REQUIREMENTS", [node("Scan", data=3)], records_read=1, local_bytes_read=2)],
+)
+READS = [(1, 800), (2, 8 * MB)]
+
+
+def hot(**of_hot: Any) -> list[dict[str, Any]]:
+    """Eight tasks, the last of which takes ten times as long."""
+    return [*(task(1, at, 0, 1, updates=READS) for at in range(7)), task(1, 7, 0, 10, **{"updates": READS, **of_hot})]
+
+
+# what is found
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
+def test_each_verdict_on_a_real_log_is_right_and_there_is_no_false_alarm(log):
+    jobs = pytest.importorskip("skewed_jobs", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+    diagnosis = ks.diagnose(log)
+    (found,) = diagnosis.applications
+    assert log.name.startswith(f"spark-{found.version}.")
+    assert found.ended
+    assert not found.notes
+    names = [name for name, job in jobs.JOBS.items() if job.since <= tuple(map(int, found.version.split(".")[:2]))]
+    of = {name: jobs.findings_of(diagnosis, name) for name in names}
+    wrong = {name: [each.to_dict() for each in some] for name, some in of.items() if not jobs.is_right(jobs.JOBS[name], some)}
+    assert wrong == {}
+    assert sum(map(len, of.values())) == len(found.findings), "a finding in no job"
+
+
+def test_logs_of_all_versions_and_formats_are_here():
+    assert {log.name.split("-")[1][:3] for log in LOGS} == {"3.5", "4.0", "4.2", "4.3"}
+    assert {log.suffix for log in LOGS} == {".lz4", ".snappy", ".zstd"}
+
+
+def test_figures_of_a_skewed_stage(tmp_path):
+    events = application(query(GROUPS), stage(1, hot(records=5000, size=50 * MB), [(1, 5700)]), end(0, 12.0))
+    diagnosis = diagnosed(tmp_path, events)
+    (finding,) = diagnosis.findings
+    assert (finding.operator, finding.columns, finding.cause) == ("python group", ("user",), "rows")
+    assert finding.line == 'kss.apply(df, "user", partial, merge, schema, workers=8)'
+    assert finding.verdict.startswith("split the hot keys of the Python function by user")
+    assert finding.task == 7
+    assert finding.ratio == 10
+    assert finding.spreads["records"] == (5000, 100, 5000, 5700)
+    assert finding.spreads["bytes"].ratio == 50
+    assert finding.waiting_core_s == 8 * 10 - 17
+    assert finding.query_s == 12
+    # its work of 17 s on 8 cores, and all tasks at once
+    assert finding.balanced_s == pytest.approx((12 - 10 + 17 / 8, 12 - 10 + 17 / 8))
+    assert "splits joins only" in finding.adaptive
+
+
+def test_a_balanced_stage_is_no_finding(tmp_path):
+    tasks = [task(1, at, 0, 3 + at / 8) for at in range(8)]
+    diagnosis = diagnosed(tmp_path, application(query(GROUPS), stage(1, tasks), end(0, 12.0)))
+    assert diagnosis.findings == ()
+    assert diagnosis.verdict.startswith("no action needed")
+
+
+@pytest.mark.parametrize(("seconds", "query_s", "count"), [(0.9, 2.0, 0), (1.1, 2.0, 1), (1.1, 40.0, 0)])
+def test_short_stages_and_small_parts_of_a_query_are_no_findings(tmp_path, seconds, query_s, count):
+    tasks = [*(task(1, at, 0, 0.1) for at in range(7)), task(1, 7, 0, seconds, records=5000)]
+    events = application(query(GROUPS), stage(1, tasks), end(0, query_s), end_s=query_s)
+    assert len(diagnosed(tmp_path, events).findings) == count
+
+
+def test_cores_that_another_stage_uses_do_not_wait(tmp_path):
+    other = [task(2, at, 0, 10) for at in range(7)]
+    events = application(query(GROUPS), stage(1, hot(records=5000)), stage(2, other), end(0, 12.0))
+    assert diagnosed(tmp_path, events).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("of_hot", "cause", "action"),
+    [
+        ({"gc_s": 5.0}, "gc", "give executors more memory"),
+        ({"wait_s": 6.0}, "fetch", "check the network"),
+        ({}, "time", "check the machine"),
+        ({"cpu_s": 9.0}, "time", "look at the rows of the slowest task"),
+    ],
+)
+def test_without_more_rows_no_split_helps(tmp_path, of_hot, cause, action):
+    events = application(query(GROUPS), stage(1, hot(**of_hot)), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.cause == cause
+    assert finding.line is None
+    assert finding.verdict.startswith(action)
+    assert "no split" in finding.verdict
+    assert finding.adaptive == ""
+
+
+def test_a_slow_machine_is_named(tmp_path):
+    tasks = [task(1, at, 0, 10 if at % 3 == 2 else 1, host="abc"[at % 3], updates=READS) for at in range(12)]
+    events = application(query(GROUPS), stage(1, tasks), end(0, 12.0), cores=12, hosts="abc")
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.cause == "host"
+    assert finding.executor == "c c"
+    assert finding.verdict.startswith("check the machine c")
+    assert "10.00 times" in finding.verdict
+
+
+def join_plan(text: str, left: dict[str, Any] | None = None, above: str = "") -> dict[str, Any]:
+    sides = [
+        node("Exchange", f"Exchange hashpartitioning({key}, 8), ENSURE_REQUIREMENTS", [node("Scan")], records_read=id_, local_bytes_read=id_ + 1)
+        for key, id_ in (("k#1", 1), ("k#2", 3))
+    ]
+    sides = [node("Sort", children=[node("AQEShuffleRead", "AQEShuffleRead coalesced", [each])]) for each in sides]
+    joined = node("SortMergeJoin", text, sides, number_of_output_rows=5)
+    return node(above, f"{above} [x], [k#1]", [joined]) if above else joined
+
+
+@pytest.mark.parametrize(
+    ("text", "conf", "why"),
+    [
+        ("SortMergeJoin [k#1], [k#2], Inner", {}, "skewedPartitionThresholdInBytes (256 MiB)"),
+        ("SortMergeJoin [k#1], [k#2], FullOuter", {}, "cannot split a full outer join"),
+        ("SortMergeJoin [k#1], [k#2], RightOuter", {}, "cannot split the left side of this join (right)"),
+        ("SortMergeJoin [k#1], [k#2], Inner", {"spark.sql.adaptive.enabled": "false"}, "is off"),
+        ("SortMergeJoin [k#1], [k#2], Inner", {"spark.sql.adaptive.skewJoin.enabled": "false"}, "splits no join"),
+        ("SortMergeJoin [k#1], [k#2], Inner", {"spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1m"}, "one task upstream"),
+        (
+            "SortMergeJoin [k#1], [k#2], Inner",
+            {"spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1m", "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "80"},
+            "skewedPartitionFactor (80) times",
+        ),
+    ],
+)  # fmt: skip
+def test_why_adaptive_execution_left_a_join_as_it_is(tmp_path, text, conf, why):
+    slow = hot(records=5000, size=50 * MB, updates=[(1, 4900), (2, 49 * MB), (3, 100), (4, MB)])
+    totals = [(1, 5600), (2, 56 * MB), (3, 800), (4, 8 * MB)]
+    events = application(query(join_plan(text)), stage(1, slow, totals), end(0, 12.0), **conf)
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert (finding.operator, finding.columns, finding.cause) == ("join", ("k",), "rows")
+    assert finding.line.startswith('kss.join(left, right, on="k"')
+    assert why in finding.adaptive
+
+
+def test_a_join_below_a_window_would_need_another_shuffle(tmp_path):
+    slow = hot(records=5000, size=50 * MB, updates=[(1, 4900), (2, 49 * MB)])
+    plan = join_plan("SortMergeJoin [k#1], [k#2], Inner", above="Window")
+    conf = {"spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1m"}
+    events = application(query(plan), stage(1, slow, [(1, 5600), (2, 50 * MB)]), end(0, 12.0), **conf)
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.operator == "join"
+    assert "another shuffle for Window" in finding.adaptive
+
+
+def test_the_side_with_the_hot_keys_is_split(tmp_path):
+    slow = hot(records=5000, size=50 * MB, updates=[(1, 100), (2, MB), (3, 4900), (4, 49 * MB)])
+    events = application(query(join_plan("SortMergeJoin [k#1], [k#2], Inner")), stage(1, slow, [(3, 5600)]), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.line == 'kss.join(left, right, on="k", split="right")'
+
+
+def test_rows_that_match_many_others_are_a_cause(tmp_path):
+    slow = hot(updates=[(1, 50), (3, 50), (5, 10**7)])
+    events = application(query(join_plan("SortMergeJoin [k#1], [k#2], Inner")), stage(1, slow, [(1, 400), (3, 400), (5, 10**7 + 700)]), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.cause == "matches"
+    assert "its rows match 10,000,000 rows" in finding.verdict
+    assert finding.line == 'kss.join(left, right, on="k")'
+
+
+def test_rows_that_keysplit_has_placed_need_a_new_plan(tmp_path):
+    plan = json.loads(json.dumps(GROUPS).replace("user#1", "keysplit_worker#1"))
+    events = application(query(plan), stage(1, hot(records=5000)), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.verdict.startswith("make a new plan")
+    assert finding.line is None
+
+
+def test_batches_of_a_stream_are_one_finding(tmp_path):
+    events = []
+    for batch in range(3):
+        at = 15.0 * batch
+        properties = {"spark.sql.execution.id": str(batch), "sql.streaming.queryId": "abcdefgh-1", "streaming.sql.batchId": str(batch)}
+        tasks = [
+            {**each, "Stage ID": batch, "Task Info": {**each["Task Info"], "Launch Time": each["Task Info"]["Launch Time"] + round(1000 * at), "Finish Time": each["Task Info"]["Finish Time"] + round(1000 * at)}}
+            for each in hot(records=5000)
+        ]
+        info = {"Stage ID": batch, "Stage Attempt ID": 0, "Stage Name": "s", "Number of Tasks": 8}
+        plan = json.loads(json.dumps(GROUPS).replace("FlatMapGroupsInPandas", "FlatMapGroupsInPandasWithState"))
+        events += [query(plan, batch, at), {"Event": "SparkListenerStageSubmitted", "Stage Info": info, "Properties": properties}]
+        events += [*tasks, {"Event": "SparkListenerStageCompleted", "Stage Info": info}, end(batch, at + 12)]
+    (finding,) = diagnosed(tmp_path, application(events, end_s=60.0)).findings
+    assert finding.times == 3
+    assert (finding.operator, finding.stream) == ("stateful stream", "abcdefgh-1")
+    assert finding.waiting_core_s == 3 * 63
+    assert finding.line.startswith('kss.streaming.apply(df, "user"')
+    assert "never" in finding.adaptive
+
+
+def test_stages_without_sql_are_found_too(tmp_path):
+    tasks = hot(records=5000)
+    (finding,) = diagnosed(tmp_path, application(stage(1, tasks, query=None))).findings
+    assert (finding.operator, finding.node, finding.query_id) == ("other", "stage 1", None)
+    assert finding.line is None
+
+
+def test_failed_tasks_are_no_tasks_and_failed_stages_are_noted(tmp_path):
+    failed = [*hot(records=5000), task(1, 6, 0, 20, reason="ExceptionFailure")]
+    events = list(stage(1, failed))
+    events[-1]["Stage Info"]["Failure Reason"] = "Job aborted: task 6 failed 4 times\n\tat x"
+    diagnosis = diagnosed(tmp_path, application(query(GROUPS), events, end(0, 20.0)))
+    assert diagnosis.applications[0].tasks == 8
+    assert diagnosis.notes == ("stage 1 failed: Job aborted: task 6 failed 4 times",)
+    assert diagnosis.findings[0].spreads["time"].slowest == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("Exchange hashpartitioning(user#1, 8), ENSURE_REQUIREMENTS, [plan_id=7]", ("user",)),
+        ("Exchange hashpartitioning(a b#1L, c.d#22, 200), REPARTITION_BY_NUM", ("a b", "c.d")),
+        ("Exchange hashpartitioning(knownfloatingpointnormalized(normalizenanandzero(x#3)), 8)", ("x",)),
+        ("Exchange hashpartitioning(coalesce(k#1, ), isnull(k#1), 8)", ("coalesce(k, )", "isnull(k)")),
+        ("Exchange RoundRobinPartitioning(8)", ()),
+    ],
+)
+def test_columns_of_shuffles(text, columns):
+    assert Operator("Exchange", text, {}, ()).partitioning == columns
+
+
+def test_names_and_sizes():
+    assert column_name("user#12") == "user"
+    assert column_name("n#12L") == "n"
+    assert [read_size(text) for text in ("256MB", "64m", "1000b", "1000", "1g")] == [256 * MB, 64 * MB, 1000, 1000, 1 << 30]
+
+
+# files
+
+
+def test_a_stage_of_a_log_that_breaks_off_is_found(tmp_path):
+    text = text_of(application(query(GROUPS), stage(1, hot(records=5000))))
+    at = text.index(b'{"Event":"SparkListenerStageCompleted"')
+    path = tmp_path / "app-1.inprogress"
+    path.write_bytes(text[: at + 30])
+    diagnosis = ks.diagnose(path)
+    assert not diagnosis.applications[0].ended
+    assert diagnosis.findings[0].line.startswith("kss.apply")
+    assert "1 line of app-1.inprogress could not be read" in diagnosis.notes
+
+
+def packed(kind: str, data: bytes, size: int) -> bytes:
+    parts = [data[at : at + size] for at in range(0, len(data), size)]
+    if kind == "zstd":
+        return b"".join(pa.Codec("zstd").compress(part, asbytes=True) for part in parts)
+    if kind == "snappy":
+        frames = [pa.Codec("snappy").compress(part, asbytes=True) for part in parts]
+        start = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
+        return start + b"".join(len(each).to_bytes(4, "big") + each for each in frames)
+    done = b""
+    for number, part in enumerate(parts):
+        frame = part if number % 2 else pa.Codec("lz4_raw").compress(part, asbytes=True)
+        method = 0x10 if number % 2 else 0x20
+        lengths = len(frame).to_bytes(4, "little") + len(part).to_bytes(4, "little")
+        done += b"LZ4Block" + bytes([method | 6]) + lengths + bytes(4) + frame
+    return done + b"LZ4Block" + b"\x16" + bytes(12)
+
+
+@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy"])
+@given(data=st.binary(min_size=1, max_size=500), size=st.integers(1, 200), part=st.floats(0, 1))
+def test_what_is_compressed_is_read_as_far_as_it_goes(kind, data, size, part):
+    whole = packed(kind, data, size)
+    assert b"".join(codecs.READERS[kind](pa.BufferReader(whole))) == data
+    cut = whole[: int(part * len(whole))]
+    read = b""
+    try:
+        for each in codecs.READERS[kind](pa.BufferReader(cut)):
+            read += each
+    except DamagedError:
+        pass
+    assert data.startswith(read)
+    if kind != "zstd":
+        ends = [at for at in range(0, len(data) + 1, size) if len(packed(kind, data[:at], size)) <= len(cut)]
+        assert len(read) >= max(ends, default=0)
+
+
+@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy"])
+def test_a_damaged_log_is_read_up_to_the_damage_and_noted(tmp_path, kind):
+    rest = [{"Event": "SparkListenerUnpersistRDD", "RDD ID": id_} for id_ in range(100)]
+    data = packed(kind, text_of(application(query(GROUPS), stage(1, hot(records=5000)), end(0, 12.0), rest)), 500)
+    path = tmp_path / f"app-1.{kind}"
+    path.write_bytes(data[: len(data) - 60])
+    diagnosis = ks.diagnose(path)
+    assert diagnosis.findings[0].operator == "python group"
+    assert any("was read up to where it is damaged" in note for note in diagnosis.notes)
+    path.write_bytes(b"nonsense" * 100)
+    with pytest.raises(ValueError, match=f"must be compressed with {kind}"):
+        ks.diagnose(path)
+    path.write_bytes(b"")
+    assert ks.diagnose(path).verdict == "wait for tasks to end: the log has none yet"
+
+
+def test_rolled_logs_are_read_in_order_and_compacted_ones_replace_what_is_before(tmp_path):
+    lines = text_of(application(query(GROUPS), stage(1, hot(records=5000)), end(0, 12.0))).splitlines(keepends=True)
+    folder = tmp_path / "eventlog_v2_app-1"
+    folder.mkdir()
+    (folder / "appstatus_app-1").touch()
+    (folder / "events_1_app-1").write_bytes(b"".join(lines[:5]))
+    (folder / "events_2_app-1.zstd").write_bytes(packed("zstd", b"".join(lines[5:9]), 300))
+    (folder / "events_10_app-1").write_bytes(b"".join(lines[9:]))
+    found = ks.diagnose(folder)
+    assert len(found.findings) == 1
+    assert found.applications[0].ended
+    assert ks.diagnose(tmp_path).to_dict() == found.to_dict(), "a folder of logs"
+    assert ks.diagnose(f"file://{folder}/").to_dict() == found.to_dict(), "a URL"
+    (folder / "events_2_app-1.compact").write_bytes(b"".join(lines[:9]))
+    assert ks.diagnose(folder).to_dict() == found.to_dict()
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        ks.diagnose(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="no event log in this folder"):
+        ks.diagnose(tmp_path)
+    (tmp_path / "words.txt").write_text("to be\nor not")
+    with pytest.raises(ValueError, match=r"words.txt must be an event log of Spark: none of its 2 lines"):
+        ks.diagnose(tmp_path / "words.txt")
+    (tmp_path / "app-1.lzf").write_bytes(b"ZV")
+    with pytest.raises(ValueError, match=r"lzf are not read: set spark\.eventLog\.compression\.codec"):
+        ks.diagnose(tmp_path / "app-1.lzf")
+    with pytest.raises(ValueError, match="file system that pyarrow knows"):
+        ks.diagnose("nonsense://x/y")
+    with pytest.raises(ValueError, match="at least one"):
+        ks.diagnose([])
+
+
+# how it shows
+
+
+@pytest.fixture(scope="module")
+def real() -> ks.Diagnosis:
+    return ks.diagnose([LOGS[-1]])
+
+
+def test_text_fits_80_columns_and_names_each_finding(real):
+    lines = str(real).splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(" ".join(lines).split())
+    for finding in real.findings:
+        assert finding.verdict in words
+    assert "…" not in next(line for line in lines if "slowest" in line)
+
+
+def test_json_and_pandas_have_all_findings(real):
+    figures = json.loads(json.dumps(real.to_dict(), allow_nan=False))
+    (found,) = figures["applications"]
+    frame = real.to_pandas()
+    assert len(found["findings"]) == len(frame) == len(real.findings) > 10
+    assert frame["line"].tolist() == [each["line"] for each in found["findings"]]
+    assert (frame["balanced_high_s"] <= frame["query_s"]).all()
+    assert (frame["time_slowest"] >= 1).all()
+
+
+def test_the_report_is_one_page_with_every_finding(real, tmp_path):
+    path = tmp_path / "report.html"
+    real.report(path)
+    read, text = Page(path), path.read_text(encoding="utf-8")
+    assert [link for link in read.links if not link.startswith("#finding-")] == ["data:,"]
+    assert "http" not in text
+    assert read.tags["script"] == 0
+    for number, finding in enumerate(real.findings, 1):
+        assert f'id="finding-1-{number}"' in text
+        assert finding.adaptive in read.words
+        assert finding.line is None or finding.line in read.words
+    assert read.classes["waits"] == 4 * len(real.findings), "in the timeline and in its own picture, wide and narrow"
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_a_browser_draws_the_report_within_its_width(real, tmp_path, width, dark):
+    path = tmp_path / "report.html"
+    real.report(path)
+    _, answer = in_browser(path, width=width, dark=dark, script="return document.documentElement.scrollWidth")
+    assert answer <= max(width, 500)  # a browser without a window is no narrower
+
+
+def test_notebooks_show_a_small_piece(real):
+    piece = real._repr_html_()
+    assert len(piece) < 20_000
+    assert "Split the hot keys" in piece
+    assert "prefers-color-scheme: dark" in piece
+
+
+def test_plot_draws_a_line_per_finding(real):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = real.plot()
+    assert len(axes.get_lines()) == min(8, len(real.findings))
+
+
+def test_the_command_prints_and_writes(tmp_path):
+    json_, report = tmp_path / "out.json", tmp_path / "out.html"
+    done = CliRunner().invoke(main, ["diagnose", str(LOGS[-1]), "--json", str(json_), "--report", str(report)])
+    assert done.exit_code == 0, done.output
+    assert "join by user" in done.output
+    assert json.loads(json_.read_text())["verdict"]
+    assert report.stat().st_size > 10_000
+    done = CliRunner().invoke(main, ["diagnose", str(tmp_path / "none")])
+    assert done.exit_code == 2
+    assert "no such file or folder" in done.output
+
+
+def test_a_balanced_application_says_that_nothing_is_needed(tmp_path):
+    tasks = [task(1, at, 0, 3) for at in range(8)]
+    diagnosis = diagnosed(tmp_path, application(query(GROUPS), stage(1, tasks), end(0, 12.0)))
+    assert "no action needed" in str(diagnosis)
+    diagnosis.report(tmp_path / "report.html")
+    assert "No action needed" in Page(tmp_path / "report.html").words
+    assert len(diagnosis.to_pandas()) == 0
