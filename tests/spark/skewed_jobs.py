@@ -1,9 +1,10 @@
 """Jobs whose cause of slowness is known, for `keysplit diagnose`.
 
-    scripts/with-env python tests/spark/skewed_jobs.py FOLDER                    # runs them, prints the table
-    scripts/with-env python tests/spark/skewed_jobs.py FOLDER --keep FILE.zstd   # and keeps their log for tests
+    scripts/with-env python tests/spark/skewed_jobs.py FOLDER             # runs them, prints a table
+    scripts/with-env python tests/spark/skewed_jobs.py FOLDER --keep FILE [JOB ...]   # keeps their log, too
 
-Each row costs a millisecond of sleep, so that skew shows on any machine and four tasks run at once on one core.
+Each row costs a millisecond of sleep, so that skew shows on any machine, and four tasks run at once on one
+core.
 """
 
 import json
@@ -42,6 +43,7 @@ class Job:
 
 
 JOBS: dict[str, Job] = {}
+FEW = ("join", "apply", "sums")  # what is in kept logs of formats that compress less
 
 
 def job(operator: str | None = None, *columns: str, **expected: Any) -> Callable[..., Any]:
@@ -93,9 +95,18 @@ def join(spark: SparkSession, folder: Path) -> None:
     consume(slowly(skewed(spark).join(users(spark), "user")))
 
 
-@job("join", "user", line='kss.join(left, right.withColumnRenamed("name", "user"), on="user", how="left"', adaptive="skewedPartitionThresholdInBytes")
+@job(
+    "join",
+    "user",
+    line='kss.join(left, right.withColumnRenamed("name", "user"), on="user", how="left"',
+    adaptive="skewedPartitionThresholdInBytes",
+)
 def join_left(spark: SparkSession, folder: Path) -> None:
-    consume(slowly(skewed(spark).join(users(spark).withColumnRenamed("user", "name"), F.expr("user = name"), "left")))
+    consume(
+        slowly(
+            skewed(spark).join(users(spark).withColumnRenamed("user", "name"), F.expr("user = name"), "left")
+        )
+    )
 
 
 @job("join", "user", line='kss.join(left, right, on="user", how="full"', adaptive="full outer")
@@ -174,13 +185,19 @@ def cogroup(spark: SparkSession, folder: Path) -> None:
 
 @job("window", "user", adaptive="joins only")
 def window(spark: SparkSession, folder: Path) -> None:
-    consume(slowly(skewed(spark).withColumn("place", F.row_number().over(Window.partitionBy("user").orderBy("n")))))
+    consume(
+        slowly(
+            skewed(spark).withColumn("place", F.row_number().over(Window.partitionBy("user").orderBy("n")))
+        )
+    )
 
 
 @job("write", "user", line='kss.write(df, "user"', adaptive="explicit")
 def write(spark: SparkSession, folder: Path) -> None:
     df = skewed(spark, HOT + 40)
-    slowly(df.repartition(PARTITIONS, "user")).write.partitionBy("user").mode("overwrite").parquet(f"{folder}/table")
+    slowly(df.repartition(PARTITIONS, "user")).write.partitionBy("user").mode("overwrite").parquet(
+        f"{folder}/table"
+    )
 
 
 @job("repartition", "user", line='kss.repartition(df, "user"', adaptive="explicit")
@@ -226,7 +243,7 @@ def run(df: DataFrame, folder: Path, mode: str, name: str) -> None:
 
 @job()
 def sums(spark: SparkSession, folder: Path) -> None:
-    df = skewed(spark, 3_000_000, 2_500_000)
+    df = skewed(spark, 400_000, 350_000)
     consume(df.groupBy("user").agg(F.sum("n"), F.count("*"), F.max("n")))
 
 
@@ -317,10 +334,14 @@ def open_session(folder: Path, **more: str) -> SparkSession:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    # the first Python workers take their time to start
+    start_workers(spark)
+    return spark
+
+
+def start_workers(spark: SparkSession) -> None:
+    """Start the Python workers, which takes longer than the jobs."""
     df = even(spark)
     df.groupBy("user").applyInPandas(lambda rows: rows, df.schema).count()
-    return spark
 
 
 def jobs_of(spark: SparkSession) -> list[str]:
@@ -359,20 +380,46 @@ def table(diagnosis: Any, names: list[str]) -> Iterator[str]:
         yield f"| {name} | {cause} | {seen} | {lines} | {'yes' if is_right(job, found) else '**no**'} |"
 
 
-_PROPERTIES = ("spark.sql.execution.id", "spark.sql.adaptive.", "spark.job.", "sql.streaming.", "streaming.sql.")
-_DROPPED = ("RDD Info", "Details", "details", "physicalPlanDescription", "metadata", "Stage Infos", "Storage Level")
+_PROPERTIES = (
+    "spark.sql.execution.id",
+    "spark.sql.adaptive.",
+    "spark.job.",
+    "sql.streaming.",
+    "streaming.sql.",
+)
+_DROPPED = (
+    "RDD Info",
+    "Details",
+    "details",
+    "physicalPlanDescription",
+    "metadata",
+    "Stage Infos",
+    "Storage Level",
+)
 _DROPPED += ("Internal", "Count Failed Values", "Metadata", "metricType", "modifiedConfigs", "Updated Blocks")
-_KEPT = ("LogStart", "ApplicationStart", "ApplicationEnd", "EnvironmentUpdate", "ExecutorAdded", "JobStart", "StageSubmitted")
+_KEPT = (
+    "LogStart",
+    "ApplicationStart",
+    "ApplicationEnd",
+    "EnvironmentUpdate",
+    "ExecutorAdded",
+    "JobStart",
+    "StageSubmitted",
+)
 _KEPT += ("StageCompleted", "TaskEnd", "SQLExecutionStart", "SQLAdaptiveExecutionUpdate", "SQLExecutionEnd")
 
 
 def trimmed(lines: Iterable[bytes], folder: str) -> Iterator[bytes]:
     """Return the lines of an event log without what says nothing of the jobs."""
     events = [json.loads(line.replace(folder.encode(), b"/data")) for line in lines]
-    last = {event["executionId"]: event for event in events if event["Event"].endswith("AdaptiveExecutionUpdate")}
+    last = {
+        event["executionId"]: event for event in events if event["Event"].endswith("AdaptiveExecutionUpdate")
+    }
     for event in events:
         kind = event["Event"].rpartition(".")[2].removeprefix("SparkListener")
-        if kind not in _KEPT or kind == "SQLAdaptiveExecutionUpdate" and event is not last[event["executionId"]]:
+        if kind not in _KEPT or (
+            kind == "SQLAdaptiveExecutionUpdate" and event is not last[event["executionId"]]
+        ):
             continue
         if kind == "EnvironmentUpdate":
             settings = {key: value for key, value in event["Spark Properties"].items() if key in BASE}
@@ -408,12 +455,12 @@ def keep(jvm: Any, lines: Iterator[bytes], folder: Path, path: Path) -> None:
     stream.close()
 
 
-def main(folder: str, option: str = "", file: str = "") -> None:
+def main(folder: str, option: str = "", file: str = "", *jobs: str) -> None:
     from keysplit.diagnosis.files import find_logs
 
     place = Path(folder)
     spark = open_session(place / "log")
-    names = jobs_of(spark)
+    names = list(jobs) or jobs_of(spark)
     for name in names:
         make(spark, name, place.absolute() / "data")
     jvm = spark.sparkContext._jvm

@@ -15,7 +15,10 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def explain_adaptive(
-    gathering: Gathering, fragment: Fragment | None, conf: Mapping[str, str], read: Sequence[tuple[float, float]]
+    gathering: Gathering,
+    fragment: Fragment | None,
+    conf: Mapping[str, str],
+    read: Sequence[tuple[float, float]],
 ) -> str:
     """Say what adaptive execution did, or why it did not help.
 

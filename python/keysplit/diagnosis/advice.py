@@ -127,7 +127,10 @@ def _join(function: str, gathering: Gathering, rows: Sequence[float], stream: bo
     default = 1 if gathering.how == "right" else 0
     if len(rows) == 2 and rows[1 - default] > _HOTTER * rows[default]:
         side = ("right", "left")[default]
-        if gathering.how in ("inner", "full") or (gathering.how, side) in (("left", "left"), ("right", "right")):
+        if gathering.how in ("inner", "full") or (gathering.how, side) in (
+            ("left", "left"),
+            ("right", "right"),
+        ):
             options += f", split={_quote(side)}"
     if stream:
         options += ", plan=plan"

@@ -9,7 +9,9 @@ from keysplit.diagnosis.model import Spread
 from keysplit.diagnosis.waiting import LEAST_RATIO, durations_s, lower_median
 
 _PLAIN_RATIO = 4.0  # so many times the median's rows are the cause whatever the time per row is
-_EXPLAINED = 0.3  # of the time above the median, by rows at the median's pace: from here on rows are the cause
+_EXPLAINED = (
+    0.3  # of the time above the median, by rows at the median's pace: from here on rows are the cause
+)
 _PAUSED = 0.3  # of a task's time in which it collected garbage, or waited for blocks
 _LEAST_OF_HOST = 3  # tasks: from fewer nothing is said of a machine
 
@@ -35,7 +37,11 @@ def _spread(values: np.ndarray, slowest: int) -> Spread:
 
 
 def find_cause(
-    events: Events, stage: RecordedStage, slowest: int, spreads: dict[str, Spread], matches: tuple[float, float]
+    events: Events,
+    stage: RecordedStage,
+    slowest: int,
+    spreads: dict[str, Spread],
+    matches: tuple[float, float],
 ) -> str:
     """Return the cause, as `Finding.cause`.
 

@@ -16,7 +16,7 @@ from keysplit.diagnosis.findings import list_findings, list_stages
 from keysplit.diagnosis.model import Finding, Stage
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
 from keysplit.diagnosis.waiting import waits
-from keysplit.profiling.text import Printed, format_count, format_ratio, make_table
+from keysplit.profiling.text import Printed, format_count, format_ratio
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,7 +259,7 @@ def make_findings_table(findings: Sequence[Finding]) -> Any:
 def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Diagnosis:
     """Read Spark's event logs, and say which stages wait for a slow task, why, and what would help.
 
-    A stage is a finding if its slowest task took a second or longer, and at least twice the median, and if the
+    A stage is a finding if its slowest task took a second or longer and at least twice the median, and if the
     query would have ended at least 5 % earlier with the stage balanced. Logs are read line by line, as far
     as they are written.
 
@@ -289,13 +289,28 @@ def _read(name: str, lines: Any) -> Application:
     events.feed(lines(notes.append))
     events.close()
     if events.damaged == events.lines and events.lines:
-        raise ValueError(f"{name} must be an event log of Spark: none of its {events.lines:,} lines is an event")
+        raise ValueError(
+            f"{name} must be an event log of Spark: none of its {events.lines:,} lines is an event"
+        )
     if events.damaged:
         notes.append(f"{format_count(events.damaged, 'line')} of {name} could not be read")
+    return conclude(events, name, notes)
+
+
+def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Application:
+    """Return what events say.
+
+    Args:
+        events: what was read.
+        name: what the application is called where they do not say it.
+        notes: what could not be read.
+    """
     stages = list_stages(events)
-    for stage in events.stages.values():
-        if stage.failure:
-            notes.append(f"stage {stage.id} failed: {shorten(stage.failure, 200)}")
+    failed = [
+        f"stage {stage.id} failed: {shorten(stage.failure, 200)}"
+        for stage in events.stages.values()
+        if stage.failure
+    ]
     return Application(
         name=events.application or name,
         id=events.application_id,
@@ -305,5 +320,5 @@ def _read(name: str, lines: Any) -> Application:
         tasks=sum(stage.tasks for stage in stages),
         stages=tuple(stages),
         findings=tuple(list_findings(events)),
-        notes=tuple(notes),
+        notes=(*notes, *failed),
     )

@@ -68,7 +68,9 @@ def draw_timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration
                 if end - start >= 8 * len(label) + 4:
                     yield f'<text class="number" x="{start + 4:.1f}" y="{top + 11.5}">{label}</text>'
 
-    label = f"{len(shown)} stages over {format_time(duration_s)}; {len(findings)} of them wait for a slow task"
+    label = (
+        f"{len(shown)} stages over {format_time(duration_s)}; {len(findings)} of them wait for a slow task"
+    )
     return _both(draw, bottom + _FOOT, label)
 
 

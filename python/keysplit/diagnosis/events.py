@@ -74,7 +74,9 @@ class RecordedStage:
     def array(self, name: str) -> np.ndarray:
         """Return a column of the tasks that succeeded, int64."""
         assert self.columns is not None
-        return np.frombuffer(self.columns[name], np.int64) if len(self.columns[name]) else np.zeros(0, np.int64)
+        return (
+            np.frombuffer(self.columns[name], np.int64) if len(self.columns[name]) else np.zeros(0, np.int64)
+        )
 
     def accumulators_of_slowest(self) -> dict[int, int]:
         """Return what the slowest task added to each accumulator."""

@@ -42,7 +42,9 @@ class EventLog:
             with self._system.open_input_file(name) as file:
                 if name == self.files[0] and not begins_so(read, file):
                     kind = read.__name__
-                    raise ValueError(f"{_base(name)} must be compressed with {kind}, as its name says, and is not")
+                    raise ValueError(
+                        f"{_base(name)} must be compressed with {kind}, as its name says, and is not"
+                    )
                 yield from _lines(read(file), _base(name), note)
 
 
@@ -114,11 +116,12 @@ def _open(path: str) -> tuple[FileSystem, str]:
     if not _URL.match(path):  # one letter before the colon is a drive of Windows
         return LocalFileSystem(), str(Path(path).absolute())
     try:
-        system, name = FileSystem.from_uri(path)
+        system, name = FileSystem.from_uri(re.sub("^s3[an]:", "s3:", path))  # as Hadoop calls it
     except (NotImplementedError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
-            f"path must be a file, a folder or a URL of a file system that pyarrow knows, got {path!r}: {reason}"
+            f"path must be a file, a folder or a URL of a file system that pyarrow knows, got {path!r}: "
+            f"{reason}"
         ) from error
     return system, name.rstrip("/")
 
@@ -132,8 +135,8 @@ def _reader_of(name: str) -> Callable[[Any], Iterator[bytes]]:
     ending = last.rpartition(".")[2]
     if ending == "lzf":
         raise ValueError(
-            f"{last}: event logs compressed with lzf are not read: set spark.eventLog.compression.codec to zstd, "
-            "or save the log from Spark's history server, which decompresses it"
+            f"{last}: event logs compressed with lzf are not read: set spark.eventLog.compression.codec to "
+            "zstd, or save the log from Spark's history server, which decompresses it"
         )
     return READERS.get(ending, plain)
 

@@ -9,14 +9,13 @@ import numpy as np
 
 from keysplit.diagnosis.adaptive import explain_adaptive
 from keysplit.diagnosis.advice import Advice, advise
-from keysplit.diagnosis.causes import costs_more_cpu, find_cause, find_spreads, slow_host
+from keysplit.diagnosis.causes import find_cause, find_spreads
 from keysplit.diagnosis.events import Events, Query, RecordedStage
 from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks
 from keysplit.diagnosis.operators import Gathering, find_gathering, sides
 from keysplit.diagnosis.plan import Fragment, Operator, fragment_of
-from keysplit.diagnosis.text import format_bytes, format_time
+from keysplit.diagnosis.verdict import advise_without_rows, write_verdict
 from keysplit.diagnosis.waiting import LEAST_SHARE, balanced_s, durations_s, slots_of, span_s, waiting_core_s
-from keysplit.profiling.text import format_ratio
 
 _OURS = ("keysplit", "_keysplit")
 
@@ -97,7 +96,7 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
         line=advice.line,
         tasks=_tasks(events, stage),
     )
-    return replace(finding, verdict=_verdict(finding, advice, matches))
+    return replace(finding, verdict=write_verdict(finding, advice, matches))
 
 
 def _query_of(events: Events, stage: RecordedStage) -> Query | None:
@@ -159,7 +158,7 @@ def _output_rows(
 def _rows_of(
     gathering: Gathering, used: Mapping[int, int], total: Mapping[int, int], tasks: int
 ) -> Spread | None:
-    """Return the rows that a scan returned: of a cache Spark counts batches as records. The mean is the median."""
+    """Return the rows that a scan returned, their mean as the median: Spark counts batches of a cache."""
     hot, others = _output_rows(gathering, used, total, tasks)
     return Spread(hot, others, hot, hot + others * (tasks - 1)) if hot or others else None
 
@@ -183,63 +182,16 @@ def _advise(
     cause: str,
     rows: list[float],
 ) -> Advice:
-    if cause in ("rows", "matches"):
-        placed = [column for each in (fragment.inputs if fragment else ()) for column in each.partitioning]
-        return advise(
-            gathering,
-            stream=stage.stream is not None,
-            workers=stage.ran,
-            rows=rows,
-            ours=any(column.startswith(_OURS) for column in placed),
-        )
-    if cause == "gc":
-        action = "give executors more memory, or fewer cores each: no split helps, the slowest task collected garbage"
-    elif cause == "fetch":
-        action = "check the network and the disks that serve the shuffle: no split helps, the slowest task waited for its blocks"
-    elif cause == "host" and (slow := slow_host(events, stage)) is not None:
-        action = (
-            f"check the machine {slow[0]}: no split helps, tasks there take {format_ratio(slow[1])} times as long "
-            "for as many rows. spark.speculation=true repeats slow tasks elsewhere"
-        )
-    elif costs_more_cpu(stage, slowest):
-        action = "look at the rows of the slowest task: no split by key helps, they are as many as others, and cost more"
-    else:
-        action = (
-            "check the machine and what the slowest task waits for: no split helps, it has as many rows as others. "
-            "spark.speculation=true repeats slow tasks elsewhere"
-        )
-    return Advice(action, None)
-
-
-def _verdict(finding: Finding, advice: Advice, matches: tuple[float, float]) -> str:
-    """Return the verdict: the action, then its reasons."""
-    stage, time = finding.stage, finding.spreads["time"]
-    took = f"took {format_time(time.slowest)}, {format_ratio(finding.ratio)} times the median"
-    what = f"Task {finding.task} of {stage.tasks:,} {took}"
-    share = _share(finding.spreads)
-    if finding.cause == "matches":
-        share = f"its rows match {matches[0]:,.0f} rows, those of another task {matches[1]:,.0f} on average"
-    sentences = [advice.action, f"{what}: {share}" if share else what]
-    low, high = (format_time(each) for each in finding.balanced_s)
-    between = low if low == high else f"{low} to {high}"
-    sentences.append(
-        f"Cores waited {finding.waiting_core_s:,.1f} core-seconds; if balanced, the query would take {between} "
-        f"instead of {format_time(finding.query_s)}"
+    if cause not in ("rows", "matches"):
+        return advise_without_rows(events, stage, slowest, cause)
+    placed = [column for each in (fragment.inputs if fragment else ()) for column in each.partitioning]
+    return advise(
+        gathering,
+        stream=stage.stream is not None,
+        workers=stage.ran,
+        rows=rows,
+        ours=any(column.startswith(_OURS) for column in placed),
     )
-    if finding.adaptive:
-        sentences.append(finding.adaptive)
-    return ". ".join(sentences)
-
-
-def _share(spreads: Mapping[str, Spread]) -> str:
-    records, size = spreads.get("records"), spreads.get("bytes")
-    if records is not None and records.slowest >= 2 * records.median:
-        return f"it read {records.slowest:,.0f} of {records.total:,.0f} rows ({records.slowest / records.total:.0%})"
-    if size is not None and size.slowest >= 2 * size.median:
-        return f"it read {format_bytes(size.slowest)} of {format_bytes(size.total)} ({size.slowest / size.total:.0%})"
-    if records is not None:
-        return f"it read {records.slowest:,.0f} rows, the median is {records.median:,.0f}"
-    return ""
 
 
 def _by_stream(found: Iterable[Finding]) -> list[Finding]:
@@ -249,7 +201,11 @@ def _by_stream(found: Iterable[Finding]) -> list[Finding]:
         same = (each.stream, each.operator, each.columns, each.cause) if each.stream else id(each)
         groups.setdefault(same, []).append(each)
     return [
-        replace(max(some, key=lambda each: each.saved_s.high), times=len(some), waiting_core_s=sum(each.waiting_core_s for each in some))
+        replace(
+            max(some, key=lambda each: each.saved_s.high),
+            times=len(some),
+            waiting_core_s=sum(each.waiting_core_s for each in some),
+        )
         if len(some) > 1
         else some[0]
         for some in groups.values()

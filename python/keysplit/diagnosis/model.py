@@ -154,7 +154,7 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """What part of all that the stage reads the slowest task reads: of its rows or its bytes; 0 if none."""
+        """The slowest task's part of all that the stage reads, of rows or of bytes; 0 if it reads none."""
         read = [of for name, of in self.spreads.items() if name in ("records", "bytes") and of.total]
         return max((of.slowest / of.total for of in read), default=0.0)
 

@@ -10,7 +10,12 @@ from keysplit.diagnosis.plan import Fragment, Operator
 _JOINS = ("SortMergeJoin", "ShuffledHashJoin")
 _STATEFUL = (
     *("StateStoreSave", "StateStoreRestore", "SessionWindowStateStore", "StreamingSymmetricHashJoin"),
-    *("FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState", "TransformWithState", "StreamingDeduplicate"),
+    *(
+        "FlatMapGroupsWithState",
+        "FlatMapGroupsInPandasWithState",
+        "TransformWithState",
+        "StreamingDeduplicate",
+    ),
 )
 _COGROUPS = ("FlatMapCoGroupsIn", "CoGroup")
 _GROUPS = ("FlatMapGroupsIn", "AggregateInPandas", "ArrowAggregate", "MapGroups")
@@ -29,7 +34,9 @@ class Gathering:
 
     Attributes:
         kind: as `Finding.operator`.
-        detail: what of the kind it is: "cogroup", "combines", "collects", "join", "deduplicate", "group", "cache", "files" ...
+        detail: what of the kind it is: an aggregate "combines" before the shuffle or "collects"; a Python
+            "group" or "cogroup"; a stream's "join", "deduplicate", "group", "combines" or "collects"; a scan
+            of a "cache" or of "files"; a "sort".
         node: the operator; None for a stage without a plan.
         columns: the columns of the key; of a join those of its left side.
         right: of a join, the columns of its right side.
@@ -87,7 +94,13 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
 def how_of(join: Operator) -> str:
     """Return the type of a join as `kss.join` takes it."""
     found = _JOIN_TYPES.search(join.text.rsplit("]", 1)[-1]) or _JOIN_TYPES.search(join.text)
-    names = {"LeftOuter": "left", "RightOuter": "right", "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "anti"}
+    names = {
+        "LeftOuter": "left",
+        "RightOuter": "right",
+        "FullOuter": "full",
+        "LeftSemi": "semi",
+        "LeftAnti": "anti",
+    }
     return names.get(found[1], "inner") if found else "inner"
 
 
@@ -113,7 +126,9 @@ def above(fragment: Fragment, join: Operator) -> str:
     """Return an operator that gathers by key what the join returns, in the same stage; empty if none does."""
     after = fragment.operators[fragment.operators.index(join) + 1 :]
     gathers = (*_JOINS, *_KEYED)
-    return next((each.name for each in after if each.name.startswith(gathers) and "partial_" not in each.text), "")
+    return next(
+        (each.name for each in after if each.name.startswith(gathers) and "partial_" not in each.text), ""
+    )
 
 
 def sides(join: Operator) -> list[list[Operator]]:
@@ -148,7 +163,13 @@ def _stateful(fragment: Fragment, node: Operator) -> Gathering:
 def _repartitioned(fragment: Fragment, shuffle: Operator, writes: bool) -> Gathering:
     write = next((each for each in reversed(fragment.operators) if each.name.startswith(_WRITES)), None)
     if write is not None and writes:
-        into = {column for each in fragment.operators if each.name.startswith(_WRITES) for of in each.lists for column in of}
+        into = {
+            column
+            for each in fragment.operators
+            if each.name.startswith(_WRITES)
+            for of in each.lists
+            for column in of
+        }
         if not into or set(shuffle.partitioning) <= into:
             return Gathering("write", "write", write, shuffle.partitioning)
     return Gathering("repartition", "repartition", shuffle, shuffle.partitioning)

@@ -143,7 +143,11 @@ def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
         "name": {"time": "Time", "records": "Rows read", "bytes": "Bytes read"}[name],
         "bars": [
             {
-                "title": (f"task {part[0] + 1}" if len(part) == 1 else f"tasks {part[0] + 1} to {part[-1] + 1}, the most")
+                "title": (
+                    f"task {part[0] + 1}"
+                    if len(part) == 1
+                    else f"tasks {part[0] + 1} to {part[-1] + 1}, the most"
+                )
                 + f": {show(float(values[part].max()))}",
                 "height": 100 * float(values[part].max()) / most,
                 "mean_height": 100 * float(values[part].mean()) / most if len(part) > 1 else None,

@@ -110,21 +110,27 @@ def fragments(root: Operator) -> Iterator[Fragment]:
             continue
         operators: list[Operator] = []
         inputs: list[Operator] = []
-
-        def visit(operator: Operator, into: list[Operator] = operators, read: list[Operator] = inputs) -> None:
-            for child in operator.children:
-                if operator.is_cache:
-                    waiting.append((child, None))
-                elif child.is_exchange:
-                    waiting.extend((each, child) for each in child.children)
-                    if child.name.endswith("Exchange") and not child.name.startswith("Broadcast"):
-                        read.append(child)
-                else:
-                    visit(child)
-            into.append(operator)
-
-        visit(top)
+        _collect(top, operators, inputs, waiting)
         yield Fragment(top, tuple(operators), tuple(inputs), output)
+
+
+def _collect(
+    operator: Operator,
+    operators: list[Operator],
+    inputs: list[Operator],
+    beyond: list[tuple[Operator, Operator | None]],
+) -> None:
+    """Add an operator and those below it, as far as the stage goes; what is beyond are other stages."""
+    for child in operator.children:
+        if operator.is_cache:
+            beyond.append((child, None))
+        elif child.is_exchange:
+            beyond += [(each, child) for each in child.children]
+            if child.name.endswith("Exchange") and not child.name.startswith("Broadcast"):
+                inputs.append(child)
+        else:
+            _collect(child, operators, inputs, beyond)
+    operators.append(operator)
 
 
 def fragment_of(root: Operator, accumulators: set[int]) -> Fragment | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from keysplit.diagnosis.events import RecordedStage
@@ -24,7 +25,8 @@ def waits(stage: RecordedStage) -> bool:
 
 def durations_s(stage: RecordedStage) -> np.ndarray:
     """Return how long each task took, from its launch to its end."""
-    return (stage.array("finish_ms") - stage.array("launch_ms")) / 1000
+    seconds: np.ndarray = (stage.array("finish_ms") - stage.array("launch_ms")) / 1000
+    return seconds
 
 
 def span_s(stage: RecordedStage) -> float:

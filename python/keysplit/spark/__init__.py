@@ -12,6 +12,7 @@ del _module
 
 from keysplit.planning import CutToFit  # noqa: E402
 from keysplit.spark import streaming  # noqa: E402
+from keysplit.spark.diagnose import diagnose  # noqa: E402
 from keysplit.spark.drift import drift  # noqa: E402
 from keysplit.spark.operations.aggregate import aggregate  # noqa: E402
 from keysplit.spark.operations.apply import apply  # noqa: E402
@@ -31,6 +32,7 @@ __all__ = [
     "Plan",
     "aggregate",
     "apply",
+    "diagnose",
     "drift",
     "explain",
     "join",

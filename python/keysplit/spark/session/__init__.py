@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import versions
@@ -20,6 +20,8 @@ from keysplit.spark.session.interface import (
     MicroBatch,
     Node,
     Observed,
+    RecordedExecution,
+    Records,
     Report,
     Session,
     Steadiness,
@@ -38,12 +40,15 @@ __all__ = [
     "MicroBatch",
     "Node",
     "Observed",
+    "RecordedExecution",
+    "Records",
     "Report",
     "Session",
     "Steadiness",
     "collation_key",
     "is_connect",
     "local_rows",
+    "records_of",
     "session_of",
     "session_of_query",
 ]
@@ -58,6 +63,26 @@ def session_of(df: DataFrame) -> Session:
     from keysplit.spark.session.classic import Classic
 
     return Classic(df.sparkSession)
+
+
+def records_of(spark: Any) -> Records:
+    """Return what a session remembers of its stages.
+
+    Raises:
+        TypeError: if it is no session.
+        ValueError: if it is one of Spark Connect.
+    """
+    if is_connect(spark):
+        raise ValueError(
+            "spark must be a classic session, got one of Spark Connect, which shows no figures of tasks: set "
+            "spark.eventLog.enabled=true on the server, and pass the log to keysplit.diagnose(path) or "
+            "`keysplit diagnose PATH`"
+        )
+    if not isinstance(spark, SparkSession):
+        raise TypeError(f"spark must be a SparkSession, got {type(spark).__name__}")
+    from keysplit.spark.session.recorded import Recorded
+
+    return Recorded(spark)
 
 
 def session_of_query(query: StreamingQuery) -> Session:

@@ -1,6 +1,6 @@
 """What the rest of keysplit may ask a Spark session beyond Spark's public API, and in which words."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -279,3 +279,44 @@ def tree_of(nodes: list[dict[str, Any]]) -> Node:
     if len(waiting) != 1:
         raise LookupError("the plan cannot be read")
     return waiting[0]
+
+
+@dataclass(frozen=True)
+class RecordedExecution:
+    """An execution of SQL that a session remembers; times are milliseconds since 1970."""
+
+    id: int
+    root: int | None
+    description: str
+    start_ms: int
+    end_ms: int | None
+    stages: frozenset[int]
+    conf: Mapping[str, str]
+
+
+class Records(Protocol):
+    """What a session remembers of its stages, tasks and plans."""
+
+    def event_log(self) -> str | None:
+        """Return where the session's own event log is, None if it writes none."""
+
+    def application(self) -> dict[str, Any]:
+        """Return the name, id, version, start and now in milliseconds, and settings."""
+
+    def executors(self) -> list[dict[str, Any]]:
+        """Return the executors that are alive, as Spark's REST interface does."""
+
+    def stages(self) -> list[dict[str, Any]]:
+        """Return the stages, as Spark's REST interface does."""
+
+    def tasks(self, stage: int, attempt: int) -> list[dict[str, Any]]:
+        """Return the tasks of a stage, as Spark's REST interface does."""
+
+    def executions(self) -> Iterator[RecordedExecution]:
+        """Return the executions of SQL."""
+
+    def plan(self, execution: int) -> dict[str, Any]:
+        """Return the plan of an execution, as event logs hold it."""
+
+    def largest(self, execution: int) -> dict[int, tuple[int, int, float, float]]:
+        """Return for each accumulator the stage and task with the largest value, that value, and the sum."""

@@ -1,0 +1,176 @@
+"""`diagnose`: which stages of the running session waited for a slow task, why, and what would help."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from contextlib import suppress
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from keysplit import diagnosis
+from keysplit.diagnosis import Diagnosis
+from keysplit.diagnosis.events import Events, Query, RecordedStage
+from keysplit.diagnosis.plan import read_plan
+from keysplit.diagnosis.waiting import waits
+from keysplit.spark.session import Records, records_of
+
+_BATCH = re.compile(r"id = (\S+)\s+runId = \S+\s+batch = (\d+)")
+_METRICS = {
+    "Shuffle Read Metrics": "shuffleReadMetrics",
+    "Shuffle Write Metrics": "shuffleWriteMetrics",
+    "Input Metrics": "inputMetrics",
+    "Output Metrics": "outputMetrics",
+}
+_NAMES = {
+    "executorRunTime": "Executor Run Time",
+    "executorCpuTime": "Executor CPU Time",
+    "jvmGcTime": "JVM GC Time",
+    "peakExecutionMemory": "Peak Execution Memory",
+    "memoryBytesSpilled": "Memory Bytes Spilled",
+    "remoteBytesRead": "Remote Bytes Read",
+    "localBytesRead": "Local Bytes Read",
+    "fetchWaitTime": "Fetch Wait Time",
+}
+_NAMES_OF = {
+    "Shuffle Read Metrics": {**_NAMES, "recordsRead": "Total Records Read"},
+    "Shuffle Write Metrics": {
+        "bytesWritten": "Shuffle Bytes Written",
+        "recordsWritten": "Shuffle Records Written",
+    },
+    "Input Metrics": {"bytesRead": "Bytes Read", "recordsRead": "Records Read"},
+    "Output Metrics": {"bytesWritten": "Bytes Written", "recordsWritten": "Records Written"},
+}
+
+
+def diagnose(spark: SparkSession) -> Diagnosis:
+    """Say which stages of the running session waited for a slow task, why, and what would help.
+
+    It reads the event log of the session if it writes one, else what Spark's status store remembers: as many
+    stages, tasks and queries as the settings spark.ui.retained... allow. The findings are those of
+    `keysplit.diagnose`. The store does not say how many rows each side of a join has in a task: the line to
+    paste does not name the side to split then, and rows that match many others are not told from slow tasks.
+
+    Args:
+        spark: a classic session.
+
+    Returns:
+        The diagnosis; print it, or show it in a notebook.
+
+    Raises:
+        TypeError: if `spark` is no session.
+        ValueError: if it is a session of Spark Connect, which shows no figures of tasks.
+
+    Example:
+        >>> print(kss.diagnose(spark))  # doctest: +SKIP
+    """
+    records = records_of(spark)
+    path = records.event_log()
+    if path is not None:
+        for each in (path, f"{path}.inprogress"):
+            with suppress(OSError, ValueError):
+                return diagnosis.diagnose(each)
+    return Diagnosis(applications=(diagnosis.conclude(_read(records)),))
+
+
+def _read(records: Records) -> Events:
+    """Return what the status store says as if it were a log."""
+    application = records.application()
+    events = Events(waits)
+    events.version, events.application, events.application_id = (
+        application[each] for each in ("version", "name", "id")
+    )
+    events.start_ms, events.conf = application["start_ms"], application["conf"]
+    events.feed(
+        _line(
+            "SparkListenerExecutorAdded",
+            **{"Executor ID": each["id"], "Executor Info": {"Total Cores": each["totalCores"]}},
+        )
+        for each in records.executors()
+    )
+    executions = list(records.executions())
+    of_stage = {stage: each for each in executions for stage in each.stages}
+    for stage in records.stages():
+        execution = of_stage.get(stage["stageId"])
+        events.feed(_lines(records, stage, {} if execution is None else _properties(execution)))
+    events.end_ms = application["now_ms"]
+    events.close()
+    waiting = defaultdict(list)
+    for recorded in events.stages.values():
+        if recorded.columns is not None and recorded.query is not None:
+            waiting[recorded.query].append(recorded)
+    for each in executions:
+        query = Query(each.id, each.description, each.start_ms, each.root, each.end_ms)
+        query.conf = {
+            name: value for name, value in each.conf.items() if name.startswith("spark.sql.adaptive.")
+        }
+        events.queries[each.id] = query
+        if each.id in waiting:
+            query.plan = read_plan(records.plan(each.id))
+            _fill_accumulators(records, each.id, waiting[each.id])
+    return events
+
+
+def _line(event: str, **fields: Any) -> bytes:
+    return json.dumps({"Event": event, **fields}, separators=(",", ":")).encode()
+
+
+def _properties(execution: Any) -> dict[str, str]:
+    found = {"spark.sql.execution.id": str(execution.id), "spark.job.description": execution.description}
+    if match := _BATCH.search(execution.description):
+        found |= {"sql.streaming.queryId": match[1], "streaming.sql.batchId": match[2]}
+    return found
+
+
+def _lines(records: Records, stage: dict[str, Any], properties: dict[str, str]) -> list[bytes]:
+    """Return the events of a stage."""
+    id_, attempt = stage["stageId"], stage["attemptId"]
+    launched, ended = stage.get("firstTaskLaunchedTime"), stage.get("completionTime")
+    if launched is None:
+        return []
+    properties = {"spark.job.description": stage.get("description") or "", **properties}
+    key = {"Stage ID": id_, "Stage Attempt ID": attempt}
+    info = {**key, "Stage Name": stage["name"], "Number of Tasks": stage["numTasks"]}
+    lines = [_line("SparkListenerStageSubmitted", **{"Stage Info": info, "Properties": properties})]
+    lines += [line for each in records.tasks(id_, attempt) if (line := _task(key, each)) is not None]
+    if ended is not None:
+        failure = {"Failure Reason": stage.get("failureReason") or ""}
+        lines.append(_line("SparkListenerStageCompleted", **{"Stage Info": {**info, **failure}}))
+    return lines
+
+
+def _task(key: dict[str, int], of: dict[str, Any]) -> bytes | None:
+    metrics = of.get("taskMetrics")
+    if of["status"] != "SUCCESS" or metrics is None or of.get("duration") is None:
+        return None
+    info = {
+        "Index": of["index"],
+        "Launch Time": of["launchTime"],
+        "Finish Time": of["launchTime"] + of["duration"],
+        "Executor ID": of["executorId"],
+        "Host": of["host"],
+    }
+    found: dict[str, Any] = {_NAMES[name]: value for name, value in metrics.items() if name in _NAMES}
+    for name, theirs in _METRICS.items():
+        names = _NAMES_OF[name]
+        found[name] = {names[each]: value for each, value in metrics[theirs].items() if each in names}
+    return _line(
+        "SparkListenerTaskEnd",
+        **{**key, "Task End Reason": {"Reason": "Success"}, "Task Info": info, "Task Metrics": found},
+    )
+
+
+def _fill_accumulators(records: Records, execution: int, stages: list[RecordedStage]) -> None:
+    """Say which accumulators the tasks of stages filled: those whose largest value is of one of them."""
+    by_id = {stage.id: stage for stage in stages}
+    largest: dict[int, dict[int, float]] = defaultdict(dict)
+    for accumulator, (stage, _, most, total) in records.largest(execution).items():
+        if stage in by_id:
+            by_id[stage].accumulators[accumulator] = round(total)
+            largest[stage][accumulator] = most
+    for stage, found in largest.items():
+        took = by_id[stage].slowest
+        updates = [{"ID": id_, "Update": round(most)} for id_, most in found.items()]
+        by_id[stage].slowest = (0 if took is None else took[0], json.dumps(updates).encode())

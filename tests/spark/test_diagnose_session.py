@@ -1,0 +1,60 @@
+"""`kss.diagnose` on the session of the tests: on fresh jobs of this version, by its status store."""
+
+import subprocess
+import sys
+
+import pytest
+import skewed_jobs
+from pyspark import cloudpickle
+from skewed_jobs import BASE, JOBS, findings_of, is_right, make, start_workers
+
+from keysplit import spark as kss
+
+pytestmark = pytest.mark.versions
+
+cloudpickle.register_pickle_by_value(skewed_jobs)  # executors do not import it
+
+TRIED = ("join", "apply", "window", "cached", "sums", "balanced")
+
+
+@pytest.fixture(scope="module")
+def diagnosis(spark, tmp_path_factory):
+    settings = {key: value for key, value in BASE.items() if key.startswith("spark.sql.")}
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    start_workers(spark)
+    folder = tmp_path_factory.mktemp("jobs")
+    for name in TRIED:
+        make(spark, name, folder)
+    for key, value in before.items():
+        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+    return kss.diagnose(spark)
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_the_status_store_says_what_an_event_log_says(diagnosis, name):
+    found = findings_of(diagnosis, name)
+    assert is_right(JOBS[name], found), [each.to_dict() for each in found]
+
+
+@pytest.mark.slow
+def test_each_verdict_on_a_fresh_log_is_right(tmp_path):
+    command = [sys.executable, skewed_jobs.__file__, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert len(rows) > 20
+    assert [row for row in rows[1:] if not row.endswith("| yes |")] == []
+
+
+def test_a_diagnosis_of_a_session_names_it(spark, diagnosis):
+    (application,) = diagnosis.applications
+    assert application.id == spark.sparkContext.applicationId
+    assert application.version == spark.version
+    assert not application.ended
+    assert "kss.apply" in str(diagnosis)
+
+
+def test_what_is_no_classic_session_is_refused():
+    with pytest.raises(TypeError, match="spark must be a SparkSession, got str"):
+        kss.diagnose("spark")
