@@ -213,7 +213,7 @@ def stream(spark: SparkSession, folder: Path) -> None:
 
     def counts(key: Any, frames: Any, state: Any) -> Any:
         rows = sum(len(frame) for frame in frames)
-        time.sleep(rows / 1000)
+        time.sleep(rows / 500)
         state.update((rows,))
         yield pd.DataFrame({"user": [key[0]], "rows": [rows]})
 

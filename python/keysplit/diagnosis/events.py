@@ -279,7 +279,7 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
         int(info["Index"]),
         launch,
         finish,
-        metrics["Executor Run Time"],
+        metrics.get("Executor Run Time", 0),
         metrics.get("Executor CPU Time", 0),
         metrics.get("JVM GC Time", 0),
         read.get("Fetch Wait Time", 0),

@@ -42,14 +42,16 @@ def lower_median(values: np.ndarray) -> float:
 def slots_of(stage: RecordedStage) -> int:
     """Return how many tasks of a stage may run at once: the cores, but no more than it has tasks.
 
-    Where the log does not say how many cores there are, it is how many tasks ran at once.
+    Where the log does not say how many cores there are, or not of all executors, it is how many tasks ran at
+    once. A task may start before Spark notes the end of the one before, so a few more are no contradiction.
     """
     launch, finish = stage.array("launch_ms"), stage.array("finish_ms")
-    if stage.cores:
-        return min(stage.cores, len(launch))
     times = np.concatenate([launch, finish])
     steps = np.concatenate([np.ones(len(launch), int), -np.ones(len(finish), int)])
-    return int(np.cumsum(steps[np.lexsort((steps, times))]).max(initial=1))  # one ends before the next starts
+    at_once = int(
+        np.cumsum(steps[np.lexsort((steps, times))]).max(initial=1)
+    )  # one ends, then the next starts
+    return min(stage.cores, len(launch)) if at_once <= 2 * stage.cores else at_once
 
 
 def balanced_s(stage: RecordedStage) -> Bounds:
