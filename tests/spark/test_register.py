@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
+from keysplit.spark.session import versions
 
 pytestmark = pytest.mark.versions
 WORKERS = 6
@@ -145,6 +146,15 @@ def test_keys_with_a_collation_are_refused(spark, clicks):
     plan = kss.plan(df, "name", WORKERS, row_id="id")
     with pytest.raises(ValueError, match=r"^plan must be of keys without a collation, got \['string collate"):
         kss.register(spark, plan, "worker_of", row_id="id BIGINT")
+
+
+def test_sessions_without_functions_of_sql_are_refused(spark, clicks, monkeypatch):
+    plan = kss.plan(clicks, "name", WORKERS, "key")
+    monkeypatch.setattr(versions, "has_sql_functions", lambda spark: False)
+    with pytest.raises(
+        ValueError, match=r"^spark must be of Spark 4\.0 or newer, .*: kss\.route adds the worker"
+    ):
+        kss.register(spark, plan, "worker_of")
 
 
 def test_a_plan_that_is_not_there(spark, tmp_path):
