@@ -605,7 +605,7 @@ def test_plot_draws_a_line_per_finding(real):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     axes = real.plot()
-    assert len(axes.get_lines()) == min(8, len(real.findings))
+    assert len(axes.patches) == min(8, len(real.findings))
 
 
 def test_the_command_prints_and_writes(tmp_path):

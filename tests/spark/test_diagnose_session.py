@@ -1,13 +1,18 @@
 """`kss.diagnose` on the session of the tests: on fresh jobs of this version, by its status store."""
 
+import ast
+import inspect
 import subprocess
 import sys
+from operator import attrgetter
+from pathlib import Path
 
 import pytest
 import skewed_jobs
 from pyspark import cloudpickle
 from skewed_jobs import BASE, JOBS, findings_of, is_right, make, start_workers
 
+import keysplit as ks
 from keysplit import spark as kss
 
 pytestmark = pytest.mark.versions
@@ -36,6 +41,23 @@ def diagnosis(spark, tmp_path_factory):
 def test_the_status_store_says_what_an_event_log_says(diagnosis, name):
     found = findings_of(diagnosis, name)
     assert is_right(JOBS[name], found), [each.to_dict() for each in found]
+
+
+LOGS = sorted(Path(__file__).parent.parent.glob("eventlogs/*.zstd"))
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
+def test_lines_to_paste_are_calls_that_keysplit_takes(log):
+    lines = {finding.line for finding in ks.diagnose(log).findings} - {None}
+    assert {line.split("(")[0] for line in lines} >= {"kss.join", "kss.apply", "kss.write", "kss.repartition"}
+    for line in lines:
+        calls = [each for each in ast.walk(ast.parse(line)) if isinstance(each, ast.Call)]
+        names = {ast.unparse(each.func): each for each in calls}
+        (name,) = (name for name in names if name.startswith("kss.") and "(" not in name)
+        call = names[name]
+        given = [each for each in call.args if not isinstance(each, ast.Starred)]
+        named = {each.arg: each for each in call.keywords}
+        inspect.signature(attrgetter(name.removeprefix("kss."))(kss)).bind(*given, **named)
 
 
 @pytest.mark.slow

@@ -174,7 +174,7 @@ class Diagnosis(Printed):
         Path(path).write_text(text, encoding="utf-8")
 
     def plot(self) -> Any:
-        """Draw the times of the tasks of each finding, the slowest last, relative to their median.
+        """Draw the times of the tasks of the first findings, the slowest last.
 
         Returns:
             The axes of matplotlib.
@@ -189,8 +189,8 @@ class Diagnosis(Printed):
         _, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
         for number, finding in enumerate(self.findings[:_PLOTTED], 1):
             seconds = np.sort(finding.tasks.end_s - finding.tasks.start_s)
-            part = (np.arange(len(seconds)) + 1) / len(seconds)
-            axes.step(part, seconds, where="pre", label=f"{number} {finding.what} (stage {finding.stage.id})")
+            label = f"{number} {finding.what} (stage {finding.stage.id})"
+            axes.stairs(seconds, np.linspace(0, 1, len(seconds) + 1), baseline=None, label=label)
         axes.set(xlabel="tasks, the slowest last", ylabel="seconds", xlim=(0, 1), ylim=(0, None))
         if self.findings:
             axes.legend()
@@ -240,7 +240,7 @@ def make_findings_table(findings: Sequence[Finding]) -> Any:
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("stage", justify="right", no_wrap=True)
     table.add_column("what")  # shrinks if a line is too long
-    for name in ("slowest", "/median", "reads", "waiting", "saves"):
+    for name in ("slowest", "× median", "reads", "waiting", "saves"):
         table.add_column(name, justify="right", no_wrap=True)
     for number, finding in enumerate(findings, 1):
         table.add_row(

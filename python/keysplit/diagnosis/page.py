@@ -135,7 +135,7 @@ def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
     tasks, show = finding.tasks, _format_of(name)
     values = {"time": tasks.end_s - tasks.start_s, "records": tasks.records, "bytes": tasks.bytes}[name]
     most = float(values.max(initial=0))
-    if not most:
+    if not most or most != finding.spreads[name].largest:  # of a cache the rows are not known for each task
         return None
     parts = np.array_split(np.arange(len(values)), min(_MOST_BARS, len(values)))
     median = float(np.sort(values)[(len(values) - 1) // 2])
