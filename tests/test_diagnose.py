@@ -404,14 +404,38 @@ def test_stages_without_sql_are_found_too(tmp_path):
     assert finding.line is None
 
 
-def test_failed_tasks_are_no_tasks_and_failed_stages_are_noted(tmp_path):
-    failed = [*hot(records=5000), task(1, 6, 0, 20, reason="ExceptionFailure")]
-    events = list(stage(1, failed))
-    events[-1]["Stage Info"]["Failure Reason"] = "Job aborted: task 6 failed 4 times\n\tat x"
-    diagnosis = diagnosed(tmp_path, application(query(GROUPS), events, end(0, 20.0)))
+def failing(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    events = list(stage(1, tasks))
+    events[-1]["Stage Info"]["Failure Reason"] = "Job aborted: task 7 failed 4 times\n\tat x"
+    return events
+
+
+def test_attempts_that_fail_before_one_succeeds_are_no_tasks(tmp_path):
+    tasks = [*hot(records=5000), task(1, 6, 0, 20, reason="ExceptionFailure")]
+    diagnosis = diagnosed(tmp_path, application(query(GROUPS), failing(tasks), end(0, 20.0)))
     assert diagnosis.applications[0].tasks == 8
-    assert diagnosis.notes == ("stage 1 failed: Job aborted: task 6 failed 4 times",)
+    assert diagnosis.notes == ("stage 1 failed: Job aborted: task 7 failed 4 times",)
     assert diagnosis.findings[0].spreads["time"].slowest == 10
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_hot_task_that_makes_its_stage_fail_is_found(tmp_path, lost):
+    tries = [task(1, 7, 0, seconds, records=5000, reason="ExceptionFailure") for seconds in (9, 10, 8)]
+    if lost:
+        tries = [{**each, "Task Metrics": None} for each in tries]
+    events = application(query(GROUPS), failing([*hot()[:7], *tries]), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.task == 7
+    assert finding.spreads["time"].slowest == 10
+    assert finding.cause == ("lost" if lost else "rows")
+    assert finding.verdict.startswith("look at why the executor" if lost else "split the hot keys")
+    assert finding.line.startswith("kss.apply")
+
+
+def test_a_failed_stage_is_no_reason_to_do_nothing(tmp_path):
+    tasks = [task(1, at, 0, 3) for at in range(8)]
+    diagnosis = diagnosed(tmp_path, application(query(GROUPS), failing(tasks), end(0, 12.0)))
+    assert diagnosis.verdict == "look at why stages failed: 1"
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,21 @@ def stream_lists(spark: SparkSession, folder: Path) -> None:
     run(slowly(lists.select("user", F.explode("all"))), folder, "complete", "stream_lists")
 
 
+@job(
+    "stateful stream",
+    "user",
+    line='kss.streaming.join(left, right, on="user"',
+    adaptive="never",
+    since=(4, 3),
+)
+def stream_join(spark: SparkSession, folder: Path) -> None:
+    skewed(spark).write.mode("overwrite").parquet(f"{folder}/clicks")
+    users(spark).write.mode("overwrite").parquet(f"{folder}/users")
+    clicks = spark.readStream.schema("user string, n long, country long").parquet(f"{folder}/clicks")
+    names = spark.readStream.schema("user string, number long").parquet(f"{folder}/users")
+    run(slowly(clicks.join(names, "user")), folder, "append", "stream_join")
+
+
 def run(df: DataFrame, folder: Path, mode: str, name: str) -> None:
     """Run a stream to its end."""
     checkpoint = f"{folder}/checkpoint-{time.monotonic_ns()}"

@@ -80,3 +80,8 @@ def test_a_diagnosis_of_a_session_names_it(spark, diagnosis):
 def test_what_is_no_classic_session_is_refused():
     with pytest.raises(TypeError, match="spark must be a SparkSession, got str"):
         kss.diagnose("spark")
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(
+        ValueError, match=r"spark must be a classic session, .* spark\.eventLog\.enabled=true"
+    ):
+        kss.diagnose(remote)

@@ -63,7 +63,9 @@ def find_cause(
             return "rows"
     if matches[0] >= _PLAIN_RATIO * max(matches[1], 1.0):
         return "matches"
-    run = max(float(stage.array("run_ms")[slowest]), 1.0)
+    run = float(stage.array("run_ms")[slowest])
+    if not run:
+        return "lost"
     if stage.array("gc_ms")[slowest] >= _PAUSED * run:
         return "gc"
     if stage.array("wait_ms")[slowest] >= _PAUSED * run:

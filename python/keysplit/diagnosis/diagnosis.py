@@ -40,7 +40,8 @@ class Application:
         tasks: how many tasks succeeded.
         stages: its stages, in the order in which they started.
         findings: the stages that wait, those that would save most first.
-        notes: what could not be read.
+        failed: the numbers of the stages that failed.
+        notes: what could not be read, and why stages failed.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Application:
     tasks: int
     stages: tuple[Stage, ...] = field(repr=False)
     findings: tuple[Finding, ...]
+    failed: tuple[int, ...]
     notes: tuple[str, ...]
 
     @property
@@ -63,6 +65,8 @@ class Application:
         """What to do first, in words."""
         if self.findings:
             return self.findings[0].verdict
+        if self.failed:
+            return f"look at why stages failed: {', '.join(map(str, self.failed))}"
         return _BALANCED if self.tasks else _NOTHING
 
     @property
@@ -115,7 +119,8 @@ class Diagnosis(Printed):
         """What to do first, in words."""
         if self.findings:
             return self.findings[0].verdict
-        return _BALANCED if any(each.tasks for each in self.applications) else _NOTHING
+        without = [each.verdict for each in self.applications]
+        return next((each for each in without if each not in (_BALANCED, _NOTHING)), max(without))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types."""
@@ -128,6 +133,7 @@ class Diagnosis(Printed):
                     "spark_version": each.version,
                     "duration_s": each.duration_s,
                     "ended": each.ended,
+                    "failed": list(each.failed),
                     "stages": len(each.stages),
                     "tasks": each.tasks,
                     "notes": list(each.notes),
@@ -306,11 +312,8 @@ def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Appli
         notes: what could not be read.
     """
     stages = list_stages(events)
-    failed = [
-        f"stage {stage.id} failed: {shorten(stage.failure, 200)}"
-        for stage in events.stages.values()
-        if stage.failure
-    ]
+    failed = [stage for stage in events.stages.values() if stage.failure]
+    reasons = [f"stage {stage.id} failed: {shorten(stage.failure, 200)}" for stage in failed]
     return Application(
         name=events.application or name,
         id=events.application_id,
@@ -320,5 +323,6 @@ def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Appli
         tasks=sum(stage.tasks for stage in stages),
         stages=tuple(stages),
         findings=tuple(list_findings(events)),
-        notes=(*notes, *failed),
+        failed=tuple(stage.id for stage in failed),
+        notes=(*notes, *reasons),
     )

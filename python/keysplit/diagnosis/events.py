@@ -62,7 +62,7 @@ class RecordedStage:
     columns: dict[str, Any] | None = field(default_factory=lambda: {name: array("q") for name in COLUMNS})
     slowest: tuple[int, bytes] | None = None  # its time, and the accumulators as they are in the log
     whole: int = 0
-    failed_tasks: int = 0
+    failed: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)  # attempts, and the longest
     failure: str = ""
     ended: bool = False
     start_ms: int = 0
@@ -84,8 +84,22 @@ class RecordedStage:
             return {}
         return _updates(json.loads(self.slowest[1]))
 
+    def add_failed(self) -> None:
+        """Take the tasks for which the stage failed as tasks: each by its longest attempt."""
+        if self.columns is not None and self.failure:
+            succeeded = set(self.columns["index"])
+            for index, (_, values) in self.failed.items():
+                if index not in succeeded:
+                    self._add(values)
+
+    def _add(self, values: tuple[int, ...]) -> None:
+        assert self.columns is not None
+        for name, value in zip(COLUMNS, values, strict=True):
+            self.columns[name].append(value)
+
     def close(self, keep: bool) -> None:
         """Note the totals, and drop the tasks unless they are of interest."""
+        self.failed = {}
         if self.columns is None or self.ran:
             return
         launch, finish = self.array("launch_ms"), self.array("finish_ms")
@@ -193,6 +207,7 @@ class Events:
 
     def _end_stage(self, stage: RecordedStage) -> None:
         stage.ended = True
+        stage.add_failed()
         self._count_cores(stage)
         keep = self._waits(stage)
         stage.close(keep)
@@ -261,11 +276,12 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
     info, metrics = event["Task Info"], event.get("Task Metrics")
     finish = int(info["Finish Time"])
     events._last_ms = max(events._last_ms, finish)
-    if event["Task End Reason"]["Reason"] != "Success" or metrics is None:
-        stage.failed_tasks += not info.get("Killed", False)
-        return
     if stage.columns is None or stage.ended:  # a copy of a task that ended after its stage
         return
+    succeeded = event["Task End Reason"]["Reason"] == "Success"
+    if not succeeded and info.get("Killed", False):
+        return
+    metrics = metrics or {}  # there are none of a lost executor
     read, written = metrics.get("Shuffle Read Metrics") or {}, metrics.get("Shuffle Write Metrics") or {}
     source, sink = metrics.get("Input Metrics") or {}, metrics.get("Output Metrics") or {}
     shuffled = read.get("Remote Bytes Read", 0) + read.get("Local Bytes Read", 0)
@@ -291,8 +307,12 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
         metrics.get("Memory Bytes Spilled", 0),
         memory,
     )
-    for name, value in zip(COLUMNS, values, strict=True):
-        stage.columns[name].append(value)
+    if not succeeded:
+        attempts, longest = stage.failed.get(values[0], (0, values))
+        longest = max(longest, values, key=lambda each: each[2] - each[1])
+        stage.failed[values[0]] = attempts + 1, longest
+        return
+    stage._add(values)
     if not accumulators:  # not written as Spark does it
         accumulators = json.dumps(info.get("Accumulables") or []).encode()
     if stage.slowest is None or finish - launch > stage.slowest[0]:

@@ -182,16 +182,20 @@ def _advise(
     cause: str,
     rows: list[float],
 ) -> Advice:
-    if cause not in ("rows", "matches"):
+    if cause not in ("rows", "matches", "lost"):
         return advise_without_rows(events, stage, slowest, cause)
     placed = [column for each in (fragment.inputs if fragment else ()) for column in each.partitioning]
-    return advise(
+    advice = advise(
         gathering,
         stream=stage.stream is not None,
         workers=stage.ran,
         rows=rows,
         ours=any(column.startswith(_OURS) for column in placed),
     )
+    if cause != "lost":
+        return advice
+    action = f"look at why the executor of the slowest task was lost. If its memory ran out, {advice.action}"
+    return Advice(action, advice.line)
 
 
 def _by_stream(found: Iterable[Finding]) -> list[Finding]:

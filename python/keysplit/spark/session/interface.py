@@ -298,7 +298,7 @@ class Records(Protocol):
     """What a session remembers of its stages, tasks and plans."""
 
     def event_log(self) -> str | None:
-        """Return where the session's own event log is, None if it writes none."""
+        """Return where the session's own event log is, None if it writes none or keeps its end back."""
 
     def application(self) -> dict[str, Any]:
         """Return the name, id, version, start and now in milliseconds, and settings."""

@@ -20,6 +20,8 @@ from keysplit.spark.session.listening import settle
 _LARGEST = re.compile(
     r"([\d.,]+ [A-Za-z]+) \([^()]*, ([\d.,]+ [A-Za-z]+) \(stage (\d+)\.(\d+): task (\d+)\)\)"
 )
+# These write a block only when it is full, so the last stages of a running session are not in its log.
+_IN_BLOCKS = ("lz4", "lzf")
 _UNITS = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 
 
@@ -36,9 +38,10 @@ class Recorded:
         self._mapper.registerModule(java.com.fasterxml.jackson.module.scala.DefaultScalaModule())
 
     def event_log(self) -> str | None:
-        """Return where the session's own event log is, None if it writes none."""
+        """Return where the session's own event log is, None if it writes none or keeps its end back."""
         logger = self._context._jsc.sc().eventLogger()
-        if not logger.isDefined():
+        codec = self._context.getConf().get("spark.eventLog.compression.codec", "zstd")
+        if not logger.isDefined() or codec in _IN_BLOCKS:
             return None
         with suppress(Py4JError):
             return str(logger.get().logWriter().logPath())
