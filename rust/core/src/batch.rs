@@ -62,6 +62,38 @@ impl<'a> Batch<'a> {
         );
     }
 
+    /// Routes the messages a part at a time: `route` gets those that are left, with their weights and with places for
+    /// their workers, and returns how many it has routed, at least one.
+    ///
+    /// The common case is compiled separately, as by [`Batch::each`].
+    #[inline(always)]
+    pub(crate) fn parts(
+        &self,
+        scale: Scale,
+        workers: &mut [u32],
+        mut route: impl FnMut(Scale, &[u64], Option<&[f64]>, &mut [u32]) -> usize,
+    ) {
+        vectorised(
+            #[inline(always)]
+            || {
+                let mut start = 0;
+                match (scale, self.weights) {
+                    (Scale::Whole, None) => {
+                        while start < workers.len() {
+                            start += route(Scale::Whole, &self.hashes[start..], None, &mut workers[start..]);
+                        }
+                    }
+                    (scale, weights) => {
+                        while start < workers.len() {
+                            let weights = weights.map(|weights| &weights[start..]);
+                            start += route(scale, &self.hashes[start..], weights, &mut workers[start..]);
+                        }
+                    }
+                }
+            },
+        );
+    }
+
     /// Adds the weights of routed messages to `loads`.
     pub(crate) fn sent(&self, loads: &mut Loads, workers: &[u32]) {
         match (loads.expect(self.hashes.len(), self.weights), self.weights) {

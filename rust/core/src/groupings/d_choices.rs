@@ -15,7 +15,7 @@ use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::params;
-use crate::sketch::SpaceSaving;
+use crate::sketch::{Block, SpaceSaving, Touched};
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::state::minimum::Sweep;
@@ -106,9 +106,15 @@ impl Params {
 }
 
 impl DChoices {
+    /// Counts the first messages, as [`Head::count`] does. A message that may solve d is counted alone.
     #[inline(always)]
-    fn choose(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
-        let (touched, frequent) = self.head.count(scale, hash, weight);
+    fn count(&mut self, scale: Scale, hashes: &[u64], weights: Option<&[f64]>, block: &mut Block) -> (usize, u64) {
+        let quiet = self.next.saturating_sub(self.position).max(1);
+        self.head.count(scale, &hashes[..quiet.min(hashes.len() as u64) as usize], weights, block)
+    }
+
+    #[inline(always)]
+    fn choose(&mut self, scale: Scale, hash: KeyHash, weight: Amount, touched: Touched, frequent: bool) -> Worker {
         if touched.fresh {
             self.forget(touched.slot);
         }
@@ -179,11 +185,20 @@ impl Grouping for DChoices {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
         self.head.sketch.expect(batch.hashes.len(), batch.weights);
-        batch.each(
+        let mut block = Block::default();
+        batch.parts(
             scale,
             workers,
             #[inline(always)]
-            |scale, hash, weight| self.choose(scale, hash, weight),
+            |scale, hashes, weights, workers| {
+                let (rows, frequent) = self.count(scale, hashes, weights, &mut block);
+                for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).take(rows).enumerate() {
+                    let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
+                    let frequent = frequent >> row & 1 == 1;
+                    *worker = self.choose(scale, KeyHash(hash), weight, block.touched(row), frequent).0;
+                }
+                rows
+            },
         );
     }
 

@@ -15,7 +15,7 @@ use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::params;
-use crate::sketch::SpaceSaving;
+use crate::sketch::{Block, SpaceSaving};
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
 use crate::types::{KeyHash, Source, Worker};
@@ -153,19 +153,26 @@ impl<R: Rule> Grouping for SpreadHead<R> {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
         self.head.sketch.expect(batch.hashes.len(), batch.weights);
-        batch.each(
+        let Self { choices, head, rule, loads } = self;
+        let mut block = Block::default();
+        batch.parts(
             scale,
             workers,
             #[inline(always)]
-            |scale, hash, weight| {
-                if let (_, true) = self.head.count(scale, hash, weight) {
-                    let worker = self.rule.choose(&mut self.loads);
-                    self.loads.add(scale, worker, weight);
-                    worker
-                } else {
-                    let (first, second) = self.choices.pair(hash);
-                    self.loads.add_to_lesser(scale, first, second, weight)
+            |scale, hashes, weights, workers| {
+                let (rows, frequent) = head.count(scale, hashes, weights, &mut block);
+                for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).take(rows).enumerate() {
+                    let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
+                    *worker = if frequent >> row & 1 == 1 {
+                        let worker = rule.choose(loads);
+                        loads.add(scale, worker, weight);
+                        worker.0
+                    } else {
+                        let (first, second) = choices.pair(KeyHash(hash));
+                        loads.add_to_lesser(scale, first, second, weight).0
+                    };
                 }
+                rows
             },
         );
     }

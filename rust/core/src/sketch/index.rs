@@ -13,8 +13,11 @@ use wide::u32x8;
 /// Places per bucket.
 const PLACES: usize = 8;
 
-/// The slot of a free place.
-const FREE: u32 = u32::MAX;
+/// Set in the slot of a free place, whose other bits and whose tag mean nothing.
+const FREE: u32 = 1 << 31;
+
+/// The place of a slot whose hash is spilled.
+const SPILLED: u32 = u32::MAX;
 
 #[derive(Debug, Clone)]
 #[repr(align(64))]
@@ -42,6 +45,8 @@ fn tag(hash: u64) -> u32 {
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     buckets: Vec<Bucket>,
+    /// By slot: the place of its hash among those of all buckets.
+    places: Vec<u32>,
     spill: Spill,
 }
 
@@ -50,9 +55,17 @@ pub(crate) struct Index {
 struct Spill {
     secret: DefaultHashBuilder,
     table: HashTable<(u64, u32)>,
+    /// Bit i is set if bucket i, modulo the bits, had hashes spilled since the table was last empty.
+    buckets: [u64; 16],
 }
 
 impl Spill {
+    /// Whether a hash may be here.
+    #[inline(always)]
+    fn may_have(&self, hash: u64) -> bool {
+        !self.table.is_empty() && self.buckets[hash as usize / 64 % 16] >> (hash % 64) & 1 == 1
+    }
+
     #[cold]
     fn find(&self, hash: u64) -> Option<usize> {
         self.table.find(self.secret.hash_one(hash), |entry| is_of(entry, hash)).map(|&(_, slot)| slot as usize)
@@ -60,7 +73,11 @@ impl Spill {
 
     #[cold]
     fn insert(&mut self, hash: u64, slot: u32) {
-        let Self { secret, table } = self;
+        let Self { secret, table, buckets } = self;
+        if table.is_empty() {
+            buckets.fill(0);
+        }
+        buckets[hash as usize / 64 % 16] |= 1 << (hash % 64);
         table.insert_unique(secret.hash_one(hash), (hash, slot), |&(hash, _)| secret.hash_one(hash));
     }
 
@@ -83,9 +100,10 @@ impl Index {
     /// An index of the hashes of all slots.
     pub(crate) fn new(hashes: &[u64]) -> Self {
         let buckets = (hashes.len() / 2 + 1).next_power_of_two().max(16);
-        let mut index = Self { buckets: vec![Bucket::EMPTY; buckets], spill: Spill::default() };
+        let (buckets, places) = (vec![Bucket::EMPTY; buckets], Vec::with_capacity(hashes.len()));
+        let mut index = Self { buckets, places, spill: Spill::default() };
         for (slot, &hash) in hashes.iter().enumerate() {
-            index.settle(hash, slot as u32);
+            index.append(hash, slot);
         }
         index
     }
@@ -96,6 +114,7 @@ impl Index {
             let number = self.bucket(hash);
             self.buckets[number] = Bucket::EMPTY;
         }
+        self.places.clear();
         self.spill.table.clear();
     }
 
@@ -117,7 +136,15 @@ impl Index {
             }
             places &= places - 1;
         }
-        if self.spill.table.is_empty() { None } else { self.spill.find(hash) }
+        if self.spill.may_have(hash) { self.spill.find(hash) } else { None }
+    }
+
+    /// The only slot that `hash` can have, but for rare cases, without a branch; any number if it has none.
+    #[inline(always)]
+    pub(crate) fn guess(&self, hash: u64) -> usize {
+        let bucket = &self.buckets[self.bucket(hash)];
+        let places = places_of(tag(hash), &bucket.tags);
+        (bucket.slots[places.trailing_zeros() as usize % PLACES] & !FREE) as usize
     }
 
     /// Whether every slot is found by its hash.
@@ -125,40 +152,48 @@ impl Index {
         hashes.iter().enumerate().all(|(slot, &hash)| self.find(hash, hashes) == Some(slot))
     }
 
-    /// Assigns a slot to `hash`, which had none.
+    /// Assigns the last slot, which is new, to `hash`, which had none.
     #[inline(always)]
     pub(crate) fn insert(&mut self, hash: u64, slot: usize, hashes: &[u64]) {
         if hashes.len() > 2 * self.buckets.len() {
             *self = Self::new(hashes);
         } else {
-            self.settle(hash, slot as u32);
+            self.append(hash, slot);
         }
     }
 
     #[inline(always)]
-    fn settle(&mut self, hash: u64, slot: u32) {
-        let number = self.bucket(hash);
-        let bucket = &mut self.buckets[number];
-        let free = places_of(FREE, &bucket.slots);
-        if free == 0 {
-            self.spill.insert(hash, slot);
-        } else {
-            let place = free.trailing_zeros() as usize;
-            (bucket.tags[place], bucket.slots[place]) = (tag(hash), slot);
-        }
+    fn append(&mut self, hash: u64, slot: usize) {
+        self.places.push(SPILLED);
+        self.settle(hash, slot);
     }
 
-    /// Removes the slot of `hash`.
+    /// Assigns the slot of one hash to another, which had none.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, hash: u64, slot: usize) {
+    pub(crate) fn replace(&mut self, slot: usize, old: u64, new: u64) {
+        let place = self.places[slot];
+        if place == SPILLED {
+            self.spill.remove(old);
+        } else {
+            self.buckets[place as usize / PLACES].slots[place as usize % PLACES] |= FREE;
+        }
+        self.settle(new, slot);
+    }
+
+    #[inline(always)]
+    fn settle(&mut self, hash: u64, slot: usize) {
         let number = self.bucket(hash);
         let bucket = &mut self.buckets[number];
-        let places = places_of(slot as u32, &bucket.slots);
-        if places == 0 {
-            self.spill.remove(hash);
+        // Only free places have the highest bit of their slots set.
+        let free = u32x8::new(bucket.slots).to_bitmask();
+        self.places[slot] = if free == 0 {
+            self.spill.insert(hash, slot as u32);
+            SPILLED
         } else {
-            bucket.slots[places.trailing_zeros() as usize] = FREE;
-        }
+            let place = free.trailing_zeros() as usize % PLACES;
+            (bucket.tags[place], bucket.slots[place]) = (tag(hash), slot as u32);
+            (number * PLACES + place) as u32
+        };
     }
 }
 
@@ -208,13 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn forgets_removed_hashes_only() {
+    fn forgets_replaced_hashes_only() {
         let mut hashes = crowded(300);
         let mut index = Index::new(&hashes);
         for slot in (0..hashes.len()).step_by(2) {
-            index.remove(hashes[slot], slot);
             let gone = std::mem::replace(&mut hashes[slot], (slot as u64 + 1) << 44 | 5);
-            index.insert(hashes[slot], slot, &hashes);
+            index.replace(slot, gone, hashes[slot]);
             assert_eq!(index.find(gone, &hashes), None);
         }
         for (slot, &hash) in hashes.iter().enumerate() {
@@ -232,9 +266,9 @@ mod tests {
             index.insert(hashes[slot], slot, &hashes[..=slot]);
         }
         for slot in 0..hashes.len() {
-            index.remove(hashes[slot], slot);
+            let gone = hashes[slot];
             hashes[slot] |= 1 << 63;
-            index.insert(hashes[slot], slot, &hashes);
+            index.replace(slot, gone, hashes[slot]);
             assert_eq!(index.find(hashes[slot], &hashes), Some(slot));
         }
         // Each is looked for three times and removed once, and entries are only looked at if they share a tag of 7 bits.

@@ -50,6 +50,35 @@ pub struct Touched {
     pub fresh: bool,
 }
 
+/// The most messages counted together.
+const BLOCK: usize = 64;
+
+/// What messages that were counted together have touched.
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    /// By message: the slot of its key's counter.
+    slots: [u32; BLOCK],
+    /// By message: its key's count and the sum of all weights just after it, as amounts of the sketch's scale.
+    pub(crate) counts: [u64; BLOCK],
+    pub(crate) totals: [u64; BLOCK],
+    /// Bit i is set if message i's key has just been given its counter.
+    fresh: u64,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self { slots: [0; BLOCK], counts: [0; BLOCK], totals: [0; BLOCK], fresh: 0 }
+    }
+}
+
+impl Block {
+    /// The counter that a message has touched.
+    #[inline(always)]
+    pub(crate) fn touched(&self, row: usize) -> Touched {
+        Touched { slot: self.slots[row] as usize, fresh: self.fresh >> row & 1 == 1 }
+    }
+}
+
 /// The origin of a merged sketch's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -148,24 +177,33 @@ impl SpaceSaving {
     }
 
     /// Counts a batch of messages, of weight 1 if no weights are given; calls `touch` for each.
-    pub fn update(&mut self, hashes: &[u64], weights: Option<&[f64]>, mut touch: impl FnMut(usize, Touched)) {
+    pub fn update(&mut self, hashes: &[u64], weights: Option<&[f64]>, touch: impl FnMut(usize, Touched)) {
         let scale = self.expect(hashes.len(), weights);
         vectorised(
             #[inline(always)]
             || match (scale, weights) {
-                (Scale::Whole, None) => {
-                    for (row, &hash) in hashes.iter().enumerate() {
-                        touch(row, self.add(Scale::Whole, KeyHash(hash), Amount(1)));
-                    }
-                }
-                (scale, weights) => {
-                    for (row, &hash) in hashes.iter().enumerate() {
-                        let weight = weights.map_or(1.0, |weights| weights[row]);
-                        touch(row, self.add(scale, KeyHash(hash), scale.amount(weight)));
-                    }
-                }
+                (Scale::Whole, None) => self.update_in_blocks(Scale::Whole, hashes, None, touch),
+                (scale, weights) => self.update_in_blocks(scale, hashes, weights, touch),
             },
         );
+    }
+
+    #[inline(always)]
+    fn update_in_blocks(
+        &mut self,
+        scale: Scale,
+        hashes: &[u64],
+        weights: Option<&[f64]>,
+        mut touch: impl FnMut(usize, Touched),
+    ) {
+        let (mut start, mut block) = (0, Block::default());
+        while start < hashes.len() {
+            let rows = self.count_block(scale, &hashes[start..], weights.map(|weights| &weights[start..]), &mut block);
+            for row in 0..rows {
+                touch(start + row, block.touched(row));
+            }
+            start += rows;
+        }
     }
 
     /// Prepares for a batch; later additions are of the returned scale.
@@ -182,8 +220,9 @@ impl SpaceSaving {
     /// This sketch after one more message of weight 1, and the counter that it touches.
     pub(crate) fn after(&self, hash: KeyHash) -> (Self, Touched) {
         let mut after = self.clone();
-        let touched = after.add(self.scale, hash, self.scale.amount(1.0));
-        (after, touched)
+        let mut block = Block::default();
+        after.count_block(self.scale, &[hash.0], None, &mut block);
+        (after, block.touched(0))
     }
 
     /// The counts as amounts of the sketch's scale, in slot order.
@@ -224,10 +263,96 @@ impl SpaceSaving {
         self.hashes.len() == self.capacity
     }
 
-    /// Counts one message, whose weight is an amount of the sketch's scale.
+    /// Counts the first messages, a block of them at most, of weight 1 if no weights are given. Returns how many.
+    #[inline(never)]
+    pub(crate) fn count_block(
+        &mut self,
+        scale: Scale,
+        hashes: &[u64],
+        weights: Option<&[f64]>,
+        block: &mut Block,
+    ) -> usize {
+        let hashes = &hashes[..hashes.len().min(BLOCK)];
+        block.fresh = 0;
+        let even = weights.is_none() && !self.least.has_uneven_steps() && !self.is_empty();
+        vectorised(
+            #[inline(always)]
+            || match scale {
+                Scale::Whole if even => self.count_even(Scale::Whole, hashes, block),
+                Scale::Fractional if even => self.count_even(Scale::Fractional, hashes, block),
+                scale => self.count_uneven(scale, hashes, weights, block),
+            },
+        );
+        hashes.len()
+    }
+
     #[inline(always)]
-    pub(crate) fn add(&mut self, scale: Scale, KeyHash(hash): KeyHash, weight: Amount) -> Touched {
-        self.total = scale.sum(self.total, weight);
+    fn count_uneven(&mut self, scale: Scale, hashes: &[u64], weights: Option<&[f64]>, block: &mut Block) {
+        for (row, &hash) in hashes.iter().enumerate() {
+            let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
+            self.total = scale.sum(self.total, weight);
+            block.totals[row] = self.total.0;
+            self.count_next(scale, hash, weight, row, block);
+        }
+    }
+
+    /// Counts messages of weight 1. Keys are looked up a block ahead: the reads overlap, and a wrong prediction of
+    /// whether a key has a counter is noticed early.
+    #[inline(always)]
+    fn count_even(&mut self, scale: Scale, hashes: &[u64], block: &mut Block) {
+        match <&[u64; BLOCK]>::try_from(hashes) {
+            Ok(hashes) => self.look_up(hashes, block),
+            Err(_) => self.look_up(hashes, block),
+        };
+        let (one, mut total) = (scale.amount(1.0), self.total);
+        for after in &mut block.totals[..hashes.len()] {
+            total = scale.sum(total, one);
+            *after = total.0;
+        }
+        self.total = total;
+        let mut row = 0;
+        loop {
+            let (level, slots) = (self.least.level(), self.hashes.len());
+            let (keys, counts) = (&self.hashes[..slots], &mut self.counts[..slots]);
+            while row < hashes.len() {
+                let slot = block.slots[row] as usize;
+                if keys[slot] != hashes[row] || counts[slot] == level {
+                    break;
+                }
+                counts[slot] = scale.sum(Amount(counts[slot]), one).0;
+                block.counts[row] = counts[slot];
+                row += 1;
+            }
+            if row == hashes.len() {
+                return;
+            }
+            self.count_next(scale, hashes[row], one, row, block);
+            row += 1;
+        }
+    }
+
+    /// Guesses the slots of keys, which other messages of the block may still change.
+    #[inline(always)]
+    fn look_up(&self, hashes: &[u64], block: &mut Block) {
+        let slots = self.hashes.len();
+        for (row, &hash) in hashes.iter().enumerate() {
+            let guess = self.index.guess(hash);
+            block.slots[row] = if guess < slots { guess as u32 } else { 0 };
+        }
+    }
+
+    /// Counts a message of the block.
+    #[inline(always)]
+    fn count_next(&mut self, scale: Scale, hash: u64, weight: Amount, row: usize, block: &mut Block) {
+        let Touched { slot, fresh } = self.add(scale, hash, weight);
+        block.slots[row] = slot as u32;
+        block.counts[row] = self.counts[slot];
+        block.fresh |= u64::from(fresh) << row;
+    }
+
+    /// Adds the weight of a message, an amount of the sketch's scale, to a counter, but not to the total.
+    #[inline(always)]
+    fn add(&mut self, scale: Scale, hash: u64, weight: Amount) -> Touched {
         if let Some(slot) = self.index.find(hash, &self.hashes) {
             self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
             self.least.grown(&self.counts, slot);
@@ -250,9 +375,7 @@ impl SpaceSaving {
     #[inline(always)]
     fn replace(&mut self, scale: Scale, hash: u64, weight: Amount) -> usize {
         let slot = self.least.first_smallest(&self.counts);
-        self.index.remove(self.hashes[slot], slot);
-        self.hashes[slot] = hash;
-        self.index.insert(hash, slot, &self.hashes);
+        self.index.replace(slot, std::mem::replace(&mut self.hashes[slot], hash), hash);
         self.errors[slot] = self.counts[slot];
         self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
         self.least.grown(&self.counts, slot);

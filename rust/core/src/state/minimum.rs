@@ -8,59 +8,105 @@
 
 use wide::u64x8;
 
-/// Values examined at a time.
-const WINDOW: usize = 64;
+use crate::hash::vectorised;
 
-/// Progress of the scan of the current level.
+/// The values at the lowest level, while it lasts.
+#[derive(Debug, Clone)]
+struct Level {
+    value: u64,
+    /// Bit i is set while value i is at the level. Empty before the first search.
+    words: Vec<u64>,
+    /// No word before this one has a bit set.
+    start: usize,
+    /// How many bits are set.
+    left: usize,
+}
+
+impl Level {
+    /// No level: it is found by the first search.
+    const NONE: Self = Self { value: u64::MAX, words: Vec::new(), start: 0, left: 0 };
+
+    /// Starts afresh, but keeps the memory.
+    fn forget(&mut self) {
+        (self.value, self.left) = (u64::MAX, 0);
+        self.words.clear();
+    }
+
+    /// Index of the first value at the level.
+    #[inline(always)]
+    fn first(&mut self, values: &[u64]) -> usize {
+        if self.left == 0 {
+            self.find(values);
+        }
+        while self.words[self.start] == 0 {
+            self.start += 1;
+        }
+        self.start * WORD + self.words[self.start].trailing_zeros() as usize
+    }
+
+    /// Reports that a value has grown.
+    #[inline(always)]
+    fn grown(&mut self, values: &[u64], index: usize) {
+        if let Some(word) = self.words.get_mut(index / WORD) {
+            let left = u64::from(values[index] != self.value) << (index % WORD) & *word;
+            *word ^= left;
+            self.left -= usize::from(left != 0);
+        }
+    }
+
+    /// Finds the next level.
+    #[inline(never)]
+    fn find(&mut self, values: &[u64]) {
+        vectorised(
+            #[inline(always)]
+            || {
+                self.value = values.iter().copied().fold(u64::MAX, u64::min);
+                self.words.clear();
+                self.words.extend(values.chunks(WORD).map(
+                    #[inline(always)]
+                    |values| equals(values, self.value),
+                ));
+            },
+        );
+        self.left = self.words.iter().map(|word| word.count_ones() as usize).sum();
+        self.start = 0;
+    }
+}
+
+/// Values per word.
+const WORD: usize = 64;
+
+const LANES: usize = 8;
+
+/// Bit i is set where value i, of at most 64, is the one looked for.
+#[inline(always)]
+fn equals(values: &[u64], wanted: u64) -> u64 {
+    let (parts, rest) = values.as_chunks::<LANES>();
+    let mut found = 0;
+    for (part, values) in parts.iter().enumerate() {
+        let equal = u64x8::new(*values).simd_eq(u64x8::splat(wanted)).to_bitmask();
+        found |= u64::from(equal) << (part * LANES);
+    }
+    for (lane, &value) in rest.iter().enumerate() {
+        found |= u64::from(value == wanted) << (parts.len() * LANES + lane);
+    }
+    found
+}
+
+/// Progress of a search that is repeated over values looked up one by one.
 #[derive(Debug, Clone)]
 pub(crate) struct Sweep {
     level: u64,
     /// No value before this index is at the level.
     start: usize,
-    /// Which of the values from `start` on were at the level when examined.
-    seen: u64,
 }
 
 impl Sweep {
-    /// A sweep before its first scan.
-    pub(crate) const NEW: Self = Self { level: u64::MAX, start: usize::MAX - WINDOW, seen: 0 };
+    /// A sweep before its first search.
+    pub(crate) const NEW: Self = Self { level: u64::MAX, start: usize::MAX };
 
-    /// Index of the first minimum. The values have not shrunk since the last call; there is at least one.
-    #[inline(always)]
-    pub(crate) fn first_smallest(&mut self, values: &[u64]) -> usize {
-        loop {
-            while self.seen != 0 {
-                let index = self.start + self.seen.trailing_zeros() as usize;
-                if values[index] == self.level {
-                    return index;
-                }
-                self.seen &= self.seen - 1;
-            }
-            self.look_on(values);
-        }
-    }
-
-    /// Examines the next window, or the first one of the next level.
-    #[inline(always)]
-    fn look_on(&mut self, values: &[u64]) {
-        self.start += WINDOW;
-        if self.start >= values.len() {
-            self.start = 0;
-            self.level = smallest(values);
-        }
-        let window = &values[self.start..values.len().min(self.start + WINDOW)];
-        let (parts, rest) = window.as_chunks::<LANES>();
-        for (part, values) in parts.iter().enumerate() {
-            let found = u64x8::new(*values).simd_eq(u64x8::splat(self.level)).to_bitmask();
-            self.seen |= u64::from(found) << (part * LANES);
-        }
-        for (lane, &value) in rest.iter().enumerate() {
-            self.seen |= u64::from(value == self.level) << (parts.len() * LANES + lane);
-        }
-    }
-
-    /// The same over `len` values that `value` looks up one by one. A value not found within a few steps is searched
-    /// for among all.
+    /// Index of the first minimum of `len` values, which have not shrunk since the last call. A value not found within
+    /// a few steps is searched for among all.
     #[inline(always)]
     pub(crate) fn first_smallest_by(&mut self, len: usize, value: impl Fn(usize) -> u64) -> usize {
         let near = len.min(self.start.saturating_add(STEPS));
@@ -87,24 +133,17 @@ impl Sweep {
 /// How many values are examined one by one.
 const STEPS: usize = 8;
 
-const LANES: usize = 8;
-
-#[inline(always)]
-fn smallest(values: &[u64]) -> u64 {
-    values.iter().copied().fold(u64::MAX, u64::min)
-}
-
 /// The first minimum of a list of values that only grow, by even or uneven steps.
 #[derive(Debug, Clone)]
 pub(crate) struct Minimum {
-    sweep: Sweep,
+    level: Level,
     uneven: bool,
     tree: Option<Tournament>,
 }
 
 impl Default for Minimum {
     fn default() -> Self {
-        Self { sweep: Sweep::NEW, uneven: false, tree: None }
+        Self { level: Level::NONE, uneven: false, tree: None }
     }
 }
 
@@ -116,7 +155,8 @@ impl Minimum {
 
     /// Starts afresh: the values were replaced.
     pub(crate) fn forget(&mut self) {
-        (self.sweep, self.tree) = (Sweep::NEW, None);
+        self.level.forget();
+        self.tree = None;
     }
 
     /// Reports that `values[index]` has grown.
@@ -124,7 +164,20 @@ impl Minimum {
     pub(crate) fn grown(&mut self, values: &[u64], index: usize) {
         if let Some(tree) = &mut self.tree {
             tree.replay(values, index);
+        } else {
+            self.level.grown(values, index);
         }
+    }
+
+    /// Whether steps may be uneven.
+    pub(crate) fn has_uneven_steps(&self) -> bool {
+        self.uneven
+    }
+
+    /// While steps are even: values other than this may grow without a report.
+    #[inline(always)]
+    pub(crate) fn level(&self) -> u64 {
+        self.level.value
     }
 
     /// Index of the first minimum. There is at least one value, and their number has not changed since the first
@@ -134,7 +187,7 @@ impl Minimum {
         if self.uneven {
             self.tree.get_or_insert_with(|| Tournament::new(values)).winner()
         } else {
-            self.sweep.first_smallest(values)
+            self.level.first(values)
         }
     }
 }
@@ -204,13 +257,19 @@ mod tests {
 
     const LENGTHS: [usize; 9] = [1, 2, 3, 7, 8, 63, 64, 65, 200];
 
+    /// Reports growth and searches.
+    fn search(minimum: &mut Minimum) -> impl FnMut(&[u64], Option<usize>) -> usize {
+        |values, grown| {
+            grown.into_iter().for_each(|index| minimum.grown(values, index));
+            minimum.first_smallest(values)
+        }
+    }
+
     #[test]
-    fn sweep_names_the_first_smallest() {
+    fn level_names_the_first_smallest() {
         for len in LENGTHS {
-            let mut sweep = Sweep::NEW;
-            check(len, |_| 1, |values, _| sweep.first_smallest(values));
-            let mut sweep = Sweep::NEW;
-            check(len, |draw| draw % 3, |values, _| sweep.first_smallest(values));
+            check(len, |_| 1, search(&mut Minimum::default()));
+            check(len, |draw| draw % 3, search(&mut Minimum::default()));
         }
     }
 

@@ -6,7 +6,7 @@ use super::Params;
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::sketch::{SavedSketch, SpaceSaving};
+use crate::sketch::{Block, SavedSketch, SpaceSaving, Touched};
 use crate::snapshot::checked_count;
 use crate::types::KeyHash;
 
@@ -42,18 +42,8 @@ struct State {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Saved(SavedSketch, State);
 
-/// What is known of a message's key once the message is counted.
-pub(super) struct Counted {
-    /// The slot of its counter.
-    pub(super) slot: usize,
-    /// Whether the key has just been given the counter.
-    pub(super) fresh: bool,
-    /// The number of its candidates.
-    pub(super) spread: u32,
-}
-
-/// Counters examined per block.
-const BLOCK: usize = 16;
+/// Counters examined at a time.
+const STRIDE: usize = 16;
 
 /// 2^900: means up to here, and down to its reciprocal, can be rounded to.
 const BEARABLE: f64 = f64::from_bits((1023 + 900) << 52);
@@ -84,34 +74,51 @@ impl HotKeys {
         self.state.next = 0;
     }
 
-    /// Counts a message and classifies its key.
-    #[inline(always)]
-    pub(super) fn count(&mut self, workers: u32, hash: KeyHash, weight: f64) -> Counted {
+    /// Counts the first messages, of weight 1 if no weights are given; returns how many. An epoch begins with the first
+    /// one only, and only a message that is counted alone re-evaluates the head.
+    pub(super) fn count(&mut self, workers: u32, hashes: &[u64], weights: Option<&[f64]>, block: &mut Block) -> usize {
         if self.state.epoch.0 == self.epoch_messages {
             self.end_epoch();
         }
-        self.state.epoch.0 += 1;
-        self.state.epoch.1 += weight;
-        let touched = self.sketch.add(Scale::Fractional, hash, Scale::Fractional.amount(weight));
-        let inverse = self.inverse.unwrap_or(4.0 * f64::from(workers));
-        if self.state.position >= self.state.next {
-            self.look(workers, inverse);
+        let quiet = self.state.next.saturating_sub(self.state.position).max(1);
+        let most = quiet.min(self.epoch_messages - self.state.epoch.0).min(hashes.len() as u64) as usize;
+        let rows = self.sketch.count_block(Scale::Fractional, &hashes[..most], weights, block);
+        self.state.epoch.0 += rows as u64;
+        match weights {
+            None => self.state.epoch.1 += rows as f64,
+            Some(weights) => weights[..rows].iter().for_each(|weight| self.state.epoch.1 += weight),
         }
-        self.state.position += 1;
-        if touched.slot == self.state.given.len() {
+        if self.state.position >= self.state.next {
+            self.look(workers, self.inverse(workers));
+        }
+        self.state.position += rows as u64;
+        rows
+    }
+
+    /// 1 / theta.
+    #[inline(always)]
+    fn inverse(&self, workers: u32) -> f64 {
+        self.inverse.unwrap_or(4.0 * f64::from(workers))
+    }
+
+    /// Classifies the key of a counted message: the number of its candidates. Called for each, in their order.
+    #[inline(always)]
+    pub(super) fn spread(&mut self, workers: u32, block: &Block, row: usize) -> u32 {
+        let Touched { slot, fresh } = block.touched(row);
+        if slot == self.state.given.len() {
             self.state.given.push(0);
         }
-        let given = &mut self.state.given[touched.slot];
-        if touched.fresh {
+        let inverse = self.inverse(workers);
+        let given = &mut self.state.given[slot];
+        if fresh {
             *given = 0;
         }
-        let count = f64::from_bits(self.sketch.amounts()[touched.slot]);
-        let mut spread = 2.min(workers);
-        if count * inverse > self.sketch.total() {
+        let (count, total) = (f64::from_bits(block.counts[row]), f64::from_bits(block.totals[row]));
+        if count * inverse > total {
             *given = halved(workers, self.state.top, count).max(self.state.least).max(*given).min(workers);
-            spread = *given;
+            return *given;
         }
-        Counted { slot: touched.slot, fresh: touched.fresh, spread }
+        2.min(workers)
     }
 
     /// The inter-epoch decay. Counts are rounded down to sixteenths of a typical weight, so that rare keys stay equal
@@ -149,8 +156,8 @@ impl HotKeys {
             #[inline(always)]
             || {
                 let hot = |count: u64| f64::from_bits(count) * inverse > total;
-                let (blocks, rest) = counts.as_chunks::<BLOCK>();
-                for counts in blocks.iter().map(<[u64; BLOCK]>::as_slice).chain([rest]) {
+                let (blocks, rest) = counts.as_chunks::<STRIDE>();
+                for counts in blocks.iter().map(<[u64; STRIDE]>::as_slice).chain([rest]) {
                     // The bits of non-negative numbers sort like the numbers.
                     top = counts.iter().copied().fold(top, u64::max);
                     // Nearly all keys are cold: they are skipped a block at a time.
@@ -170,7 +177,9 @@ impl HotKeys {
 
     /// The number of candidates of the next message's key if it has weight 1.
     pub(super) fn next_spread(&self, workers: u32, hash: KeyHash) -> u32 {
-        self.clone().count(workers, hash, 1.0).spread
+        let (mut after, mut block) = (self.clone(), Block::default());
+        after.count(workers, &[hash.0], None, &mut block);
+        after.spread(workers, &block, 0)
     }
 
     pub(super) fn save(&self) -> Saved {
@@ -210,6 +219,12 @@ fn halved(workers: u32, top: f64, count: f64) -> u32 {
 mod tests {
     use super::*;
 
+    fn count(keys: &mut HotKeys, hash: u64) {
+        let mut block = Block::default();
+        keys.count(10, &[hash], None, &mut block);
+        keys.spread(10, &block, 0);
+    }
+
     #[test]
     fn workers_halve_with_the_frequency() {
         let spreads = [100.0, 51.0, 50.0, 49.0, 25.0, 24.9, 1e-300].map(|count| halved(100, 100.0, count));
@@ -222,13 +237,13 @@ mod tests {
         let params = Params { workers: 10, sketch_capacity: 5, epoch_messages: 10, decay: 0.25, ..Params::default() };
         let mut keys = HotKeys::new(&params).unwrap();
         for message in 0..10 {
-            keys.count(10, KeyHash(u64::from(message > 6)), 1.0);
+            count(&mut keys, u64::from(message > 6));
         }
         assert_eq!(
             (keys.sketch.estimate(KeyHash(0)).0, keys.sketch.estimate(KeyHash(1)).0, keys.sketch.total()),
             (7.0, 3.0, 10.0)
         );
-        keys.count(10, KeyHash(1), 1.0);
+        count(&mut keys, 1);
         // 1.75, and 0.75 + 1
         assert_eq!(
             (keys.sketch.estimate(KeyHash(0)).0, keys.sketch.estimate(KeyHash(1)).0, keys.sketch.total()),
@@ -241,7 +256,7 @@ mod tests {
         let params = Params { workers: 10, sketch_capacity: 5, epoch_messages: 10, ..Params::default() };
         let mut keys = HotKeys::new(&params).unwrap();
         for _ in 0..7 {
-            keys.count(10, KeyHash(1), 1.0);
+            count(&mut keys, 1);
         }
         let damages: [fn(&mut State); 8] = [
             |state| (state.position, state.next, state.least) = (6, 7, 0),

@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::error::Result;
 use crate::feedback::Feedback;
 use crate::params;
-use crate::sketch::SpaceSaving;
+use crate::sketch::{Block, SpaceSaving};
 use crate::snapshot::{decode, encode};
 use crate::state::clock::Clock;
 use crate::state::loads::Loads;
@@ -156,28 +156,35 @@ impl Grouping for Fish {
         let Self { ring, clock, keys, waiting, searches, loads } = self;
         let (circle, members) = (ring.circle(), ring.members());
         let mut positions = Positions::new(circle, batch.hashes);
-        batch.each(
+        let mut block = Block::default();
+        batch.parts(
             scale,
             workers,
             #[inline(always)]
-            |scale, hash, weight| {
-                waiting.pass(clock.message(pace), start, members);
-                let position = positions.next();
-                let counted = keys.count(members.count(), hash, scale.number(weight));
-                if counted.fresh {
-                    searches.forget(counted.slot);
+            |scale, hashes, weights, workers| {
+                let rows = keys.count(members.count(), hashes, weights, &mut block);
+                for (row, (chosen, &hash)) in workers.iter_mut().zip(hashes).take(rows).enumerate() {
+                    waiting.pass(clock.message(pace), start, members);
+                    let position = positions.next();
+                    let spread = keys.spread(members.count(), &block, row);
+                    let touched = block.touched(row);
+                    if touched.fresh {
+                        searches.forget(touched.slot);
+                    }
+                    let worker = if spread == members.count() {
+                        waiting.shortest_of_all()
+                    } else if spread == 2 {
+                        let (first, second) = circle.pair(position);
+                        if waiting.of(second) < waiting.of(first) { second } else { first }
+                    } else {
+                        searches.shortest(circle, waiting, KeyHash(hash), touched.slot, spread as usize)
+                    };
+                    let weight = weights.map_or(1.0, |weights| weights[row]);
+                    waiting.send(worker, weight);
+                    loads.add(scale, worker, scale.amount(weight));
+                    *chosen = worker.0;
                 }
-                let worker = if counted.spread == members.count() {
-                    waiting.shortest_of_all()
-                } else if counted.spread == 2 {
-                    let (first, second) = circle.pair(position);
-                    if waiting.of(second) < waiting.of(first) { second } else { first }
-                } else {
-                    searches.shortest(circle, waiting, hash, counted.slot, counted.spread as usize)
-                };
-                waiting.send(worker, scale.number(weight));
-                loads.add(scale, worker, weight);
-                worker
+                rows
             },
         );
     }

@@ -5,7 +5,7 @@
 
 use crate::amount::Scale;
 use crate::error::{Error, Result};
-use crate::sketch::{SpaceSaving, Touched};
+use crate::sketch::{Block, SpaceSaving};
 use crate::types::{Amount, KeyHash};
 
 /// The sketch of a source and the threshold of its head.
@@ -27,11 +27,23 @@ impl Head {
         Ok(Self { sketch: new_sketch(threshold, sketch_capacity, 10.0 * inverse)?, inverse })
     }
 
-    /// Counts a message; returns the counter it touched, and whether its key is now in the head.
+    /// Counts the first messages, as [`SpaceSaving::count_block`] does; returns how many, and which of their keys were then in
+    /// the head: bit i stands for message i.
     #[inline(always)]
-    pub(in crate::groupings) fn count(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> (Touched, bool) {
-        let touched = self.sketch.add(scale, hash, weight);
-        (touched, self.holds(touched.slot))
+    pub(in crate::groupings) fn count(
+        &mut self,
+        scale: Scale,
+        hashes: &[u64],
+        weights: Option<&[f64]>,
+        block: &mut Block,
+    ) -> (usize, u64) {
+        let rows = self.sketch.count_block(scale, hashes, weights, block);
+        let mut frequent = 0;
+        for (row, (&count, &total)) in block.counts.iter().zip(&block.totals).enumerate() {
+            let holds = scale.number(Amount(count)) * self.inverse >= scale.number(Amount(total));
+            frequent |= u64::from(holds) << row;
+        }
+        (rows, frequent)
     }
 
     /// Whether the key of a slot is in the head.
