@@ -151,8 +151,9 @@ impl DChoices {
             }
         }
         let candidates = &search.candidates[..self.count as usize];
-        let least =
-            search.sweep.first_smallest_by(candidates.len(), |index| self.loads.of(Worker(candidates[index].into())).0);
+        let floor = self.loads.floor();
+        let load = |index: usize| self.loads.of(Worker(candidates[index].into())).0;
+        let least = search.sweep.first_smallest_by(candidates.len(), floor, load);
         Worker(candidates[least].into())
     }
 

@@ -197,6 +197,37 @@ impl Index {
     }
 }
 
+/// Keys per block.
+const AHEAD: usize = 64;
+
+/// The slots of a batch's keys, guessed a block ahead: the reads overlap. A loop that also writes would wait for each.
+pub(crate) struct Guesses<'a> {
+    hashes: &'a [u64],
+    guesses: [u32; AHEAD],
+    at: usize,
+}
+
+impl<'a> Guesses<'a> {
+    pub(crate) fn new(hashes: &'a [u64]) -> Self {
+        Self { hashes, guesses: [0; AHEAD], at: AHEAD }
+    }
+
+    /// What [`Index::guess`] gave for the next key, which must exist, perhaps before others were inserted.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, index: &Index) -> usize {
+        if self.at == AHEAD {
+            let (block, rest) = self.hashes.split_at(self.hashes.len().min(AHEAD));
+            for (guess, &hash) in self.guesses.iter_mut().zip(block) {
+                *guess = index.guess(hash) as u32;
+            }
+            (self.hashes, self.at) = (rest, 0);
+        }
+        let guess = self.guesses[self.at % AHEAD];
+        self.at += 1;
+        guess as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;

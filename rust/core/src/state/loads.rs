@@ -102,6 +102,12 @@ impl Loads {
         best
     }
 
+    /// The smallest load of all workers, if it is known without a search among them.
+    #[inline(always)]
+    pub(crate) fn floor(&mut self) -> Option<u64> {
+        self.least.floor(&self.amounts)
+    }
+
     /// Least loaded of all workers, the lowest-numbered among equals.
     #[inline(always)]
     pub(crate) fn least_of_all(&mut self) -> Worker {

@@ -105,16 +105,23 @@ impl Sweep {
     /// A sweep before its first search.
     pub(crate) const NEW: Self = Self { level: u64::MAX, start: usize::MAX };
 
-    /// Index of the first minimum of `len` values, which have not shrunk since the last call. A value not found within
-    /// a few steps is searched for among all.
+    /// Index of the first minimum of `len` values, which have not shrunk since the last call. If it is known that none is
+    /// below `floor`, the search ends at the first that equals it.
     #[inline(always)]
-    pub(crate) fn first_smallest_by(&mut self, len: usize, value: impl Fn(usize) -> u64) -> usize {
+    pub(crate) fn first_smallest_by(&mut self, len: usize, floor: Option<u64>, value: impl Fn(usize) -> u64) -> usize {
         let near = len.min(self.start.saturating_add(STEPS));
         while self.start < near {
             if value(self.start) == self.level {
                 return self.start;
             }
             self.start += 1;
+        }
+        if let Some(floor) = floor {
+            let from = if self.level == floor { self.start } else { 0 };
+            if let Some(index) = (from..len).find(|&index| value(index) == floor) {
+                (self.level, self.start) = (floor, index);
+                return index;
+            }
         }
         // Four minima at once, because each depends on the previous one.
         let mut least = [u64::MAX; 4];
@@ -178,6 +185,18 @@ impl Minimum {
     #[inline(always)]
     pub(crate) fn level(&self) -> u64 {
         self.level.value
+    }
+
+    /// The smallest value, if steps are even.
+    #[inline(always)]
+    pub(crate) fn floor(&mut self, values: &[u64]) -> Option<u64> {
+        if self.uneven {
+            return None;
+        }
+        if self.level.left == 0 {
+            self.level.find(values);
+        }
+        Some(self.level.value)
     }
 
     /// Index of the first minimum. There is at least one value, and their number has not changed since the first
@@ -277,7 +296,15 @@ mod tests {
     fn sweep_one_by_one_names_the_first_smallest() {
         for len in LENGTHS {
             let mut sweep = Sweep::NEW;
-            check(len, |draw| 1 + draw % 2, |values, _| sweep.first_smallest_by(values.len(), |index| values[index]));
+            let step = |draw| 1 + draw % 2;
+            check(len, step, |values, _| sweep.first_smallest_by(values.len(), None, |index| values[index]));
+            let mut sweep = Sweep::NEW;
+            check(len, step, |values, _| {
+                let least = values.iter().copied().min().unwrap();
+                // Now and then the floor is lower than all values.
+                let floor = least - least % 2;
+                sweep.first_smallest_by(values.len(), Some(floor), |index| values[index])
+            });
         }
     }
 

@@ -213,7 +213,16 @@ impl Circle {
     #[inline(always)]
     pub(crate) fn pair(&self, position: usize) -> (Worker, Worker) {
         let first = self.at(position);
-        (first, self.walk(position).find(|&worker| worker != first).unwrap_or(first))
+        // The last owner repeats the first, so there is nearly always a next one.
+        match self.owners.get(position + 1) {
+            Some(&next) if u32::from(next) != first.0 => (first, Worker(next.into())),
+            _ => (first, self.find_other(position, first)),
+        }
+    }
+
+    #[cold]
+    fn find_other(&self, position: usize, first: Worker) -> Worker {
+        self.walk(position).find(|&worker| worker != first).unwrap_or(first)
     }
 
     /// The first `count` distinct workers of a key's walk, all if there are fewer.

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::hash::first_candidate;
 use crate::params;
+use crate::sketch::Guesses;
 use crate::snapshot::{decode, encode};
 use crate::state::clock::{Clock, Pace};
 use crate::state::loads::Loads;
@@ -146,7 +147,16 @@ impl DynamicKey {
     }
 
     #[inline(always)]
-    fn choose(&mut self, start: f64, pace: Pace, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
+    fn choose(
+        &mut self,
+        start: f64,
+        pace: Pace,
+        scale: Scale,
+        hash: KeyHash,
+        guesses: &mut Guesses,
+        weight: Amount,
+    ) -> Worker {
+        let guess = self.spaces.guess(guesses);
         let time = self.clock.message(pace);
         if self.teenage.happens(start, time) {
             self.spaces.cut();
@@ -156,7 +166,7 @@ impl DynamicKey {
             self.spaces.promote(Space::Teenage, Space::Old);
         }
         let number = scale.number(weight);
-        let slot = self.spaces.see(hash, number, time);
+        let slot = self.spaces.see(hash, guess, number, time);
         let worker = self.scale(start, time, scale, hash, slot);
         self.sent += number;
         self.loads.add(scale, worker, weight);
@@ -205,11 +215,12 @@ impl Grouping for DynamicKey {
         let pace = self.clock.expect(batch.now);
         let start = self.clock.start();
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        let mut guesses = Guesses::new(batch.hashes);
         batch.each(
             scale,
             workers,
             #[inline(always)]
-            |scale, hash, weight| self.choose(start, pace, scale, hash, weight),
+            |scale, hash, weight| self.choose(start, pace, scale, hash, &mut guesses, weight),
         );
     }
 

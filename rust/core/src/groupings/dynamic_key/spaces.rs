@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::sketch::Index;
+use crate::sketch::{Guesses, Index};
 use crate::types::KeyHash;
 
 /// The space a key has reached.
@@ -56,10 +56,20 @@ impl Spaces {
         self.index.find(hash.0, &self.hashes)
     }
 
-    /// Counts a message; returns the slot of its item.
+    /// A guess at the slot of the next message's key.
     #[inline(always)]
-    pub(super) fn see(&mut self, hash: KeyHash, weight: f64, time: f64) -> usize {
-        let slot = self.find(hash).unwrap_or_else(|| self.create(hash));
+    pub(super) fn guess(&self, guesses: &mut Guesses) -> usize {
+        guesses.next(&self.index)
+    }
+
+    /// Counts a message; returns the slot of its item, which may be the one guessed.
+    #[inline(always)]
+    pub(super) fn see(&mut self, hash: KeyHash, guess: usize, weight: f64, time: f64) -> usize {
+        let slot = if self.hashes.get(guess) == Some(&hash.0) {
+            guess
+        } else {
+            self.find(hash).unwrap_or_else(|| self.create(hash))
+        };
         let item = &mut self.items[slot];
         item.count += weight;
         item.seen = time;
@@ -160,7 +170,7 @@ mod tests {
     fn spaces(expected_keys: usize, counts: &[(Space, f64)]) -> Spaces {
         let mut spaces = Spaces::new(expected_keys, 2);
         for (hash, &(space, count)) in counts.iter().enumerate() {
-            let slot = spaces.see(KeyHash(hash as u64), count, 0.0);
+            let slot = spaces.see(KeyHash(hash as u64), 0, count, 0.0);
             spaces.items[slot].space = space;
         }
         spaces
@@ -182,7 +192,7 @@ mod tests {
         use Space::{Baby, Old, Teenage};
         let mut spaces = spaces(4, &[(Baby, 1.0), (Baby, 2.0), (Old, 0.0), (Baby, 2.0), (Baby, 2.0), (Teenage, 0.0)]);
         assert_eq!(spaces.sizes[0], 3);
-        spaces.see(KeyHash(4), 0.0, 1.0);
+        spaces.see(KeyHash(4), 0, 0.0, 1.0);
         spaces.cut();
         assert_eq!(hashes_in(&spaces, Baby), [4, 1, 3]);
         assert_eq!((hashes_in(&spaces, Teenage), hashes_in(&spaces, Old)), (vec![5], vec![2]));

@@ -125,7 +125,14 @@ impl Searches {
 
     /// The candidate of the slot's key with the shortest waiting time.
     #[inline]
-    fn shortest(&mut self, circle: &Circle, waiting: &Waiting, hash: KeyHash, slot: usize, spread: usize) -> Worker {
+    fn shortest(
+        &mut self,
+        circle: &Circle,
+        waiting: &mut Waiting,
+        hash: KeyHash,
+        slot: usize,
+        spread: usize,
+    ) -> Worker {
         if self.0.len() <= slot {
             self.0.resize(slot + 1, Search::NEW);
         }
@@ -139,7 +146,9 @@ impl Searches {
             search.sweep = Sweep::NEW;
         }
         let candidates = &search.candidates;
-        let least = search.sweep.first_smallest_by(candidates.len(), |index| waiting.of(Worker(candidates[index])));
+        let floor = waiting.floor();
+        let time = |index: usize| waiting.of(Worker(candidates[index]));
+        let least = search.sweep.first_smallest_by(candidates.len(), floor, time);
         Worker(candidates[least])
     }
 }

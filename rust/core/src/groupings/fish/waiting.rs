@@ -63,6 +63,12 @@ impl Waiting {
         Worker(self.least.first_smallest(&self.times) as u32)
     }
 
+    /// The shortest waiting time of all, if it is known without a search among them.
+    #[inline(always)]
+    pub(super) fn floor(&mut self) -> Option<u64> {
+        self.least.floor(&self.times)
+    }
+
     /// Weights other than 1 follow.
     pub(super) fn expect_weights(&mut self) {
         self.state.uneven = true;
