@@ -111,7 +111,9 @@ def test_one_version() -> None:
     assert own
     assert [each for each in own if not each.endswith(f"=={workspace['version']}")] == []
     assert f"\nversion: {workspace['version']}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f'  version: "{workspace["version"]}"\n' in (ROOT / "conda/recipe.yaml").read_text(encoding="utf-8")
+    assert f'  version: "{workspace["version"]}"\n' in (ROOT / "conda/recipe.yaml").read_text(
+        encoding="utf-8"
+    )
     assert f"\n## [{workspace['version']}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 

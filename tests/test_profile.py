@@ -180,7 +180,7 @@ def test_keys_that_are_too_many_to_keep_are_estimated(monkeypatch):
 
 def test_with_little_memory_the_estimate_is_coarser(monkeypatch):
     monkeypatch.setattr(runs, "MOST_KEYS", 10_000)
-    monkeypatch.setattr(runs, "_KEY_BYTES", 10_000)  # so that 1e8 bytes have room for 2,500 keys
+    monkeypatch.setattr(runs, "_KEY_BYTES", 20_000)  # so that 1e8 bytes have room for 2,500 keys
     found = ks.profile(np.arange(20_000), 2, memory=LEAST_MEMORY)
     assert found.distinct_keys_error == 1e-3 * found.distinct_keys > 0
     assert found.distinct_keys == pytest.approx(20_000, rel=0.2)

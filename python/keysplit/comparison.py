@@ -11,7 +11,7 @@ import numpy as np
 
 from keysplit.display import Shown
 from keysplit.groupings import GROUPINGS, Grouping, grouping
-from keysplit.runs import LEAST_MEMORY, MEMORY, run
+from keysplit.runs import LEAST_MEMORY, MEMORY, count_threads, run
 from keysplit.simulation import Event, Simulation, SimulationResult
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ def compare(
     feedback_interval_s: float = 1.0,
     busy_above: float = 0.85,
     idle_below: float = 0.75,
+    threads: int | None = None,
 ) -> Comparison:
     """Simulate several groupings on several numbers of workers, all on the same stream.
 
-    Simulations run in parallel, one per processor. If they may not fit into ``memory`` together, they run in
+    Simulations run in parallel, and if there are fewer than ``threads``, so do the sources of each. If they may not fit into ``memory`` together, they run in
     groups, one after another. A stream in chunks is read once per group, with two chunks in memory; its
     number of keys is known after the first group, so the second is usually the last. Results do not depend on
     which simulations run together.
@@ -72,6 +73,7 @@ def compare(
         feedback_interval_s: Interval at which workers report to the sources.
         busy_above: Utilisation above which a worker reports that it is busy.
         idle_below: Utilisation below which a worker reports that it is idle.
+        threads: Number of threads.
 
     Returns:
         A result for each number of workers and grouping: all groupings on the first number of workers, then
@@ -99,6 +101,7 @@ def compare(
         raise TypeError(f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}")
     if index(memory) < LEAST_MEMORY:
         raise ValueError(f"memory must be at least {LEAST_MEMORY} bytes, got {memory!r}")
+    threads = count_threads(threads)
     simulations = [
         Simulation(
             _sized(each, number, seed),
@@ -122,7 +125,9 @@ def compare(
         for each in chosen
     ]
     length = simulations[0].messages if simulations else None
-    return Comparison(run(simulations, keys, weights=weights, messages=length, memory=memory))
+    return Comparison(
+        run(simulations, keys, threads=threads, weights=weights, messages=length, memory=memory)
+    )
 
 
 def _sized(each: str | Grouping, workers: int, seed: int) -> Grouping:

@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Any, Protocol, TypeVar
+from operator import index
+from typing import IO, Any, Protocol, SupportsIndex, TypeVar
 
 MEMORY = 5 * 10**9
 """Default memory limit, in bytes, of simulations that run together."""
@@ -16,12 +17,17 @@ MEMORY = 5 * 10**9
 LEAST_MEMORY = 10**8
 """The smallest limit that `compare` accepts."""
 
+MOST_THREADS = 256
+"""The largest number of threads that `simulate` accepts."""
+
 MOST_KEYS, MOST_GROUPS = 10**7, 10**8  # per simulation; beyond these it samples the keys
 
-# Entries of the two hash tables in rust/core/src/state/replicas.rs, each with its control byte.
-_KEY_BYTES, _GROUP_BYTES = 25, 17
-_WORKERS_PER_GROUP = 64
-_FIXED_BYTES = 10**7  # per simulation: recent keys and buffered messages
+# Entries of the two hash tables in rust/core/src/state/replicas.rs, and which part of their places they fill at most.
+_KEY_BYTES, _KEY_FILL = 32, (3, 4)
+_GROUP_BYTES, _GROUP_FILL = 25, (7, 8)  # with its control byte
+_WORKERS_PER_KEY, _WORKERS_PER_GROUP = 128, 64  # in an entry
+_LEAST_PLACES = 128  # of a table, all parts together
+_FIXED_BYTES = 15 * 10**6  # per simulation: messages held, and new pairs
 _ROUTER_BYTES = 4096  # per worker and source: sketch, ring and loads, as measured
 
 
@@ -54,7 +60,7 @@ class Footprint:
         found = cls(workers, sources, MOST_KEYS, MOST_GROUPS)
         while memory is not None and found.table_bytes(MOST_KEYS, messages) > memory:
             # groups first: as many keys as possible are counted exactly
-            halves_groups = found.most_groups > 2 * found.most_keys and workers > _WORKERS_PER_GROUP
+            halves_groups = found.most_groups > 2 * found.most_keys and workers > _WORKERS_PER_KEY
             keys = found.most_keys if halves_groups else found.most_keys // 2
             found = cls(workers, sources, keys, found.most_groups // 2)
         return found
@@ -63,21 +69,24 @@ class Footprint:
         """Return the maximum bytes of the key tables, for a stream with this many keys and messages."""
         most = self.most_groups if messages is None else messages
         keys = min(keys, self.most_keys, most)
-        more_groups = -(-self.workers // _WORKERS_PER_GROUP) - 1  # per key: the first is in the key's entry
+        # per key: those that are not in its own entry
+        more_groups = -(-self.workers // _WORKERS_PER_GROUP) - 1 if self.workers > _WORKERS_PER_KEY else 0
         groups = min(keys * more_groups, self.most_groups - keys, most)
-        return _grown(keys, _KEY_BYTES) + _grown(groups, _GROUP_BYTES)
+        return _grown(keys, _KEY_BYTES, _KEY_FILL) + _grown(groups, _GROUP_BYTES, _GROUP_FILL)
 
     def total_bytes(self, keys: int, messages: int | None) -> int:
         """Return the maximum bytes of the whole simulation."""
         return self.table_bytes(keys, messages) + _FIXED_BYTES + _ROUTER_BYTES * self.workers * self.sources
 
 
-def _grown(entries: int, size: int) -> int:
-    """Bytes of a hash table while it grows to this many entries: the new one and the old one of half size."""
+def _grown(entries: int, size: int, fill: tuple[int, int]) -> int:
+    """Bytes of a hash table while it grows to this many entries: its parts grow one after the other."""
     if entries <= 0:
         return 0
-    places = 1 << (-(-entries * 8 // 7) - 1).bit_length()  # a power of two, at most seven eighths in use
-    return max(places, 4) * size * 3 // 2
+    part, whole = fill
+    filled = entries * 11 // 10  # some parts have more entries than others
+    places = 1 << (-(-filled * whole // part) - 1).bit_length()  # a power of two
+    return max(places, _LEAST_PLACES) * size * 9 // 8
 
 
 class Result(Protocol):
@@ -106,8 +115,8 @@ class Simulation(Protocol[ResultType]):
     def footprint(self) -> Footprint:
         """Its maximum memory."""
 
-    def add(self, keys: Any, weights: Any = None) -> None:
-        """Send the next messages."""
+    def add(self, keys: Any, weights: Any = None, threads: int = 1) -> None:
+        """Send the next messages, on at most so many threads."""
 
     def finish(self) -> ResultType:
         """End the stream."""
@@ -148,10 +157,31 @@ def choose(footprints: Sequence[Footprint], memory: int, keys: int, messages: in
     return sorted(chosen)
 
 
+def count_threads(threads: int | None) -> int:
+    """Check a number of threads and return it; None is the number of processors that this process may use."""
+    if threads is None:
+        return min(_processors(), MOST_THREADS)
+    allowed = f"in 1..={MOST_THREADS}"
+    if isinstance(threads, bool) or not isinstance(threads, SupportsIndex):
+        raise TypeError(f"threads must be an integer {allowed}, got {threads!r}")
+    if not 1 <= index(threads) <= MOST_THREADS:
+        raise ValueError(f"threads must be {allowed}, got {threads!r}")
+    return index(threads)
+
+
+def _processors() -> int:
+    if hasattr(os, "process_cpu_count"):  # Python 3.13
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def run(
     simulations: Sequence[Simulation[ResultType]],
     keys: Any,
     *,
+    threads: int,
     weights: Any = None,
     messages: int | None = None,
     memory: int = MEMORY,
@@ -159,11 +189,13 @@ def run(
     """Send a stream through all simulations, as many at a time as fit into `memory`.
 
     The first run is planned for the maximum number of keys of a stream of this length, later runs for its
-    actual number.
+    actual number. Results do not depend on the number of threads.
 
     Args:
         simulations: none has begun.
         keys: a column, an iterator of columns, or a function that makes one.
+        threads: the number of threads: simulations run side by side, and if there are fewer of them, the sources
+            of each do. With more than one, the next chunk is read meanwhile.
         weights: of a column; default 1.
         messages: the length of the stream, None if unknown.
         memory: bytes that the simulations may use together.
@@ -174,19 +206,18 @@ def run(
     results: dict[int, ResultType] = {}
     waiting = list(range(len(simulations)))
     most_keys, again = MOST_KEYS, None
-    processors = getattr(os, "process_cpu_count", os.cpu_count)() or 1
-    with ThreadPoolExecutor(processors) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         while waiting:
             chosen = choose([simulations[each].footprint for each in waiting], memory, most_keys, messages)
             together = [waiting[place] for place in chosen]
             waiting = [each for each in waiting if each not in together]
             running = [simulations[each] for each in together]
             if not is_chunked(keys):
-                found = _finish_each(pool, running, keys, weights)
+                found = _finish_each(pool, threads, running, keys, weights)
             else:
                 if again is None:
                     again = _repeatable(keys, repeats=bool(waiting))
-                found = _finish_together(pool, running, again())
+                found = _finish_together(pool, threads, running, again())
             results.update(zip(together, found, strict=True))
             messages = found[0].messages
             most_keys = found[0].distinct_keys if found[0].exact_keys else MOST_KEYS
@@ -194,24 +225,38 @@ def run(
 
 
 def _finish_each(
-    pool: ThreadPoolExecutor, simulations: Sequence[Simulation[ResultType]], keys: Any, weights: Any
+    pool: ThreadPoolExecutor,
+    threads: int,
+    simulations: Sequence[Simulation[ResultType]],
+    keys: Any,
+    weights: Any,
 ) -> list[ResultType]:
+    own = max(threads // len(simulations), 1)
+
     def finish(simulation: Simulation[ResultType]) -> ResultType:
-        simulation.add(keys, weights)
+        simulation.add(keys, weights, own)
         return simulation.finish()
 
-    if len(simulations) == 1:  # in this thread, which Ctrl-C reaches
-        return [finish(simulations[0])]
+    if len(simulations) == 1 or threads == 1:  # in this thread, which Ctrl-C reaches
+        return [finish(simulation) for simulation in simulations]
     return _gathered([pool.submit(finish, simulation) for simulation in simulations])
 
 
 def _finish_together(
-    pool: ThreadPoolExecutor, simulations: Sequence[Simulation[ResultType]], chunks: Iterable[Any]
+    pool: ThreadPoolExecutor,
+    threads: int,
+    simulations: Sequence[Simulation[ResultType]],
+    chunks: Iterable[Any],
 ) -> list[ResultType]:
+    own = max(threads // len(simulations), 1)
     running: list[Future[None]] = []
-    for chunk in chunks:  # the next one is read while this one is processed
-        _gathered(running)
-        running = [pool.submit(simulation.add, chunk) for simulation in simulations]
+    for chunk in chunks:
+        if threads == 1:
+            for simulation in simulations:
+                simulation.add(chunk)
+        else:  # the next chunk is read while this one is processed
+            _gathered(running)
+            running = [pool.submit(simulation.add, chunk, None, own) for simulation in simulations]
     _gathered(running)
     return [simulation.finish() for simulation in simulations]
 

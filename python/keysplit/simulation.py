@@ -158,6 +158,7 @@ def simulate(
     feedback_interval_s: float = 1.0,
     busy_above: float = 0.85,
     idle_below: float = 0.75,
+    threads: int | None = None,
 ) -> SimulationResult:
     """Send a stream through sources that route it by a grouping, and measure the workers.
 
@@ -191,6 +192,9 @@ def simulate(
             1e12.
         busy_above: Utilisation above which a worker reports that it is busy, 0 to 1e12.
         idle_below: Utilisation below which a worker reports that it is idle, 0 to 1e12.
+        threads: Number of threads, 1 to 256; by default the number of processors that this process may use.
+            Sources run in parallel, and the next chunk is made meanwhile, unless it is 1. With a timing
+            model, the messages are processed one after another. The result does not depend on it.
 
     Returns:
         The figures; those of time only with ``service_time_s``.
@@ -217,6 +221,7 @@ def simulate(
         >>> hashed.replication, round(split.replication, 1)
         (1.0, 1.3)
     """
+    threads = runs.count_threads(threads)
     simulation = Simulation(
         params,
         keys,
@@ -235,7 +240,7 @@ def simulate(
         busy_above=busy_above,
         idle_below=idle_below,
     )
-    return runs.run([simulation], keys, weights=weights)[0]
+    return runs.run([simulation], keys, threads=threads, weights=weights)[0]
 
 
 class Simulation:
@@ -286,9 +291,9 @@ class Simulation:
             events=[_as_tuple(event) for event in events],
         )
 
-    def add(self, keys: Any, weights: Any = None) -> None:
-        """Send the next messages of the stream."""
-        self._core.add(keys, weights)
+    def add(self, keys: Any, weights: Any = None, threads: int = 1) -> None:
+        """Send the next messages of the stream, on at most so many threads."""
+        self._core.add(keys, weights, threads)
 
     def finish(self) -> SimulationResult:
         """End the stream and return all figures."""

@@ -17,6 +17,7 @@ from keysplit.cli.options import (
     memory_option,
     output_options,
     sources_option,
+    threads_option,
     time_options,
     workers_option,
 )
@@ -38,6 +39,7 @@ from keysplit.profiling.watching import Frequent, watched
 @sources_option()
 @time_options
 @memory_option
+@threads_option
 @output_options
 def compare(
     workers: Sequence[int],
@@ -46,6 +48,7 @@ def compare(
     seconds_per_row: float,
     cores: int | None,
     memory: int,
+    threads: int | None,
     json_: Path | None,
     report: Path | None,
     **stream_options: Any,
@@ -70,6 +73,7 @@ def compare(
             groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
             sources=sources,
             memory=memory,
+            threads=threads,
             messages=stream.messages,
         )
     advising = Advising(keys, stream.key, Cost(seconds_per_row, cores))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from keysplit.cli.errors import bad_output
 from keysplit.profiling.text import open_terminal
-from keysplit.runs import LEAST_MEMORY, MEMORY
+from keysplit.runs import LEAST_MEMORY, MEMORY, MOST_THREADS
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -75,6 +75,12 @@ def sources_option(most: int = 65_536) -> Decorator:
     """Make the option --sources."""
     meaning = "Tasks that route, each by its own load estimate."
     return number("--sources", default=5, low=1, high=most, help=meaning)
+
+
+def threads_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option --threads."""
+    meaning = "Threads to run on; default: the processors that may be used. Figures do not depend on it."
+    return number("--threads", type=int, low=1, high=MOST_THREADS, metavar="N", help=meaning)(command)
 
 
 def memory_option(command: Callable[..., Any]) -> Callable[..., Any]:

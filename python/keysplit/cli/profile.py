@@ -16,6 +16,7 @@ from keysplit.cli.options import (
     number,
     output_options,
     sources_option,
+    threads_option,
     time_options,
     workers_option,
 )
@@ -45,6 +46,7 @@ MOST_WINDOWS = 1000
 )
 @time_options
 @memory_option
+@threads_option
 @output_options
 def profile(
     workers: Sequence[int],
@@ -54,6 +56,7 @@ def profile(
     seconds_per_row: float,
     cores: int | None,
     memory: int,
+    threads: int | None,
     json_: Path | None,
     report: Path | None,
     **stream_options: Any,
@@ -80,6 +83,7 @@ def profile(
             key=stream.key,
             seconds_per_row=seconds_per_row,
             cores=cores,
+            threads=threads,
         )
     deliver(
         json_,

@@ -13,7 +13,15 @@ from keysplit import report as page
 from keysplit import tables
 from keysplit.cli import progress
 from keysplit.cli.errors import bad_input, bad_usage
-from keysplit.cli.options import deliver, listed, number, output_options, sources_option, whole
+from keysplit.cli.options import (
+    deliver,
+    listed,
+    number,
+    output_options,
+    sources_option,
+    threads_option,
+    whole,
+)
 from keysplit.cli.streams import open_stream, stream_options
 from keysplit.profiling.watching import Frequent, watched
 
@@ -62,6 +70,7 @@ EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:W
 @number(
     "--samples", default=100, low=1, high=1_000_000, help="Number of points at which figures are sampled."
 )
+@threads_option
 @output_options
 def simulate(
     grouping: str,
@@ -73,6 +82,7 @@ def simulate(
     capacities: Sequence[float] | None,
     events: Sequence[str],
     samples: int,
+    threads: int | None,
     json_: Path | None,
     report: Path | None,
     **stream_options: Any,
@@ -96,6 +106,7 @@ def simulate(
             "capacities": capacities,
             "events": [_event(event) for event in events],
             "samples": samples,
+            "threads": threads,
         }
         ks.simulate(params, iter(()), **options)  # which checks them
         stream = open_stream(**stream_options)

@@ -44,6 +44,7 @@ def profile(
     key: Sequence[str] = (),
     seconds_per_row: float = 1e-3,
     cores: int | None = None,
+    threads: int | None = None,
 ) -> Profile:
     """Report how skewed the keys of a stream are, how they change, and which grouping would help.
 
@@ -76,6 +77,7 @@ def profile(
         seconds_per_row: what a message costs, above 0, for the times in the verdict: arithmetic from the
             loads.
         cores: how many tasks run at once, at least 1, for the same; one per worker if left out.
+        threads: number of threads, as in `simulate`.
 
     Returns:
         The profile; print it.
@@ -123,6 +125,7 @@ def profile(
         sources=sources,
         memory=memory,
         messages=messages,
+        threads=threads,
     )
     if not collected.all:
         raise ValueError("keys must hold at least one message, got none")

@@ -75,17 +75,25 @@ impl Simulation {
     /// Args:
     ///     keys: One key per message, as in ``Router.route``.
     ///     weights: What each message adds to the load of its worker, finite and at least 0; default 1.
+    ///     threads: How many threads may be used, at least 1. The result does not depend on it.
     ///
     /// Raises:
     ///     TypeError: ``keys`` is not a column of keys, or holds floats; ``weights`` are not numbers.
     ///     ValueError: A key has no hash, or ``weights`` are out of range. Nothing has been sent then.
     ///     RuntimeError: The simulation has ended: ``finish`` was called, or it failed.
-    #[pyo3(signature = (keys, weights = None))]
-    fn add(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, weights: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    #[pyo3(signature = (keys, weights = None, threads = 1))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        weights: Option<&Bound<'_, PyAny>>,
+        threads: usize,
+    ) -> PyResult<()> {
         let keys = Keys::read(keys, &self.hasher)?;
         let weights = weights.map(|given| weights_of(given, keys.len())).transpose()?;
         py.detach(|| {
             let mut simulation = self.take()?;
+            simulation.use_threads(threads);
             let (mut from, mut blocks) = (0, 0);
             keys.blocks(|hashes| {
                 let range = from..from + hashes.len();

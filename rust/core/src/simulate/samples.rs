@@ -3,11 +3,10 @@
 use crate::error::Result;
 use crate::metrics::imbalance;
 
-/// When samples are taken.
+/// The samples so far, and when the next are due.
 #[derive(Debug)]
 pub(super) struct Samples {
     schedule: Schedule,
-    next: u64,
     /// The message count of each sample.
     positions: Vec<u64>,
     imbalances: Vec<f64>,
@@ -15,12 +14,20 @@ pub(super) struct Samples {
     latencies_s: Vec<Vec<f64>>,
 }
 
-#[derive(Debug)]
-enum Schedule {
+/// When samples are taken.
+#[derive(Debug, Clone)]
+struct Schedule {
+    every: Every,
+    /// Message count at the next sample.
+    next: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Every {
     /// `samples` equidistant ones over `messages`, `taken` so far; those at the same message are merged.
     Even { messages: u64, samples: u64, taken: u64 },
-    /// One every `stride` messages, which doubles when there are 2 * `samples`.
-    Open { samples: usize, stride: u64 },
+    /// One every `stride` messages, which doubles when 2 * `samples` are kept.
+    Stride { samples: u64, stride: u64, kept: u64 },
 }
 
 /// The samples' contents, one entry per sample; queues and latencies are empty without a timing model.
@@ -39,26 +46,30 @@ pub struct Sampled {
 impl Samples {
     /// The samples of a stream, with its length if known.
     pub(super) fn new(samples: u64, messages: Option<u64>) -> Self {
-        let schedule = match messages {
-            Some(messages) => Schedule::Even { messages, samples, taken: 0 },
-            None => Schedule::Open { samples: samples as usize, stride: 1 },
-        };
-        let mut samples = Self {
-            schedule,
-            next: 0,
+        Self {
+            schedule: Schedule::new(samples, messages),
             positions: Vec::new(),
             imbalances: Vec::new(),
             queues: Vec::new(),
             latencies_s: Vec::new(),
-        };
-        samples.plan();
-        samples
+        }
     }
 
     /// The number of messages after which the next sample is due.
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
-        self.next
+        self.schedule.next
+    }
+
+    /// The message counts at the next samples that are due until then, not more than so many.
+    pub(super) fn due(&self, until: u64, most: usize) -> Vec<u64> {
+        let mut schedule = self.schedule.clone();
+        let mut due = Vec::new();
+        while schedule.next <= until && due.len() < most {
+            due.push(schedule.next);
+            schedule.advance();
+        }
+        due
     }
 
     /// Takes a sample, with queues and latencies if there is a timing model.
@@ -69,44 +80,20 @@ impl Samples {
             self.queues.push(queue);
             self.latencies_s.push(latency_s);
         }
-        self.plan();
-        Ok(())
-    }
-
-    /// Sets `next`, after the samples so far.
-    fn plan(&mut self) {
-        let last = self.positions.last().copied().unwrap_or(0);
-        match &mut self.schedule {
-            Schedule::Even { messages, samples, taken } => {
-                let at = |taken: u64| (u128::from(taken) * u128::from(*messages)).div_ceil(u128::from(*samples)) as u64;
-                while *taken < *samples {
-                    *taken += 1;
-                    if at(*taken) > last {
-                        self.next = at(*taken);
-                        return;
-                    }
-                }
-                self.next = u64::MAX;
-            }
-            Schedule::Open { samples: 0, .. } => self.next = u64::MAX,
-            Schedule::Open { samples, stride } => {
-                if self.positions.len() == 2 * *samples {
-                    *stride *= 2;
-                    every_other(&mut self.positions);
-                    every_other(&mut self.imbalances);
-                    every_other(&mut self.queues);
-                    every_other(&mut self.latencies_s);
-                }
-                self.next = last + *stride - last % *stride;
-            }
+        if self.schedule.advance() {
+            every_other(&mut self.positions);
+            every_other(&mut self.imbalances);
+            every_other(&mut self.queues);
+            every_other(&mut self.latencies_s);
         }
+        Ok(())
     }
 
     /// Whether another one is due at the end of this many messages.
     pub(super) fn is_due_at_the_end(&self, count: u64) -> bool {
-        match self.schedule {
-            Schedule::Even { .. } | Schedule::Open { samples: 0, .. } => false,
-            Schedule::Open { .. } => count > 0 && self.positions.last() != Some(&count),
+        match self.schedule.every {
+            Every::Even { .. } | Every::Stride { samples: 0, .. } => false,
+            Every::Stride { .. } => count > 0 && self.positions.last() != Some(&count),
         }
     }
 
@@ -114,6 +101,53 @@ impl Samples {
     pub(super) fn into_sampled(self) -> Sampled {
         let Self { positions, imbalances, queues, latencies_s, .. } = self;
         Sampled { positions, imbalances, queues, latencies_s }
+    }
+}
+
+impl Schedule {
+    fn new(samples: u64, messages: Option<u64>) -> Self {
+        let every = match messages {
+            Some(messages) => Every::Even { messages, samples, taken: 0 },
+            None => Every::Stride { samples, stride: 1, kept: 0 },
+        };
+        let mut schedule = Self { every, next: 0 };
+        schedule.plan();
+        schedule
+    }
+
+    /// Counts the sample that was due; returns whether every other one is dropped.
+    fn advance(&mut self) -> bool {
+        let mut drops = false;
+        if let Every::Stride { samples, stride, kept } = &mut self.every {
+            *kept += 1;
+            drops = *kept == 2 * *samples;
+            if drops {
+                (*stride, *kept) = (2 * *stride, *samples);
+            }
+        }
+        self.plan();
+        drops
+    }
+
+    /// Sets `next`, after the samples so far.
+    fn plan(&mut self) {
+        let last = self.next;
+        self.next = match &mut self.every {
+            Every::Even { messages, samples, taken } => {
+                let at = |taken: u64| (u128::from(taken) * u128::from(*messages)).div_ceil(u128::from(*samples)) as u64;
+                loop {
+                    if *taken == *samples {
+                        break u64::MAX;
+                    }
+                    *taken += 1;
+                    if at(*taken) > last {
+                        break at(*taken);
+                    }
+                }
+            }
+            Every::Stride { samples: 0, .. } => u64::MAX,
+            Every::Stride { stride, .. } => last + *stride - last % *stride,
+        };
     }
 }
 

@@ -4,143 +4,231 @@ use crate::batch::Batch;
 use crate::error::Result;
 use crate::params::Arguments;
 use crate::router::Router;
-use crate::types::Source;
+use crate::types;
 
-/// Messages in stream order.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Messages<'a> {
-    /// Position of the first one in the stream.
-    pub(super) position: u64,
-    pub(super) hashes: &'a [u64],
-    pub(super) weights: Option<&'a [f64]>,
-}
-
-impl<'a> Messages<'a> {
-    /// The first messages, and the others.
-    pub(super) fn split_at(self, at: usize) -> (Self, Self) {
-        let (hashes, other_hashes) = self.hashes.split_at(at);
-        let (weights, other_weights) = self.weights.map(|weights| weights.split_at(at)).unzip();
-        let others = Self { position: self.position + at as u64, hashes: other_hashes, weights: other_weights };
-        (Self { hashes, weights, ..self }, others)
-    }
-
-    #[inline(always)]
-    pub(super) fn weight(&self, at: usize) -> f64 {
-        self.weights.map_or(1.0, |weights| weights[at])
-    }
-}
-
-/// One router per source.
+/// All sources, and the messages that are held until there are enough of them.
 pub(super) struct Sources {
-    routers: Vec<Router>,
-    /// What each source has sent to each number, where the router's loads contain more than that.
-    sent: Option<Vec<Vec<f64>>>,
+    pub(super) each: Vec<Source>,
+    /// Position in the stream of the first message held.
+    start: u64,
+    /// Messages held.
+    count: usize,
+    /// How many are held at most.
+    most: usize,
+}
+
+/// A source with its messages.
+pub(super) struct Source {
+    number: u64,
+    router: Router,
+    /// The messages of a call, where the router works on segments.
+    segment: Option<usize>,
+    /// What has been sent to each number, where the router's loads contain more than that.
+    sent: Option<Vec<f64>>,
+    /// The messages held, and the workers of those already routed.
     hashes: Vec<u64>,
+    /// None if all are 1.
     weights: Vec<f64>,
     workers: Vec<u32>,
+    /// Of them, those that have been sent.
+    arrived: usize,
+    /// The loads at the samples that are due.
+    pub(super) sampled: Vec<Vec<f64>>,
+}
+
+/// A message that has been sent.
+pub(super) struct Sent {
+    pub(super) hash: u64,
+    pub(super) worker: u32,
+    pub(super) weight: f64,
 }
 
 impl Sources {
-    /// Sources that have sent nothing.
-    pub(super) fn new(grouping: &str, arguments: &Arguments, sources: u64) -> Result<Self> {
-        let routers: Vec<Router> = (0..sources as u32)
-            .map(|source| Router::new(grouping, arguments, Source(source)))
-            .collect::<Result<_>>()?;
-        // When the first message of a segment arrives, its router has already routed the whole segment.
-        let sent = routers[0].segment_messages().map(|_| vec![vec![0.0; routers[0].numbers()]; routers.len()]);
-        Ok(Self { routers, sent, hashes: Vec::new(), weights: Vec::new(), workers: Vec::new() })
+    /// Sources that have sent nothing, and that hold about this many messages.
+    pub(super) fn new(grouping: &str, arguments: &Arguments, sources: u64, about: usize) -> Result<Self> {
+        let each: Vec<Source> =
+            (0..sources).map(|number| Source::new(grouping, arguments, number)).collect::<Result<_>>()?;
+        let segments = each[0].segment.map_or(1, |messages| messages.saturating_mul(each.len()));
+        Ok(Self { each, start: 0, count: 0, most: (about / segments).max(1).saturating_mul(segments) })
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.routers.len()
+    /// Holds as many messages as there is room for; returns how many.
+    pub(super) fn hold(&mut self, hashes: &[u64], weights: Option<&[f64]>) -> usize {
+        let taken = hashes.len().min(self.most - self.count);
+        let (sources, next) = (self.each.len(), self.start + self.count as u64);
+        for place in 0..taken.min(sources) {
+            let source = &mut self.each[((next + place as u64) % sources as u64) as usize];
+            source.hold(&hashes[place..taken], weights.map(|weights| &weights[place..taken]), sources);
+        }
+        self.count += taken;
+        taken
+    }
+
+    /// Whether no more can be held.
+    pub(super) fn are_full(&self) -> bool {
+        self.count == self.most
+    }
+
+    /// Messages held.
+    pub(super) fn held(&self) -> usize {
+        self.count
+    }
+
+    /// Where the messages held end in the stream.
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.count as u64
+    }
+
+    /// Position in the stream of the first message held, and the number of sources.
+    pub(super) fn stream(&self) -> (u64, u64) {
+        (self.start, self.each.len() as u64)
+    }
+
+    /// Forgets the messages held, which have all been sent.
+    pub(super) fn release(&mut self) {
+        self.start = self.end();
+        self.count = 0;
+        self.each.iter_mut().for_each(Source::release);
+    }
+
+    /// Sends the message at a position, of which all before have been sent.
+    #[inline(always)]
+    pub(super) fn send(&mut self, position: u64, now: Option<f64>) -> Result<Sent> {
+        let sources = self.each.len() as u64;
+        self.each[(position % sources) as usize].send(now)
     }
 
     /// One of the routers, which all have the same workers.
     pub(super) fn any(&self) -> &Router {
-        &self.routers[0]
+        &self.each[0].router
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Router> {
-        self.routers.iter_mut()
-    }
-
-    /// Routes all messages without a time, one source after the other; returns them and their workers.
-    pub(super) fn route_all<'a>(&'a mut self, messages: Messages<'a>) -> Result<(&'a [u64], &'a [u32])> {
-        self.clear();
-        for place in 0..messages.hashes.len().min(self.routers.len()) {
-            self.route_own(messages, place, usize::MAX, None)?;
-        }
-        Ok((if self.routers.len() == 1 { messages.hashes } else { &self.hashes }, &self.workers))
-    }
-
-    /// Routes the message at an index; returns its worker.
-    #[inline(always)]
-    pub(super) fn route_one(&mut self, messages: Messages, place: usize, now: Option<f64>) -> Result<u32> {
-        self.clear();
-        self.route_own(messages, place, 1, now)?;
-        Ok(self.workers[0])
-    }
-
-    /// Routes the message at an index and all later ones of its source; returns their hashes and workers.
-    pub(super) fn route_rest<'a>(
-        &'a mut self,
-        messages: Messages<'a>,
-        place: usize,
-        now: Option<f64>,
-    ) -> Result<(&'a [u64], &'a [u32])> {
-        self.clear();
-        self.route_own(messages, place, usize::MAX, now)?;
-        Ok((if self.routers.len() == 1 { &messages.hashes[place..] } else { &self.hashes }, &self.workers))
-    }
-
-    fn clear(&mut self) {
-        self.hashes.clear();
-        self.weights.clear();
-        self.workers.clear();
-    }
-
-    #[inline(always)]
-    fn route_own(&mut self, messages: Messages, place: usize, most: usize, now: Option<f64>) -> Result<()> {
-        let (sources, from) = (self.routers.len(), self.workers.len());
-        let source = (messages.position + place as u64) % sources as u64;
-        let (hashes, weights) = if sources == 1 {
-            let end = messages.hashes.len().min(place.saturating_add(most));
-            (&messages.hashes[place..end], messages.weights.map(|weights| &weights[place..end]))
-        } else {
-            self.hashes.extend(messages.hashes[place..].iter().step_by(sources).take(most));
-            let weights = messages.weights.map(|weights| {
-                self.weights.extend(weights[place..].iter().step_by(sources).take(most));
-                &self.weights[from..]
-            });
-            (&self.hashes[from..], weights)
-        };
-        self.workers.resize(from + hashes.len(), 0);
-        self.routers[source as usize].route(&Batch { hashes, weights, now }, &mut self.workers[from..])
-    }
-
-    /// Records that the message at a position was sent.
-    #[inline(always)]
-    pub(super) fn send(&mut self, position: u64, worker: u32, weight: f64) {
-        if let Some(sent) = &mut self.sent {
-            let source = position % sent.len() as u64;
-            sent[source as usize][worker as usize] += weight;
-        }
+    pub(super) fn routers(&mut self) -> impl Iterator<Item = &mut Router> {
+        self.each.iter_mut().map(|source| &mut source.router)
     }
 
     /// The load of each source on each number.
     pub(super) fn loads_of_each(&self) -> impl Iterator<Item = Vec<f64>> {
-        self.routers.iter().enumerate().map(|(source, router)| match &self.sent {
-            Some(sent) => sent[source].clone(),
-            None => router.loads(),
-        })
+        self.each.iter().map(Source::loads)
     }
 
     /// The load of each number.
     pub(super) fn loads(&self) -> Vec<f64> {
-        let mut loads = vec![0.0; self.routers[0].numbers()];
-        for own in self.loads_of_each() {
-            loads.iter_mut().zip(own).for_each(|(load, own)| *load += own);
+        self.sum(self.loads_of_each())
+    }
+
+    /// The load of each number at the first samples that were due.
+    pub(super) fn sampled(&self, place: usize) -> Vec<f64> {
+        self.sum(self.each.iter().map(|source| &source.sampled[place]))
+    }
+
+    fn sum<Loads: AsRef<[f64]>>(&self, each: impl Iterator<Item = Loads>) -> Vec<f64> {
+        let mut loads = vec![0.0; self.any().numbers()];
+        for own in each {
+            loads.iter_mut().zip(own.as_ref()).for_each(|(load, own)| *load += own);
         }
         loads
     }
+}
+
+impl Source {
+    fn new(grouping: &str, arguments: &Arguments, number: u64) -> Result<Self> {
+        let router = Router::new(grouping, arguments, types::Source(number as u32))?;
+        let segment = router.segment_messages();
+        // When the first message of a segment is sent, its router has already routed the whole segment.
+        let sent = segment.map(|_| vec![0.0; router.numbers()]);
+        let (hashes, weights, workers, sampled) = Default::default();
+        Ok(Self { number, router, segment, sent, hashes, weights, workers, arrived: 0, sampled })
+    }
+
+    /// Takes the first of the messages and every so many-th after it.
+    fn hold(&mut self, hashes: &[u64], weights: Option<&[f64]>, sources: usize) {
+        let before = self.hashes.len();
+        if weights.is_some() || !self.weights.is_empty() {
+            // Unweighted messages among weighted ones: weight 1.
+            self.weights.resize(before, 1.0);
+            self.weights.resize(before + hashes.len().div_ceil(sources), 1.0);
+            weights.iter().for_each(|weights| gather(&mut self.weights[before..], weights, sources));
+        }
+        self.hashes.resize(before + hashes.len().div_ceil(sources), 0);
+        gather(&mut self.hashes[before..], hashes, sources);
+    }
+
+    fn release(&mut self) {
+        self.hashes.clear();
+        self.weights.clear();
+        self.workers.clear();
+        self.arrived = 0;
+    }
+
+    /// Sends all own messages before a position in the stream without a time, keeps the loads at those where a sample
+    /// is due, and returns what was sent.
+    pub(super) fn send_until(
+        &mut self,
+        end: u64,
+        due: &[u64],
+        (start, sources): (u64, u64),
+    ) -> Result<(&[u64], &[u32])> {
+        let first = self.arrived;
+        // Own messages before a position.
+        let before = |position: u64| (position + sources - 1 - self.number) / sources;
+        let held = |position: u64| (before(position) - before(start)) as usize;
+        let (ends, end) = (due.iter().map(|&position| held(position)).collect::<Vec<_>>(), held(end));
+        self.sampled.clear();
+        for until in ends {
+            self.advance(until)?;
+            self.sampled.push(self.loads());
+        }
+        self.advance(end)?;
+        Ok((&self.hashes[first..end], &self.workers[first..end]))
+    }
+
+    fn advance(&mut self, end: usize) -> Result<()> {
+        while self.workers.len() < end {
+            let most = self.segment.unwrap_or(end - self.arrived);
+            self.route(most, None)?;
+        }
+        for place in self.arrived..end {
+            if let Some(sent) = &mut self.sent {
+                sent[self.workers[place] as usize] += self.weights.get(place).unwrap_or(&1.0);
+            }
+        }
+        self.arrived = end;
+        Ok(())
+    }
+
+    /// Sends the next message.
+    #[inline(always)]
+    fn send(&mut self, now: Option<f64>) -> Result<Sent> {
+        let place = self.arrived;
+        if place == self.workers.len() {
+            self.route(self.segment.unwrap_or(1), now)?;
+        }
+        let weight = *self.weights.get(place).unwrap_or(&1.0);
+        let sent = Sent { hash: self.hashes[place], worker: self.workers[place], weight };
+        if let Some(loads) = &mut self.sent {
+            loads[sent.worker as usize] += weight;
+        }
+        self.arrived += 1;
+        Ok(sent)
+    }
+
+    /// Routes the next messages.
+    #[inline(always)]
+    fn route(&mut self, most: usize, now: Option<f64>) -> Result<()> {
+        let from = self.workers.len();
+        let end = self.hashes.len().min(from.saturating_add(most));
+        self.workers.resize(end, 0);
+        let weights = (!self.weights.is_empty()).then(|| &self.weights[from..end]);
+        self.router.route(&Batch { hashes: &self.hashes[from..end], weights, now }, &mut self.workers[from..])
+    }
+
+    fn loads(&self) -> Vec<f64> {
+        self.sent.clone().unwrap_or_else(|| self.router.loads())
+    }
+}
+
+/// Copies the first value and every so many-th after it.
+fn gather<T: Copy>(into: &mut [T], values: &[T], every: usize) {
+    into.iter_mut().zip(values.chunks(every)).for_each(|(to, from)| *to = from[0]);
 }
