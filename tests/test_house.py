@@ -175,9 +175,7 @@ def test_all_lists_of_groupings_are_those_of_the_registry() -> None:
         text = (ROOT / name).read_text(encoding="utf-8")
         assert write(text) == text, f"{name} is out of date: run make registry"
         # a grouping that is in no list is put where it belongs
-        row = (
-            r"(\| \[?`fish`|from keysplit\.groupings\.fish|    \"?Fish|::: .*\.Fish|      - fish: groupings)"
-        )
+        row = r"(\| \[?`fish`|from keysplit\.groupings\.fish|    \"?Fish|::: .*\.Fish|      - fish: groupings)"
         without = "".join(line for line in text.splitlines(keepends=True) if not re.match(row, line))
         assert without != text
         assert write(without) == text

@@ -47,10 +47,10 @@ def compare(
 ) -> Comparison:
     """Simulate several groupings on several numbers of workers, all on the same stream.
 
-    Simulations run in parallel, and if there are fewer than ``threads``, so do the sources of each. If they may not fit into ``memory`` together, they run in
-    groups, one after another. A stream in chunks is read once per group, with two chunks in memory; its
-    number of keys is known after the first group, so the second is usually the last. Results do not depend on
-    which simulations run together.
+    Simulations run in parallel, and if there are fewer than ``threads``, so do the sources of each. If they
+    may not fit into ``memory`` together, they run in groups, one after another. A stream in chunks is read
+    once per group, with two chunks in memory; its number of keys is known after the first group, so the
+    second is usually the last. Results do not depend on which simulations run together.
 
     Args:
         keys: The stream: a column of keys or an iterator of columns, as for

@@ -22,7 +22,7 @@ MOST_THREADS = 256
 
 MOST_KEYS, MOST_GROUPS = 10**7, 10**8  # per simulation; beyond these it samples the keys
 
-# Entries of the two hash tables in rust/core/src/state/replicas.rs, and which part of their places they fill at most.
+# Entries of the two hash tables in rust/core/src/state/replicas.rs, and how much of the places they may fill.
 _KEY_BYTES, _KEY_FILL = 32, (3, 4)
 _GROUP_BYTES, _GROUP_FILL = 25, (7, 8)  # with its control byte
 _WORKERS_PER_KEY, _WORKERS_PER_GROUP = 128, 64  # in an entry
@@ -194,8 +194,8 @@ def run(
     Args:
         simulations: none has begun.
         keys: a column, an iterator of columns, or a function that makes one.
-        threads: the number of threads: simulations run side by side, and if there are fewer of them, the sources
-            of each do. With more than one, the next chunk is read meanwhile.
+        threads: the number of threads: simulations run side by side, and if there are fewer of them, the
+            sources of each do. With more than one, the next chunk is read meanwhile.
         weights: of a column; default 1.
         messages: the length of the stream, None if unknown.
         memory: bytes that the simulations may use together.
