@@ -20,7 +20,7 @@ RUNS := $(BUILT) $(VENV)/.runs
 DEVELOPS := $(RUNS) $(VENV)/.installed
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench instructions docs wheel lock build clean
+.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench bench-peers instructions docs wheel lock build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,9 @@ bench: $(DEVELOPS) ## benchmarks: criterion in Rust, pytest-benchmark from Pytho
 	cargo bench --package keysplit-core
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
+
+bench-peers: $(DEVELOPS) .cache/peers/.installed ## keysplit beside what a user would pick instead; writes benches/records/peers-DATE.md
+	.cache/peers/bin/python benches/peers/run.py
 
 instructions: $(DEVELOPS) ## instructions per message of every grouping; fails if they are more than recorded (needs valgrind)
 	$(RUN) python benches/instructions.py --check
