@@ -11,19 +11,21 @@ use keysplit_core::{Arguments, Batch, Router, Source};
 
 const ROUNDS: usize = 7;
 const WORKERS: u32 = 100;
-const COUNTERS: usize = 768;
+const COUNTERS: u64 = 768;
 const POINTS: u32 = 100;
 
 fn main() {
     for path in std::env::args().skip(1) {
         let bytes = std::fs::read(&path).expect("the file can be read");
         let keys: Vec<i64> = bytes.chunks_exact(8).map(|key| i64::from_le_bytes(key.try_into().unwrap())).collect();
-        let mut hashes = vec![0; keys.len()];
-        KeyHasher::new(0).signed_column(&keys, &mut hashes);
-
+        let hash = || {
+            let mut hashes = vec![0; keys.len()];
+            KeyHasher::new(0).signed_column(&keys, &mut hashes);
+            hashes
+        };
         let ours = |name: &str, arguments: Arguments| {
             let mut router = Router::new(name, &arguments, Source(0)).expect("the arguments are right");
-            let mut workers = vec![0; hashes.len()];
+            let (hashes, mut workers) = (hash(), vec![0; keys.len()]);
             for (hashes, workers) in hashes.chunks(1 << 16).zip(workers.chunks_mut(1 << 16)) {
                 router.route(&Batch::unit(hashes), workers).expect("there is a place for each");
             }
@@ -37,9 +39,7 @@ fn main() {
         let tasks: [(&str, &str, &dyn Fn()); 4] = [
             ("frequent keys", "keysplit", &|| {
                 let mut sketch = SpaceSaving::new(COUNTERS).expect("the capacity is right");
-                hashes.iter().for_each(|&hash| {
-                    sketch.update(keysplit_core::KeyHash(hash), 1.0);
-                });
+                sketch.update(&hash(), None, |_, _| {});
                 black_box(sketch);
             }),
             ("frequent keys", "datasketches 0.6", &|| {
@@ -47,7 +47,9 @@ fn main() {
                 keys.iter().for_each(|&key| sketch.update(key));
                 black_box(sketch);
             }),
-            ("ring", "keysplit", &|| ours("ring", Arguments::new(WORKERS.into(), 0).with("virtual_nodes", POINTS))),
+            ("ring", "keysplit", &|| {
+                ours("ring", Arguments::new(WORKERS.into(), 0).with("virtual_nodes", u64::from(POINTS)))
+            }),
             ("ring", "hashring 0.3", &|| {
                 let workers: Vec<u32> = keys.iter().map(|key| ring.get(key).expect("there are workers").0).collect();
                 black_box(workers);
