@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType, StructType
 
 from keysplit.spark.checks import type_name
 from keysplit.spark.query import Query
-from keysplit.spark.session import is_connect
+from keysplit.spark.session import is_connect, session_of
 
 
 class Columns:
@@ -70,6 +70,12 @@ class Columns:
             return list(self.df.select(name).schema.fields)
         except AnalysisException:
             return []
+
+
+def without(rows: DataFrame, df: DataFrame, name: str) -> DataFrame:
+    """Return `rows`, which are those of `df` with one column more, without that column."""
+    found = session_of(df).only(rows, df)
+    return rows.drop(name) if found is None else found
 
 
 def analysed(df: DataFrame) -> DataFrame:

@@ -18,6 +18,11 @@ def plan_hash(request: Request) -> Column:
     return keys.key_hash(request.keys, request.key_types, request.params.seed)
 
 
+def plan_hash_in_sql(request: Request) -> str | None:
+    """Return the same in SQL; None for a collated key."""
+    return keys.key_hash_in_sql(request.keys, request.key_types, request.params.seed)
+
+
 def row_hash(request: Request) -> Column:
     """Return the hash of a row's identity, or raise where it would not come again the same."""
     return F.expr(row_hash_in_sql(request))

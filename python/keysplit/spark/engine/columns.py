@@ -13,12 +13,15 @@ from keysplit.spark.engine import broadcast, literals
 from keysplit.spark.engine.packed import LENGTH_BITS, LOW, Lookup, cells_of
 from keysplit.spark.names import in_sql
 from keysplit.spark.plans import Plan
+from keysplit.spark.session import session_of
 
 MOST_LITERALS = 20_000
 """Buckets and cells up to which a plan is small."""
 
 
-def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_column: str) -> DataFrame:
+def with_worker(
+    df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str
+) -> DataFrame:
     """Add the worker of each row.
 
     The column first holds the hash of the key, then what that says, then the worker: names that are free are
@@ -28,7 +31,7 @@ def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_
     Args:
         df: the rows.
         plan: says where they go.
-        key: the hash of a row's key.
+        key: the hash of a row's key, in SQL where it has a name there.
         row: the hash of its identity, in SQL; None if no key is split.
         worker_column: the name of the new column.
 
@@ -36,20 +39,33 @@ def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_
         The rows with one more column, INT and never null.
     """
     cells = cells_of(plan.tables) if plan.head else None
+    if isinstance(key, str) and _is_small(plan):
+        steps = [key, *_steps(literals.lookup(df, plan, worker_column, cells), row, worker_column)]
+        rows = session_of(df).with_steps(df, worker_column, steps, [] if row is None else [row])
+        if rows is not None:
+            return rows
+    key = F.expr(key) if isinstance(key, str) else key
     found = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
     return worker_found(found, row, worker_column)
 
 
 def worker_found(found: Lookup, row: str | None, worker_column: str) -> DataFrame:
     """Put the worker of each row in the place of the hash of its key; arguments as `with_worker`."""
+    df, (*steps, last) = found.df, _steps(found, row, worker_column)
+    for step in steps:
+        df = df.withColumn(worker_column, F.expr(step))
+    return _done(found, df, worker_column, last)
+
+
+def _steps(found: Lookup, row: str | None, worker_column: str) -> list[str]:
+    """Return the steps from the hash of a key to the worker, in SQL, each of the one before."""
     if not found.run:
-        return _done(found, found.df, worker_column, f"coalesce({found.tail}, 0)")
+        return [f"coalesce({found.tail}, 0)"]
     own = in_sql(worker_column)
-    df = found.df.withColumn(worker_column, F.expr(_found(found)))
     # Spark computes the hash of a row once, and only of frequent keys.
     run, drawn = (f"CASE WHEN {own} >= 0 THEN {each} END" for each in (own, row))
     worker = f"coalesce({_of_run(found.cells, run, row and drawn)}, CAST(-1 - {own} AS INT), 0)"
-    return _done(found, df, worker_column, worker)
+    return [_found(found), worker]
 
 
 def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
@@ -99,9 +115,12 @@ def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
 
 
 def _lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
-    size = len(plan.tail) + sum(len(each.workers) for each in plan.head)
-    lookup = literals.lookup if size <= MOST_LITERALS else broadcast.lookup
+    lookup = literals.lookup if _is_small(plan) else broadcast.lookup
     return lookup(df, plan, key, cells)
+
+
+def _is_small(plan: Plan) -> bool:
+    return len(plan.tail) + sum(len(each.workers) for each in plan.head) <= MOST_LITERALS
 
 
 def _done(found: Lookup, df: DataFrame, name: str, last: str) -> DataFrame:

@@ -104,6 +104,8 @@ def read_in_sql(text: str, name: str, *, wide: bool) -> str:
 
 
 def _literal(name: str, array: np.ndarray) -> str:
+    if name in ("shift", "mask"):
+        return str(int(array[0]))
     # Spark folds this into one literal; an array of literals would take a while to parse.
     return read_in_sql(f"'{written(array)}'", name, wide=array.dtype == np.int64)
 

@@ -32,13 +32,14 @@ from keysplit.spark.plans import Plan, Tables
 from keysplit.spark.session import versions
 
 
-def with_worker(df: DataFrame, plan: Plan, key: Column, row: str | None, worker_column: str) -> DataFrame:
+def with_worker(df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str) -> DataFrame:
     """Add the worker of each row; arguments and result are those of `columns.with_worker`.
 
     Where a column is of a type that Spark may not carry past a function over Arrow, `columns` does it.
     """
     if not all(_passes(field.dataType) for field in df.schema):
         return columns.with_worker(df, plan, key, row, worker_column)
+    key = F.expr(key) if isinstance(key, str) else key
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
     found = worker(plan.tables, [key] if row is None else [key, F.expr(row)])
     return df.select("*", F.coalesce(found, F.lit(0)).alias(worker_column))

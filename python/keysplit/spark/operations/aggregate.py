@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.aggregates import AGGREGATES, BY_NAME, reason_for_plain, refusal_of
 from keysplit.spark.checks import check_columns
+from keysplit.spark.frame import without
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
@@ -140,7 +141,11 @@ def aggregate(
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
     def build(request: Request) -> DataFrame:
-        rows = routed_and_placed(request).drop(request.worker_column)
+        rows = routed_and_placed(request)
+        result = session_of(df).aggregated(plain, df, rows)
+        if result is not None:
+            return result
+        rows = without(rows, df, request.worker_column)
         return rows.groupBy(*request.keys).agg(*columns)
 
     return built(request, build)

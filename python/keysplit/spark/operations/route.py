@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from keysplit.spark.adapt import routing
 from keysplit.spark.checks import by_name
 from keysplit.spark.engine import columns, native, online
-from keysplit.spark.hashes import plan_hash, row_hash_in_sql
+from keysplit.spark.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
 from keysplit.spark.operations.building import built
 from keysplit.spark.options import (
     Engine,
@@ -130,7 +130,8 @@ def routed(request: Request) -> DataFrame:
     assert plan is not None
     engine = native if request.engine == "rust" else columns
     row = row_hash_in_sql(request) if plan.splits else None
-    rows = engine.with_worker(request.df, plan, plan_hash(request), row, request.worker_column)
+    key = plan_hash_in_sql(request) or plan_hash(request)
+    rows = engine.with_worker(request.df, plan, key, row, request.worker_column)
     if request.kept is None:
         return rows
     return request.kept.observed(rows, request.worker_column, request.weight is not None)

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
-from keysplit.spark.frame import Columns
+from keysplit.spark.frame import Columns, without
 from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
@@ -122,7 +122,9 @@ def write(
         allow_inexact=allow_inexact,
     )
     request = check(df, keys, options, default_grouping="cut_to_fit")
-    rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
+    rows = built(
+        request, lambda request: without(routed_and_placed(request), request.df, request.worker_column)
+    )
     return took(rows.write.partitionBy(*names), way_of(rows))
 
 

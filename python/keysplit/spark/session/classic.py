@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from keysplit.spark.session import costs, driver, physical, sources, versions
+from keysplit.spark.session import costs, driver, narrow, physical, sources, versions
 from keysplit.spark.session.interface import (
     AggregateColumn,
     Answer,
@@ -75,12 +75,17 @@ class Classic:
     def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._jdf.queryExecution().analyzed()
+        found = sources.Sources(self._spark, plan)
+        proof = Proof(found, trusted, anew)
+        leaf = found.lone
+        if leaf is not None:  # thousands of columns would take Spark long to write down
+            return proof.of_leaf(*leaf)
         try:
             text = plan.toJSON()
         except Py4JError:  # a very deep expression overflows Spark's stack
             why = "a query plan that Spark cannot write down"
             return Steadiness(why, None, why, frozenset())
-        return Proof(sources.Sources(self._spark, plan), trusted, anew).of(text)
+        return proof.of(text)
 
     def disorder(self, df: DataFrame) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
@@ -123,6 +128,20 @@ class Classic:
             )
             for at, node in enumerate(found)
         ]
+
+    def with_steps(
+        self, df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]
+    ) -> DataFrame | None:
+        """Add a column that is computed in steps, each from the one before, which has the name until then."""
+        return narrow.with_steps(df, name, steps, reads) if versions.has_classic_package(df) else None
+
+    def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
+        """Return `rows` with the columns of `df` alone, from which they were made by adding columns."""
+        return narrow.only(rows, df)
+
+    def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
+        """Return `result`, which is `df.groupBy(...).agg(...)`, as an aggregation of other rows."""
+        return narrow.aggregated(result, df, rows)
 
     def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, _Observed]":
         """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""

@@ -86,6 +86,20 @@ class Connect:
         result.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
         return [each for column in columns for node in _nodes(column._expr) for each in _called(node)]
 
+    def with_steps(
+        self, df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]
+    ) -> DataFrame | None:
+        """Return None: the client has no plan that Spark has analysed."""
+        return None
+
+    def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
+        """Return None, as `with_steps`."""
+        return None
+
+    def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
+        """Return None, as `with_steps`."""
+        return None
+
     def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, _Observed]":
         """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
         from pyspark.sql.connect.observation import Observation

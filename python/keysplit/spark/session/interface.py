@@ -53,6 +53,40 @@ class Session(Protocol):
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[CalledAggregate]":
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
 
+    def with_steps(
+        self, df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]
+    ) -> DataFrame | None:
+        """Add a column that is computed in steps, each from the one before, which has the name until then.
+
+        Args:
+            df: the rows.
+            name: a name that no column has.
+            steps: expressions in SQL. The first reads columns of `df` alone.
+            reads: expressions in SQL of all columns of `df` that the other steps read.
+
+        Returns:
+            None where Spark has to be asked step by step.
+        """
+
+    def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
+        """Return `rows` with the columns of `df` alone, from which they were made by adding columns.
+
+        Returns:
+            None where Spark has to be asked to drop the others.
+        """
+
+    def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
+        """Return `result`, which is `df.groupBy(...).agg(...)`, as an aggregation of other rows.
+
+        Args:
+            result: the aggregation.
+            df: the rows that it aggregates.
+            rows: rows with the columns of `df`, and maybe others, which have no part in it.
+
+        Returns:
+            None where Spark has to be asked for the aggregation anew.
+        """
+
     def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, Observed]":
         """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
 

@@ -32,6 +32,16 @@ _WITHOUT_A_CALL = frozenset(
         "catalyst.plans.logical.Range",
     )
 )
+# Leaves of which nothing has to be read but where they come from.
+_LONE = frozenset(
+    _SQL + name
+    for name in (
+        "catalyst.plans.logical.LocalRelation",
+        "catalyst.plans.logical.Range",
+        "execution.datasources.LogicalRelation",
+        "execution.datasources.v2.DataSourceV2Relation",
+    )
+)
 # Packages of file formats, each a prefix of its classes.
 _FILE_FORMATS = (
     _SQL + "avro.",
@@ -75,6 +85,21 @@ class Sources:
 
     def __init__(self, spark: SparkSession, plan: Any) -> None:
         self._spark, self._plan = spark, plan
+
+    @cached_property
+    def lone(self) -> tuple[Node, int] | None:
+        """The leaf that all columns are of, with its first column alone, and how many there are.
+
+        None if operators make or choose rows, or if it is a leaf of which more has to be read.
+        """
+        plan = self._plan
+        while kind_of(plan) in ("SubqueryAlias", "View"):
+            plan = plan.child()
+        kind, output = str(plan.getClass().getName()), plan.output()
+        if kind not in _LONE or not output.size():
+            return None
+        first = {"exprId": {"id": output.apply(0).exprId().id()}}
+        return Node(kind, {"output": [[first]]}, ()), output.size()
 
     def of(self, node: Node, output: list[int]) -> Source:
         """Return why rows of a leaf may differ when it is read again, and why their order may."""

@@ -158,6 +158,17 @@ class Proof:
         columns = tuple(found.columns[each] for each in found.output)
         return Steadiness(found.rows, columns, found.order, frozenset(self.functions), self.again)
 
+    def of_leaf(self, leaf: Node, width: int) -> Steadiness:
+        """Return what is proved of a plan whose columns are those of one leaf.
+
+        Args:
+            leaf: the leaf, with one column at least; all are as steady as that one.
+            width: the number of its columns.
+        """
+        found = self._leaf(leaf, leaf.name)
+        why = found.columns[found.output[0]]
+        return Steadiness(found.rows, (why,) * width, found.order, frozenset(), self.again)
+
     @property
     def overflow(self) -> Overflow:
         """What a sum gives that overflows."""

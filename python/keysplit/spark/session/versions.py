@@ -27,6 +27,14 @@ def has_to_arrow(df: DataFrame) -> bool:
     return hasattr(df, "toArrow")
 
 
+def has_classic_package(df: DataFrame) -> bool:
+    """Say whether the JVM keeps what belongs to classic sessions in a package of its own: from Spark 4.0 on.
+
+    Spark is built for Scala 2.13 alone since then.
+    """
+    return "classic" in type(df).__module__
+
+
 def takes_iterator(function: Any, format: str) -> bool:
     """Say whether Spark calls a function over groups with an iterator: by its hints, from Spark 4.1 on."""
     from pyspark.sql.pandas import typehints

@@ -1,0 +1,91 @@
+"""DataFrames of classic sessions made of plans that Spark has analysed, without asking for each column anew.
+
+What PySpark puts on top of a DataFrame with thousands of columns Spark analyses with all of them, several
+times over. Here an expression is analysed on the few columns that it reads, and then stands in a projection
+of attributes: Spark only checks that.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.java_gateway import JavaClass
+from pyspark.sql import DataFrame
+
+from keysplit.spark.names import in_sql
+from keysplit.spark.session import versions
+from keysplit.spark.session.jvm import jvm, kind_of
+
+_PROJECT = "org.apache.spark.sql.catalyst.plans.logical.Project"
+
+
+def with_steps(df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]) -> DataFrame:
+    """Add a column that is computed in steps; arguments and result are those of `Session.with_steps`."""
+    plan = _plan(df)
+    parser = df.sparkSession._jsparkSession.sessionState().sqlParser()
+    parsed = [_parsed(parser, each, name) for each in steps]
+    first = _project(_sequence(parsed[0], *(_parsed(parser, each, name) for each in reads)), plan)
+    first = _analysed(df, first)
+    alias, columns = first.projectList().apply(0), first.references().toSeq()
+    narrow, wide, every = plan, plan, plan.output()
+    for step in parsed[1:]:
+        narrow, wide = _project(columns.appended(alias), narrow), _project(every.appended(alias), wide)
+        narrow = _analysed(df, _project(columns.appended(step), narrow))
+        alias, narrow = narrow.projectList().last(), narrow.child()
+    return frame(df, _project(every.appended(alias), wide))
+
+
+def only(rows: DataFrame, df: DataFrame) -> DataFrame | None:
+    """Return `rows` with the columns of `df` alone, None if they are not the same columns to Spark."""
+    plan, wanted = _plan(rows), _plan(df)
+    if not wanted.outputSet().subsetOf(plan.outputSet()):
+        return None
+    return frame(df, _project(wanted.output(), plan))
+
+
+def aggregated(result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
+    """Return an aggregation of `df` as one of `rows`, None if `rows` do not have all columns of `df`."""
+    plan, below, path = _plan(rows), _plan(result), []
+    while True:
+        path.append(below)
+        if below.children().size() != 1:
+            return None
+        if kind_of(below) == "Aggregate":
+            break
+        below = below.children().apply(0)
+    wanted = _plan(df)
+    if not below.child().equals(wanted) or not wanted.outputSet().subsetOf(plan.outputSet()):
+        return None
+    for each in reversed(path):
+        plan = each.withNewChildren(_sequence(plan))
+    return frame(df, plan)
+
+
+def frame(df: DataFrame, plan: Any) -> DataFrame:
+    """Return a plan as a DataFrame of the session of another one."""
+    spark = df.sparkSession
+    return type(df)(_dataset(df).ofRows(spark._jsparkSession, plan), spark)
+
+
+def _analysed(df: DataFrame, plan: Any) -> Any:
+    return _dataset(df).ofRows(df.sparkSession._jsparkSession, plan).queryExecution().analyzed()
+
+
+def _dataset(df: DataFrame) -> Any:
+    package = "org.apache.spark.sql.classic." if versions.has_classic_package(df) else "org.apache.spark.sql."
+    return JavaClass(f"{package}Dataset", jvm()._gateway_client)
+
+
+def _plan(df: DataFrame) -> Any:
+    return df._jdf.queryExecution().analyzed()
+
+
+def _project(columns: Any, plan: Any) -> Any:
+    return JavaClass(_PROJECT, jvm()._gateway_client)(columns, plan)
+
+
+def _parsed(parser: Any, text: str, name: str) -> Any:
+    return parser.parseExpression(f"{text} AS {in_sql(name)}")
+
+
+def _sequence(*values: Any) -> Any:
+    return jvm().PythonUtils.toSeq(list(values))
