@@ -4,10 +4,16 @@ from functools import partial
 
 import pytest
 from calls import Calls
+from frames import same_rows
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
+from keysplit.spark.engine.columns import with_worker
+from keysplit.spark.frame import without
+from keysplit.spark.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
+from keysplit.spark.names import quoted
+from keysplit.spark.options import Options, check
 
 
 def rows(spark, columns):
@@ -40,6 +46,16 @@ OPERATIONS = {
 }
 
 
+MOST_CALLS = {
+    "route": 80,
+    "repartition": 95,
+    "aggregate": 160,
+    "join": 30,
+    "full join": 35,
+    "write": 120,
+}
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_more_columns_are_no_more_calls(spark, calls, name):
     build, other = OPERATIONS[name], spark.range(3).select(F.col("id").alias("key"))
@@ -49,7 +65,59 @@ def test_more_columns_are_no_more_calls(spark, calls, name):
         df = rows(spark, columns)
         found[columns] = calls(partial(build, df, other, plan))
     assert found[500] == found[10]
-    assert found[10] < 500
+    assert found[10] < MOST_CALLS[name]
+
+
+def odd_names(spark):
+    """Return rows whose columns have names, types and places that are easily taken for others."""
+    return (
+        spark.range(200)
+        .select(
+            (F.col("id") % 7 % 3).alias("a.b"),
+            F.struct(F.col("id").alias("b"), (F.col("id") % 5).alias("c")).alias("a"),
+            F.col("id").alias("`x`"),
+            F.lit(1).alias("twice"),
+            F.lit(2).alias("twice"),
+        )
+        .alias("t")
+    )
+
+
+@pytest.mark.parametrize("row_id", [["`x`"], ["a.b", "`x`"], ["a.c", "a.b"]])
+def test_steps_on_few_columns_are_those_on_all(spark, row_id):
+    df, key = odd_names(spark), "`a.b`"
+    row_id = [quoted(each) if "`" in each else each for each in row_id]
+    plan = kss.plan(df, key, 4, "w_choices", row_id=row_id, engine="columns")
+    assert plan.splits
+    request = check(df, key, Options(plan=plan, row_id=row_id, worker_column="w.`"))
+    given = row_hash_in_sql(request), request.worker_column
+    fast = with_worker(df, plan, plan_hash_in_sql(request), *given)
+    slow = with_worker(df, plan, plan_hash(request), *given)
+    assert fast.schema == slow.schema
+    assert fast.collect() == slow.collect()
+    assert len({row[-1] for row in fast.collect()}) > 1
+
+
+def test_an_aggregation_is_put_on_placed_rows_or_asked_for_anew(spark):
+    df = rows(spark, 10).withColumn("worker", F.col("c1") + F.col("id"))
+    plan = kss.plan(df, "key", 4, "w_choices", engine="columns")
+    total = F.sum(F.max("id")).over(Window.partitionBy("key"))
+    for call in ([F.sum("worker"), F.count("*")], [F.count_distinct("id")], [total]):
+        plain = df.groupBy("key").agg(*call)
+        found = kss.aggregate(df, "key", *call, plan=plan, force=True)
+        assert found.schema == plain.schema
+        assert same_rows(found, plain)
+
+
+def test_rows_without_the_worker_are_the_columns_of_the_frame(spark):
+    df = odd_names(spark)
+    placed = kss.repartition(df, "`a.b`", workers=3, row_id=quoted("`x`"), engine="columns")
+    found = without(placed, df, "worker")
+    assert found.schema == df.schema
+    assert found.rdd.getNumPartitions() == 3
+    assert same_rows(found, df)
+    other = placed.select("*", F.lit(1).alias("more")).toDF(*(f"n{at}" for at in range(7)))
+    assert without(other, df, "n5").columns == [f"n{at}" for at in (0, 1, 2, 3, 4, 6)]
 
 
 def jobs(spark, function, error, message):

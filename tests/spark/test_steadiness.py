@@ -14,6 +14,9 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark import query
+from keysplit.spark.session import session_of
+from keysplit.spark.session.sources import Sources
+from keysplit.spark.session.steadiness import Proof
 
 pytestmark = pytest.mark.versions
 
@@ -658,6 +661,37 @@ def test_the_proof_takes_as_many_calls_for_many_columns_as_for_few(spark, monkey
         query.Query(df).steadiness  # noqa: B018  it is worked out when it is asked for
         made.append(counts.made - before)
     assert made[0] == made[1] < 12
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda spark, path: spark.read.parquet(path),
+        lambda spark, path: spark.read.parquet(path).alias("t"),
+        lambda spark, path: spark.read.option("ignoreCorruptFiles", "true").parquet(path),
+        lambda spark, path: spark.read.option("mode", "DROPMALFORMED").schema("a int, b int").csv(path),
+        lambda spark, path: spark.range(9),
+        lambda spark, path: spark.sql("VALUES (1, 'a'), (2, 'b') AS t(x, y)"),
+        lambda spark, path: spark.createDataFrame(pd.DataFrame({"a": [1]})).alias("t"),
+    ],
+)
+def test_a_lone_source_is_proved_as_in_any_plan(spark, rows, tmp_path, made):
+    path = str(tmp_path / "rows")
+    rows.write.parquet(path)
+    df = made(spark, path)
+    for anew in (None, "a stream"):
+        plan = df._jdf.queryExecution().analyzed()
+        whole = Proof(Sources(spark, plan), frozenset(), anew).of(plan.toJSON())
+        assert session_of(df).steadiness(df, frozenset(), anew) == whole
+
+
+def test_a_lone_source_is_not_written_down(spark, rows, tmp_path, monkeypatch):
+    rows.write.parquet(str(tmp_path / "rows"))
+    df = spark.read.parquet(str(tmp_path / "rows"))
+    monkeypatch.setattr(Proof, "of", None)
+    assert steady(df.alias("t")) == df.columns
+    with pytest.raises(TypeError):
+        steady(df.filter("id > 1"))
 
 
 def test_a_source_that_keysplit_does_not_know(spark, monkeypatch):

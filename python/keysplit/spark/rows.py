@@ -72,7 +72,7 @@ def identifying(
     ]
     loose = [field for field in found if _holds(field.dataType, _LOOSE)]
     if loose and len(loose) < len(found) and shuffled():
-        found = [field for field in found if field not in loose]
+        found = [field for field in found if not _holds(field.dataType, _LOOSE)]
     if len(found) > MOST_COLUMNS:
         chosen = sorted(range(len(found)), key=lambda at: _rank(found[at].dataType))[:MOST_COLUMNS]
         found = [found[at] for at in sorted(chosen)]
@@ -92,19 +92,30 @@ _BY_VALUES = (
 )
 
 
+_RANKS = {type_: at for at, types in enumerate(_BY_VALUES) for type_ in types}
+
+
 def _rank(type_: DataType) -> int:
-    return next((at for at, kinds in enumerate(_BY_VALUES) if isinstance(type_, kinds)), len(_BY_VALUES))
+    return next((_RANKS[kind] for kind in type(type_).__mro__ if kind in _RANKS), len(_BY_VALUES))
 
 
 # Of these Spark has no hash, or finds out only in a task that it has none.
 _UNHASHABLE = ("VariantType", "NullType", "GeometryType", "GeographyType")
 
 
+# Types that hold no others, most columns: they are looked up, as there may be thousands.
+_SIMPLE = frozenset(type_ for types in _BY_VALUES for type_ in types) - {StructType, ArrayType}
+
+
 def _is_hashable(type_: DataType) -> bool:
+    if type(type_) in _SIMPLE:
+        return True
     return not _holds(type_, (MapType,)) and not _has_kind(type_, _UNHASHABLE)
 
 
 def _holds(type_: DataType, kinds: tuple[type, ...]) -> bool:
+    if type(type_) in _SIMPLE:
+        return type(type_) in kinds
     return isinstance(type_, kinds) or any(_holds(each, kinds) for each in _inner(type_))
 
 

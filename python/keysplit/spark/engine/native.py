@@ -32,7 +32,9 @@ from keysplit.spark.plans import Plan, Tables
 from keysplit.spark.session import versions
 
 
-def with_worker(df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str) -> DataFrame:
+def with_worker(
+    df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str
+) -> DataFrame:
     """Add the worker of each row; arguments and result are those of `columns.with_worker`.
 
     Where a column is of a type that Spark may not carry past a function over Arrow, `columns` does it.
