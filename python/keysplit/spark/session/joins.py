@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.names import in_sql
 from keysplit.spark.session.jvm import items, jvm
+from keysplit.spark.session.narrow import dataset, frame
 
 
 class ClassicJoin:
@@ -53,7 +54,7 @@ class ClassicJoin:
         # In a join with itself Spark gives the right side new attributes; else it would do so later, to any
         # of them. It marks the plans of DataFrames, and finds a column ambiguous whose plan it meets twice.
         plan = side.crossJoin(side)._jdf.queryExecution().analyzed().right().clone()
-        mark = self._dataset.DATASET_ID_TAG()
+        mark = dataset(self._plain).DATASET_ID_TAG()
         nodes = [plan]
         while nodes:
             node = nodes.pop()
@@ -62,14 +63,8 @@ class ClassicJoin:
             nodes += items(children)
         return self._frame(plan)
 
-    @property
-    def _dataset(self) -> Any:
-        sql = jvm().org.apache.spark.sql
-        return sql.classic.Dataset if "classic" in type(self._plain).__module__ else sql.Dataset
-
     def _frame(self, plan: Any) -> DataFrame:
-        spark = self._plain.sparkSession
-        return type(self._plain)(self._dataset.ofRows(spark._jsparkSession, plan), spark)
+        return frame(self._plain, plan)
 
 
 class JoinOfNames:

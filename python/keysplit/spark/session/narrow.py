@@ -63,14 +63,15 @@ def aggregated(result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame |
 def frame(df: DataFrame, plan: Any) -> DataFrame:
     """Return a plan as a DataFrame of the session of another one."""
     spark = df.sparkSession
-    return type(df)(_dataset(df).ofRows(spark._jsparkSession, plan), spark)
+    return type(df)(dataset(df).ofRows(spark._jsparkSession, plan), spark)
 
 
 def _analysed(df: DataFrame, plan: Any) -> Any:
-    return _dataset(df).ofRows(df.sparkSession._jsparkSession, plan).queryExecution().analyzed()
+    return dataset(df).ofRows(df.sparkSession._jsparkSession, plan).queryExecution().analyzed()
 
 
-def _dataset(df: DataFrame) -> Any:
+def dataset(df: DataFrame) -> Any:
+    """Return the class of the JVM that is behind a DataFrame."""
     package = "org.apache.spark.sql.classic." if versions.has_classic_package(df) else "org.apache.spark.sql."
     return JavaClass(f"{package}Dataset", jvm()._gateway_client)
 
