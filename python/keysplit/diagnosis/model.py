@@ -108,7 +108,7 @@ class Finding:
         node: Spark's name of the operator, such as "SortMergeJoin".
         columns: by which columns its rows are partitioned; none if they are not.
         cause: "rows" if the slowest task has more to do; else what is wrong: "matches" (its rows make more
-            rows than others), "gc", "fetch", "host", "lost" (with its executor, and so are its figures), "time".
+            rows than others), "gc", "fetch", "host", "lost" (with its executor and its figures), "time".
         spreads: what is uneven, by the keys of `WHAT`.
         task: the index of the slowest task.
         executor: where it ran.

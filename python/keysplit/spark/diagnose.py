@@ -64,7 +64,7 @@ def diagnose(spark: SparkSession) -> Diagnosis:
         ValueError: if it is a session of Spark Connect, which shows no figures of tasks.
 
     Example:
-        >>> print(kss.diagnose(spark))  # doctest: +SKIP
+        >>> verdict = kss.diagnose(spark).verdict  # doctest: +SKIP
     """
     records = records_of(spark)
     path = records.event_log()
