@@ -355,7 +355,7 @@ impl SpaceSaving {
     fn add(&mut self, scale: Scale, hash: u64, weight: Amount) -> Touched {
         if let Some(slot) = self.index.find(hash, &self.hashes) {
             self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
-            self.least.grown(&self.counts, slot);
+            self.least.grown(&self.counts, slot, self.counts[slot]);
             return Touched { slot, fresh: false };
         }
         let slot = if self.is_full() { self.replace(scale, hash, weight) } else { self.append(hash, weight) };
@@ -378,7 +378,7 @@ impl SpaceSaving {
         self.index.replace(slot, std::mem::replace(&mut self.hashes[slot], hash), hash);
         self.errors[slot] = self.counts[slot];
         self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
-        self.least.grown(&self.counts, slot);
+        self.least.grown(&self.counts, slot, self.counts[slot]);
         slot
     }
 

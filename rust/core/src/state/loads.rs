@@ -72,8 +72,9 @@ impl Loads {
     /// Sends a message to the less loaded of two workers, the first among equals.
     #[inline(always)]
     pub(crate) fn add_to_lesser(&mut self, scale: Scale, first: Worker, second: Worker, weight: Amount) -> Worker {
+        let lesser = self.of(first).min(self.of(second));
         let worker = Pairs(&mut self.amounts).add_to_lesser(scale, first, second, weight);
-        self.least.grown(&self.amounts, worker.index());
+        self.least.grown(&self.amounts, worker.index(), scale.sum(lesser, weight).0);
         worker
     }
 
@@ -84,9 +85,9 @@ impl Loads {
 
     #[inline(always)]
     pub(crate) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
-        let load = &mut self.amounts[worker.index()];
-        *load = scale.sum(Amount(*load), weight).0;
-        self.least.grown(&self.amounts, worker.index());
+        let load = scale.sum(self.of(worker), weight).0;
+        self.amounts[worker.index()] = load;
+        self.least.grown(&self.amounts, worker.index(), load);
     }
 
     /// Least loaded of the candidates, the first among equals.

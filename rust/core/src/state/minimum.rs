@@ -46,9 +46,9 @@ impl Level {
 
     /// Reports that a value has grown.
     #[inline(always)]
-    fn grown(&mut self, values: &[u64], index: usize) {
+    fn grown(&mut self, index: usize, value: u64) {
         if let Some(word) = self.words.get_mut(index / WORD) {
-            let left = u64::from(values[index] != self.value) << (index % WORD) & *word;
+            let left = u64::from(value != self.value) << (index % WORD) & *word;
             *word ^= left;
             self.left -= usize::from(left != 0);
         }
@@ -106,7 +106,7 @@ impl Sweep {
     pub(crate) const NEW: Self = Self { level: u64::MAX, start: usize::MAX };
 
     /// Index of the first minimum of `len` values, which have not shrunk since the last call. If it is known that none is
-    /// below `floor`, the search ends at the first that equals it.
+    /// below `floor`, the search of a long list ends at the first that equals it.
     #[inline(always)]
     pub(crate) fn first_smallest_by(&mut self, len: usize, floor: Option<u64>, value: impl Fn(usize) -> u64) -> usize {
         let near = len.min(self.start.saturating_add(STEPS));
@@ -116,7 +116,7 @@ impl Sweep {
             }
             self.start += 1;
         }
-        if let Some(floor) = floor {
+        if let Some(floor) = floor.filter(|_| len > SHORT) {
             let from = if self.level == floor { self.start } else { 0 };
             if let Some(index) = (from..len).find(|&index| value(index) == floor) {
                 (self.level, self.start) = (floor, index);
@@ -137,6 +137,9 @@ impl Sweep {
     }
 }
 
+/// Up to this many values, the minimum of all is found sooner than one that equals the floor.
+const SHORT: usize = 32;
+
 /// How many values are examined one by one.
 const STEPS: usize = 8;
 
@@ -144,13 +147,15 @@ const STEPS: usize = 8;
 #[derive(Debug, Clone)]
 pub(crate) struct Minimum {
     level: Level,
+    /// Whether a search needs to know of later growth.
+    searched: bool,
     uneven: bool,
     tree: Option<Tournament>,
 }
 
 impl Default for Minimum {
     fn default() -> Self {
-        Self { level: Level::NONE, uneven: false, tree: None }
+        Self { level: Level::NONE, searched: false, uneven: false, tree: None }
     }
 }
 
@@ -163,16 +168,19 @@ impl Minimum {
     /// Starts afresh: the values were replaced.
     pub(crate) fn forget(&mut self) {
         self.level.forget();
-        self.tree = None;
+        (self.searched, self.tree) = (false, None);
     }
 
-    /// Reports that `values[index]` has grown.
+    /// Reports that `values[index]` has grown to `value`.
     #[inline(always)]
-    pub(crate) fn grown(&mut self, values: &[u64], index: usize) {
+    pub(crate) fn grown(&mut self, values: &[u64], index: usize, value: u64) {
+        if !self.searched {
+            return;
+        }
         if let Some(tree) = &mut self.tree {
             tree.replay(values, index);
         } else {
-            self.level.grown(values, index);
+            self.level.grown(index, value);
         }
     }
 
@@ -193,6 +201,7 @@ impl Minimum {
         if self.uneven {
             return None;
         }
+        self.searched = true;
         if self.level.left == 0 {
             self.level.find(values);
         }
@@ -203,6 +212,7 @@ impl Minimum {
     /// search.
     #[inline(always)]
     pub(crate) fn first_smallest(&mut self, values: &[u64]) -> usize {
+        self.searched = true;
         if self.uneven {
             self.tree.get_or_insert_with(|| Tournament::new(values)).winner()
         } else {
@@ -279,7 +289,7 @@ mod tests {
     /// Reports growth and searches.
     fn search(minimum: &mut Minimum) -> impl FnMut(&[u64], Option<usize>) -> usize {
         |values, grown| {
-            grown.into_iter().for_each(|index| minimum.grown(values, index));
+            grown.into_iter().for_each(|index| minimum.grown(values, index, values[index]));
             minimum.first_smallest(values)
         }
     }
@@ -317,7 +327,7 @@ mod tests {
                 len,
                 |draw| draw % 10,
                 |values, grown| {
-                    grown.into_iter().for_each(|index| minimum.grown(values, index));
+                    grown.into_iter().for_each(|index| minimum.grown(values, index, values[index]));
                     minimum.first_smallest(values)
                 },
             );
@@ -332,7 +342,7 @@ mod tests {
             50,
             |draw| 1 + draw % 5,
             |values, grown| {
-                grown.into_iter().for_each(|index| minimum.grown(values, index));
+                grown.into_iter().for_each(|index| minimum.grown(values, index, values[index]));
                 round += 1;
                 if round == 777 {
                     minimum.expect_uneven_steps();

@@ -80,8 +80,9 @@ impl Waiting {
     pub(super) fn send(&mut self, worker: Worker, weight: f64) {
         let at = worker.index();
         self.state.sent[at] += weight;
-        self.times[at] = self.time(at).to_bits();
-        self.least.grown(&self.times, at);
+        let time = self.time(at).to_bits();
+        self.times[at] = time;
+        self.least.grown(&self.times, at, time);
     }
 
     #[inline(always)]

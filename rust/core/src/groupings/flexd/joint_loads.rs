@@ -58,7 +58,7 @@ impl JointLoads {
         if let Some(Others { loads, sums, least }) = &mut self.others {
             let index = worker.index();
             sums[index] = Scale::Fractional.amount(scale.number(self.own.of(worker)) + loads[index]).0;
-            least.grown(sums, index);
+            least.grown(sums, index, sums[index]);
         }
     }
 
