@@ -1,9 +1,9 @@
 """Measure keysplit beside what a user would pick instead; print ratios and record them in benches/records/.
 
-Run by `make bench-peers`. Streams are Zipf with z = 1.0 and 1.4, 1e5 keys, 1e6 messages, onto 100 workers. Times
-are CPU time per message, medians of rounds in which the programs take turns; peers in Rust take turns with
-keysplit's core in one program, Storm and Spark run in their own process. A peer that takes a message per call is
-measured on the first 1e5 messages.
+Run by `make bench-peers`. Streams are Zipf with z = 1.0 and 1.4, 1e5 keys, 1e6 messages, on 100 workers.
+Times are CPU time per message, medians of rounds in which the programs take turns. Peers in Rust take turns
+with keysplit's core in one program; Storm and Spark run in processes of their own. A peer that takes a message
+per call is measured on the first 1e5 messages.
 """
 
 import argparse
@@ -173,9 +173,7 @@ def in_storm(files: dict[str, Path], ours: dict[str, float]) -> list[Row]:
         lines = output(["java", "-cp", f"{CACHE}/storm/jars/*", program, *files.values()]).splitlines()
     except (OSError, RuntimeError) as error:
         return [(task, peer, "", str(error), 0)]
-    return [
-        (task, peer, z, float(line.split("|")[1]), ours[z]) for z, line in zip(files, lines, strict=True)
-    ]
+    return [(task, peer, z, float(line.split("|")[1]), ours[z]) for z, line in zip(files, lines, strict=True)]
 
 
 def in_spark(ours: float) -> Row:

@@ -3,9 +3,10 @@
 import os
 import statistics
 
-from keysplit_experiments.measured.processes import cpu_s
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+from keysplit_experiments.measured.processes import cpu_s
 
 ROWS, ROUNDS, WORKERS = 200_000_000, 7, 100
 
