@@ -2,8 +2,8 @@
 
 Run by `make bench-peers`. Streams are Zipf with z = 1.0 and 1.4, 1e5 keys, 1e6 messages, on 100 workers.
 Times are CPU time per message, medians of rounds in which the programs take turns. Peers in Rust take turns
-with keysplit's core in one program; Storm and Spark run in processes of their own. A peer that takes a message
-per call is measured on the first 1e5 messages.
+with keysplit's core in one program; Storm and Spark run in processes of their own. A peer that takes a
+message per call is measured on the first 1e5 messages.
 """
 
 import argparse
