@@ -10,6 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import keysplit as ks
+from keysplit.streams.drawn import _Cells
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.8, 1.0, 1.4, 2.0])
@@ -27,6 +28,16 @@ def test_zipf_follows_its_law(exponent: float) -> None:
     assert (np.abs(counts - messages * shares) <= 6 * np.sqrt(messages * shares) + 6).all()
     if exponent >= 0.8:
         assert counts.argmax() == 0
+
+
+@pytest.mark.parametrize(("exponent", "keys"), [(0.0, 3), (1.4, 10_000), (1.0, 100_000), (0.5, 200_000)])
+def test_a_table_of_cells_finds_what_a_search_finds(exponent: float, keys: int) -> None:
+    cumulated = np.cumsum(np.arange(1, keys + 1, dtype=float) ** -exponent)
+    cumulated /= cumulated[-1]
+    edges = np.concatenate([cumulated[:-1], np.arange(1 << 16) / (1 << 16)])  # of keys and of cells
+    draws = np.concatenate([edges, np.nextafter(edges[1:], 0), np.random.default_rng(1).random(100_000)])
+    draws = draws[draws < 1]
+    assert (_Cells(cumulated).search(draws) == np.searchsorted(cumulated, draws, side="right")).all()
 
 
 def test_zipf_is_repeatable() -> None:

@@ -83,7 +83,37 @@ def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Ite
     cumulated /= cumulated[-1]
     generator = np.random.Generator(np.random.PCG64(seed))
     lengths = (min(BLOCK, messages - start) for start in range(0, messages, BLOCK))
-    return (np.searchsorted(cumulated, generator.random(length), side="right") for length in lengths)
+    cells = _Cells(cumulated)
+    return (cells.search(generator.random(length)) for length in lengths)
+
+
+class _Cells:
+    """`np.searchsorted(cumulated, draws, side="right")` for many draws of [0, 1), by a table.
+
+    The interval is cut into cells, and the draws of a cell in which no value of `cumulated` lies all have one
+    result. Frequent keys fill most cells, so only the few other draws are searched for.
+
+    Args:
+        cumulated: the values, ascending, float64.
+    """
+
+    NUMBER = 1 << 16  # a power of two, so that a draw's cell is exact
+
+    def __init__(self, cumulated: np.ndarray) -> None:
+        edges = np.searchsorted(cumulated, np.arange(self.NUMBER + 1) / self.NUMBER, side="right")
+        self._cumulated, self._results = cumulated, edges[:-1]
+        self._is_cut = edges[:-1] != edges[1:]
+        self._pays = bool(self._is_cut.mean() < 0.5)
+
+    def search(self, draws: np.ndarray) -> np.ndarray:
+        """Return the results, int64."""
+        if not self._pays:
+            return np.searchsorted(self._cumulated, draws, side="right")
+        cells = (draws * self.NUMBER).astype(np.intp)
+        results = self._results[cells]
+        cut = np.flatnonzero(self._is_cut[cells])
+        results[cut] = np.searchsorted(self._cumulated, draws[cut], side="right")
+        return results
 
 
 def zipf_exponent(keys: int, top_share: float) -> float:
