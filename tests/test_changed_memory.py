@@ -4,6 +4,7 @@ Each case runs in a process of its own, because a wrong read may end it.
 """
 
 import contextlib
+import datetime
 import subprocess
 import sys
 import threading
@@ -123,6 +124,27 @@ def from_another_thread(kind: str) -> None:
                 door(keys)
     done.set()
     thread.join()
+
+
+class Shrinking(datetime.tzinfo):
+    """A time zone that takes a key away each time it is asked."""
+
+    def __init__(self, keys: list[Any]) -> None:
+        self.keys = keys
+
+    def utcoffset(self, when: datetime.datetime | None) -> datetime.timedelta:
+        self.keys.pop()
+        return datetime.timedelta(0)
+
+
+@pytest.mark.parametrize(
+    "door", [ks.hash_keys, ks.SpaceSaving(50).update, ks.KeyGrouping(workers=3).router().route]
+)
+def test_a_list_that_shrinks_while_it_is_read(door: Any) -> None:
+    keys: list[Any] = []
+    keys += [datetime.datetime(2024, 1, 1, tzinfo=Shrinking(keys)) for _ in range(10)]
+    with pytest.raises(RuntimeError, match="keys changed their length while they were read"):
+        door(keys)
 
 
 def run(case: Any, kind: str) -> None:

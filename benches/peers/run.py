@@ -94,6 +94,10 @@ def in_python(keys: Any, z: str) -> list[Row]:
         for word in words:
             sketch.update(word)
 
+    def encode_and_hash() -> None:
+        for word in few_words:
+            xxhash.xxh3_64_intdigest(word.encode())
+
     tasks: dict[str, tuple[Callable[[], Any], dict[str, tuple[Callable[[], Any], int]]]] = {
         "hash strings": (
             partial(ks.hash_keys, arrow),
@@ -102,6 +106,14 @@ def in_python(keys: Any, z: str) -> list[Row]:
                 "xxhash.xxh3_64_intdigest": (partial(each, xxhash.xxh3_64_intdigest, few_bytes), SOME),
                 "mmh3.hash64": (partial(each, mmh3.hash64, few_bytes), SOME),
             },
+        ),
+        "hash a list of str": (
+            partial(ks.hash_keys, words),
+            {"encode, then xxhash": (encode_and_hash, SOME)},
+        ),
+        "hash an array of objects": (
+            partial(ks.hash_keys, np.array(words, dtype=object)),
+            {"encode, then xxhash": (encode_and_hash, SOME)},
         ),
         "hash int64": (partial(ks.hash_keys, keys), {"polars Series.hash": (numbers.hash, MESSAGES)}),
         "frequent strings": (

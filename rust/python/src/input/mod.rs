@@ -4,6 +4,7 @@
 
 mod arrow;
 mod imported;
+mod items;
 mod key;
 mod numbers;
 mod numpy;
@@ -18,6 +19,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
 
+use items::Items;
 pub(crate) use key::Key;
 pub(crate) use numbers::{Numbers, number, numbers, weights_of, workers_of};
 pub(crate) use numpy::{column_of, scalar_kind};
@@ -49,7 +51,7 @@ pub(crate) enum Originals {
 
 /// The kinds of objects that hold keys.
 enum Found<'py> {
-    Items(Vec<Bound<'py, PyAny>>),
+    Items(Items<'py>),
     Chunks(Vec<arrow::Chunk>),
     Integers(Bound<'py, PyUntypedArray>),
 }
@@ -59,14 +61,14 @@ fn find<'py>(keys: &Bound<'py, PyAny>, hasher: &KeyHasher) -> PyResult<Found<'py
         return find_in_array(array, hasher);
     }
     if let Ok(list) = keys.cast::<PyList>() {
-        return Ok(Found::Items(list.iter().collect()));
+        return Ok(Found::Items(Items::List(list.clone())));
     }
     if let Ok(tuple) = keys.cast::<PyTuple>() {
-        return Ok(Found::Items(tuple.iter().collect()));
+        return Ok(Found::Items(Items::Tuple(tuple.clone())));
     }
     match pandas::keys(keys)? {
         Some(pandas::Column::Array(array)) => return find_in_array(&array, hasher),
-        Some(pandas::Column::Items(items)) => return Ok(Found::Items(items)),
+        Some(pandas::Column::Items(items)) => return Ok(Found::Items(Items::Copied(items))),
         Some(pandas::Column::Arrow(array)) => return find_in_arrow(&array, hasher),
         None => {}
     }
@@ -77,7 +79,8 @@ fn find_in_array<'py>(array: &Bound<'py, PyUntypedArray>, hasher: &KeyHasher) ->
     Ok(match numpy::column(array, hasher)? {
         numpy::Column::Integers(array) => Found::Integers(array),
         numpy::Column::Copied(chunk) => Found::Chunks(vec![chunk]),
-        numpy::Column::Objects(list) => Found::Items(list.iter().collect()),
+        numpy::Column::Objects(array) => Found::Items(Items::Array(array)),
+        numpy::Column::Empty => Found::Items(Items::Copied(Vec::new())),
     })
 }
 
@@ -98,10 +101,7 @@ impl Keys {
     /// Reads a column of keys.
     pub(crate) fn read(keys: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<Self> {
         Ok(match find(keys, hasher)? {
-            Found::Items(items) => {
-                let hashes = items.iter().map(|item| Ok(Key::read(item)?.hash(hasher)));
-                Self::of_hashes(hashes.collect::<PyResult<_>>()?)
-            }
+            Found::Items(items) => Self::of_hashes(items.read(|item| Key::hash_of(item, hasher))?),
             Found::Chunks(chunks) => Self::of_chunks(chunks.into()),
             Found::Integers(array) => {
                 let (len, hash) = (array.len(), numpy::in_place(&array, hasher)?);
@@ -119,8 +119,7 @@ impl Keys {
     pub(crate) fn read_with_originals(keys: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<(Self, Originals)> {
         let chunks: Arc<[_]> = match find(keys, hasher)? {
             Found::Items(items) => {
-                let keys =
-                    items.iter().map(|item| Key::read(item).map(Key::into_owned)).collect::<PyResult<Vec<_>>>()?;
+                let keys = items.read(|item| Key::read(item).map(Key::into_owned))?;
                 let hashes = keys.iter().map(|key| key.hash(hasher)).collect();
                 return Ok((Self::of_hashes(hashes), Originals::Listed(keys)));
             }

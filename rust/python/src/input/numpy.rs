@@ -14,7 +14,7 @@ use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArr
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PyType};
+use pyo3::types::PyType;
 
 use super::arrow::Chunk;
 use super::key::{Key, float_refused, refused};
@@ -29,7 +29,8 @@ pub(super) enum Column<'py> {
     /// A copy without Python objects.
     Copied(Chunk),
     /// Python objects.
-    Objects(Bound<'py, PyList>),
+    Objects(Bound<'py, PyUntypedArray>),
+    Empty,
 }
 
 /// Reads an array of keys.
@@ -56,10 +57,17 @@ pub(super) fn column<'py>(array: &Bound<'py, PyUntypedArray>, hasher: &KeyHasher
         b'U' => {
             let (width, points) = (dtype.itemsize() / 4, elements::<u32>(array, "u4")?);
             let mut items = LargeBinaryBuilder::with_capacity(array.len(), points.len());
-            let mut text = String::new();
+            let (mut text, mut ascii) = (String::new(), Vec::new());
             for at in 0..array.len() {
                 text.clear();
-                for &point in without_padding(&points[at * width..][..width]) {
+                let item = without_padding(&points[at * width..][..width]);
+                if item.iter().all(|&point| point < 0x80) {
+                    ascii.clear();
+                    ascii.extend(item.iter().map(|&point| point as u8));
+                    items.append_value(&ascii);
+                    continue;
+                }
+                for &point in item {
                     text.push(char::from_u32(point).ok_or_else(|| {
                         PyValueError::new_err(format!(
                             "keys must be strings without lone surrogates, got one with code point {point:#x} at position {at}"
@@ -71,9 +79,9 @@ pub(super) fn column<'py>(array: &Bound<'py, PyUntypedArray>, hasher: &KeyHasher
             Ok(Column::Copied(Chunk::text(Arc::new(items.finish()), hasher)))
         }
         b'M' => Ok(Column::Copied(Chunk::new(moments(array)?, hasher))),
-        b'O' | b'T' => Ok(Column::Objects(array.call_method0("tolist")?.cast_into()?)),
+        b'O' | b'T' => Ok(Column::Objects(array.clone())),
         // NumPy makes an empty list an array of floats.
-        b'f' if array.is_empty() => Ok(Column::Objects(PyList::empty(array.py()))),
+        b'f' if array.is_empty() => Ok(Column::Empty),
         b'f' => Err(float_refused(&format!("an array of {dtype}"))),
         _ => Err(refused(&format!("an array of {dtype}"))),
     }

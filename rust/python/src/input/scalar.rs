@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use keysplit_core::hash::KeyHasher;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,6 +14,15 @@ use super::numpy;
 use crate::errors::shown;
 
 impl<'a> Key<'a> {
+    /// The hash of a Python scalar.
+    #[inline]
+    pub(crate) fn hash_of(object: &Bound<'_, PyAny>, hasher: &KeyHasher) -> PyResult<u64> {
+        match object.cast::<PyString>().map(PyStringMethods::to_str) {
+            Ok(Ok(text)) => Ok(hasher.string(text.as_bytes())), // most objects are strings
+            _ => Ok(Key::read(object)?.hash(hasher)),
+        }
+    }
+
     /// Reads a Python scalar.
     pub(crate) fn read(object: &'a Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = object.cast::<PyString>() {
