@@ -159,7 +159,7 @@ def test_a_profile_says_what_it_saw(spark):
     assert profile.sample == kss.plan(zipf(spark), "key", WORKERS, "cut_to_fit", sample=0.1).sample
     text = str(profile)
     assert f"rows, by a sample of {profile.sample.rows:,} rows" in " ".join(text.split())
-    assert "error (95%)" in text
+    assert "error (95 %)" in text
     assert f" {profile.sample.error_of(profile.top[0].share) * profile.total:,.0f} " in text
     assert kss.profile(zipf(spark), "key", WORKERS, sample=1).sample is None
 

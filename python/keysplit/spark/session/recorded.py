@@ -79,6 +79,9 @@ class Recorded:
         """Return the executions of SQL that are remembered."""
         store = self._spark._jsparkSession.sharedState().statusStore()
         for each in items(store.executionsList()):
+            conf = self._read(each.modifiedConfigs())
+            if conf is None:  # Spark has dropped it already, or has not reported its start
+                continue
             ended = each.completionTime()
             yield RecordedExecution(
                 id=int(each.executionId()),
@@ -87,7 +90,7 @@ class Recorded:
                 start_ms=int(each.submissionTime()),
                 end_ms=int(ended.get().getTime()) if ended.isDefined() else None,
                 stages=frozenset(map(int, self._read(each.stages()))),
-                conf=self._read(each.modifiedConfigs()),
+                conf=conf,
             )
 
     def plan(self, execution: int) -> dict[str, Any]:
