@@ -336,7 +336,7 @@ def test_the_side_with_the_hot_keys_is_split(tmp_path):
         query(join_plan("SortMergeJoin [k#1], [k#2], Inner")), stage(1, slow, [(3, 5600)]), end(0, 12.0)
     )
     (finding,) = diagnosed(tmp_path, events).findings
-    assert finding.line == 'kss.join(left, right, on="k", split="right")'
+    assert finding.line == 'kss.join(left, right, on="k", split="right", workers=8)'
 
 
 def test_rows_that_match_many_others_are_a_cause(tmp_path):
@@ -349,7 +349,7 @@ def test_rows_that_match_many_others_are_a_cause(tmp_path):
     (finding,) = diagnosed(tmp_path, events).findings
     assert finding.cause == "matches"
     assert "its rows match 10,000,000 rows" in finding.verdict
-    assert finding.line == 'kss.join(left, right, on="k")'
+    assert finding.line == 'kss.join(left, right, on="k", workers=8)'
 
 
 def test_rows_that_keysplit_has_placed_need_a_new_plan(tmp_path):
@@ -443,7 +443,7 @@ def test_a_failed_stage_is_no_reason_to_do_nothing(tmp_path):
     ("text", "columns"),
     [
         ("Exchange hashpartitioning(user#1, 8), ENSURE_REQUIREMENTS, [plan_id=7]", ("user",)),
-        ("Exchange hashpartitioning(a b#1L, c.d#22, 200), REPARTITION_BY_NUM", ("a b", "c.d")),
+        ("Exchange hashpartitioning(a b#1L, c.d#22, 200), REPARTITION_BY_NUM", ("a b", "`c.d`")),
         ("Exchange hashpartitioning(knownfloatingpointnormalized(normalizenanandzero(x#3)), 8)", ("x",)),
         ("Exchange hashpartitioning(coalesce(k#1, ), isnull(k#1), 8)", ("coalesce(k, )", "isnull(k)")),
         ("Exchange RoundRobinPartitioning(8)", ()),
@@ -590,7 +590,10 @@ def real() -> ks.Diagnosis:
 
 def test_text_fits_80_columns_and_names_each_finding(real):
     lines = str(real).splitlines()
-    assert max(map(len, lines)) <= 80
+    to_paste = {f"  {finding.line}" for finding in real.findings if finding.line is not None}
+    assert to_paste
+    assert to_paste <= set(lines)
+    assert max(len(line) for line in lines if line not in to_paste) <= 80
     words = " ".join(" ".join(lines).split())
     for finding in real.findings:
         assert finding.verdict in words
@@ -666,3 +669,29 @@ def test_a_balanced_application_says_that_nothing_is_needed(tmp_path):
     diagnosis.report(tmp_path / "report.html")
     assert "No action needed" in Page(tmp_path / "report.html").words
     assert len(diagnosis.to_pandas()) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("SortMergeJoin [k#1], [k#2], Inner", 'kss.join(left, right, on="k", workers=8)'),
+        ("ShuffledHashJoin [k#1], [k#2], Inner, BuildRight", 'kss.join(left, right, on="k", workers=8)'),
+        ("SortMergeJoin [a.b#1], [a.b#2], Inner", 'kss.join(left, right, on="`a.b`", workers=8)'),
+        (
+            "SortMergeJoin [k#1], [a.b#2], Inner",
+            'kss.join(left, right.withColumnRenamed("a.b", "k"), on="k", workers=8)',
+        ),
+        ("SortMergeJoin [k#1], [k#2], LeftOuter, (v#3 > w#4)", None),  # a condition
+        ("SortMergeJoin [k#1], [k#2], ExistenceJoin(exists#9)", None),
+        ("SortMergeJoin [a#1, b#2, ... 5 more fields], [a#3, b#4, ... 5 more fields], Inner", None),
+        ("SortMergeJoin [coalesce(k#1, 0), isnull(k#1)], [coalesce(k#2, 0), isnull(k#2)], Inner", None),
+        ("SortMergeJoin [cast(id#1 as bigint)], [id#2L], Inner", None),
+        ("SortMergeJoin [a#1, b#2], [x#3, x#3], Inner", None),
+    ],
+)
+def test_a_line_to_paste_is_the_same_join(tmp_path, text, line):
+    events = application(query(join_plan(text)), stage(1, hot(records=5000), [(1, 5600)]), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.operator == "join"
+    assert finding.line == line
+    assert finding.verdict.startswith("split the hot keys of the join by ")

@@ -159,3 +159,14 @@ def test_what_is_missing_is_named(module, call, message):
 def test_other_results_have_no_view():
     with pytest.raises(TypeError, match=re.escape("result must be one of Comparison, ")):
         view(3)
+
+
+@pytest.mark.parametrize("weights", [None, [0.0, 0.0]])
+def test_a_report_of_nothing_is_a_page(tmp_path, weights):
+    keys = [] if weights is None else [1, 2]
+    for result in (
+        ks.simulate(ks.KeyGrouping(workers=4), keys, weights=weights),
+        ks.compare(keys, [1, 4], ["key"], weights=weights),
+    ):
+        result.report(tmp_path / "page.html")
+        assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -263,6 +263,9 @@ class Simulation:
         if not isinstance(params, Grouping):
             raise TypeError(f"params must be a grouping such as ks.DChoices(workers=50), got {params!r}")
         length = None if runs.is_chunked(keys) else _length(keys)
+        if not isinstance(events, Sequence):
+            kinds = "AddWorker, RemoveWorker or SetCapacity"
+            raise TypeError(f"events must be a list of {kinds}, got {events!r}")
         if runs.is_chunked(keys) and weights is not None:
             raise ValueError("weights must be None if keys come in chunks")
         if messages is not None and length not in (None, messages):

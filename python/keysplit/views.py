@@ -141,9 +141,9 @@ def write_report(result: Any, path: Path, title: str) -> None:
     from keysplit import report
 
     named = title or view(result).title
-    if isinstance(result, SimulationResult):
+    if isinstance(result, SimulationResult) and result.loads.any():
         report.write_simulation(result, path, title=named)
-    elif isinstance(result, Comparison) and result:
+    elif isinstance(result, Comparison) and result and all(each.loads.any() for each in result):
         report.write_comparison(result, path, title=named)
     elif isinstance(result, Profile) and result.windows:
         report.write_profile(result, path, title=named)

@@ -160,3 +160,26 @@ def test_sessions_without_functions_of_sql_are_refused(spark, clicks, monkeypatc
 def test_a_plan_that_is_not_there(spark, tmp_path):
     with pytest.raises(FileNotFoundError):
         kss.register(spark, tmp_path / "plan.json", "worker_of")
+
+
+def test_fields_of_any_name_are_names(spark):
+    """A name in a schema is never read as SQL."""
+    odd = T.StructType(
+        [
+            T.StructField("x: INT>) RETURNS INT RETURN 42 --", T.LongType()),
+            T.StructField("a b", T.StringType()),
+        ]
+    )
+    rows = [(f"k{at % 40}" if at % 2 else "hot", (at, "x")) for at in range(1000)]
+    df = spark.createDataFrame(
+        rows, T.StructType([T.StructField("k", T.StringType()), T.StructField("id", odd)])
+    )
+    df = df.withColumn("of", F.array("id"))
+    plan = kss.plan(df, "k", WORKERS, "cut_to_fit", row_id=["id", "of"])
+    shown = kss.register(spark, plan, "worker_of", row_id=df.select("id", "of").schema)
+    assert shown.startswith(
+        "worker_of(k STRING, id STRUCT<`x: INT>) RETURNS INT RETURN 42 --`: BIGINT, `a b`: STRING>, of ARRAY<"
+    )
+    routed = kss.route(df, "k", plan=plan, row_id=["id", "of"], worker_column="by_plan")
+    assert routed.filter("worker_of(k, id, of) <> by_plan").count() == 0
+    assert routed.select("by_plan").distinct().count() > 1

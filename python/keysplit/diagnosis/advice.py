@@ -6,8 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from keysplit.diagnosis.operators import Gathering
+from keysplit.diagnosis.operators import Gathering, is_whole
+from keysplit.diagnosis.plan import is_column, literal_name
 
+_BY_KEYS = ("join", "python group", "stateful stream", "write", "repartition")  # a line names their keys
 _HOTTER = 1.5  # a side is the one to split if its hot task reads so many times what the other side's does
 
 
@@ -36,14 +38,31 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
             "(kss.drift(plan, df) says how far)",
             None,
         )
-    if kind == "join":
-        return _split(f"the join{by}", _join("kss.join", gathering, rows, stream))
-    if kind == "stateful stream":
-        return _of_stream(gathering, by, rows)
+    names = (*gathering.columns, *gathering.right)
+    is_plain = all(map(is_column, names)) and len(set(gathering.right)) == len(gathering.right)
+    if not is_plain and kind in _BY_KEYS and detail != "cogroup":
+        return Advice(f"split the hot keys of the {kind}{by}: make columns of its keys first", None)
     key = _key(gathering.columns)
+    options = f', workers={workers}, adapt="auto"' if stream else f", workers={workers}"
+    if kind == "join" and not (gathering.node is not None and is_whole(gathering.node)):
+        return Advice(
+            f"split the hot keys of the join{by} with kss.join, and write its condition on other columns "
+            "apart, in an inner join as a filter of the result",
+            None,
+        )
+    if kind == "join":
+        function = "kss.streaming.join" if stream else "kss.join"
+        return _split(f"the join{by}", _join(function, gathering, rows, options))
+    if kind == "stateful stream" and gathering.detail == "join":
+        frozen = f", plan=kss.plan(history, {key}, {workers})"
+        if gathering.node is None or not is_whole(gathering.node):
+            frozen = f", condition=condition{frozen}"
+        return _split(f"the join of streams{by}", _join("kss.streaming.join", gathering, rows, frozen))
+    if kind == "stateful stream":
+        return _of_state(gathering, by, options)
     if kind == "python group" and detail == "group":
         function = "kss.streaming.apply" if stream else "kss.apply"
-        line = f"{function}(df, {key}, partial, merge, schema, workers={workers})"
+        line = f"{function}(df, {key}, partial, merge, schema{options})"
         return _split(f"the Python function{by}, if its work can be done in parts", line)
     if kind == "python group":
         return Advice(
@@ -71,10 +90,13 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
         )
     if kind == "write":
         function = "kss.streaming.write" if stream else "kss.write"
-        return _split(f"the write{by}", f"{function}(df, {key}, workers={workers}).parquet(path)")
+        written = _key(tuple(map(literal_name, gathering.columns)))  # as in partitionBy
+        return _split(
+            f"the write{by}", f"{function}(df, {written}{options}).{'start' if stream else 'parquet'}(path)"
+        )
     if kind == "repartition":
         function = "kss.streaming.repartition" if stream else "kss.repartition"
-        return _split(f"the repartition{by}", f"{function}(df, {key}, workers={workers})")
+        return _split(f"the repartition{by}", f"{function}(df, {key}{options})")
     if kind == "scan" and detail == "cache":
         return Advice("spread the rows before caching them: df.repartition(n).cache()", None)
     if kind == "scan":
@@ -89,18 +111,16 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
 
 
 def _split(what: str, line: str) -> Advice:
-    return Advice(f"split the hot keys of {what}: {line}", line)
+    return Advice(f"split the hot keys of {what}", line)
 
 
-def _of_stream(gathering: Gathering, by: str, rows: Sequence[float]) -> Advice:
+def _of_state(gathering: Gathering, by: str, options: str) -> Advice:
     key = _key(gathering.columns)
-    if gathering.detail == "join":
-        return _split(f"the join of streams{by}", _join("kss.streaming.join", gathering, rows, stream=True))
     if gathering.detail == "collects":
-        line = f"kss.streaming.aggregate(df, {key}, *columns, window=window, split_state=True, plan=plan)"
+        line = f"kss.streaming.aggregate(df, {key}, *columns, window=window, split_state=True{options})"
         return _split(f"the state{by} (lists and sets in append mode)", line)
     if gathering.detail == "group":
-        line = f"kss.streaming.apply(df, {key}, partial, merge, schema, plan=plan)"
+        line = f"kss.streaming.apply(df, {key}, partial, merge, schema{options})"
         return _split(f"the function{by}, if its work can be done in parts", line)
     if gathering.detail == "combines":
         return Advice(
@@ -111,11 +131,11 @@ def _of_stream(gathering: Gathering, by: str, rows: Sequence[float]) -> Advice:
     return Advice(f"no split helps: all rows{by} that may be equal must meet in one task", None)
 
 
-def _join(function: str, gathering: Gathering, rows: Sequence[float], stream: bool) -> str:
+def _join(function: str, gathering: Gathering, rows: Sequence[float], last: str) -> str:
     left, right, options = "left", "right", ""
     if gathering.right and gathering.right != gathering.columns:
         pairs = dict(zip(gathering.right, gathering.columns, strict=False))
-        renamed = {old: new for old, new in pairs.items() if old != new}
+        renamed = {literal_name(old): literal_name(new) for old, new in pairs.items() if old != new}
         if len(renamed) == 1:
             old, new = next(iter(renamed.items()))
             right = f"right.withColumnRenamed({_quote(old)}, {_quote(new)})"
@@ -132,9 +152,7 @@ def _join(function: str, gathering: Gathering, rows: Sequence[float], stream: bo
             ("right", "right"),
         ):
             options += f", split={_quote(side)}"
-    if stream:
-        options += ", plan=plan"
-    return f"{function}({left}, {right}, on={_key(gathering.columns)}{options})"
+    return f"{function}({left}, {right}, on={_key(gathering.columns)}{options}{last})"
 
 
 def _key(columns: tuple[str, ...]) -> str:

@@ -232,6 +232,8 @@ def _print_application(console: Console, application: Application) -> None:
         for number, finding in enumerate(application.findings, 1):
             console.print()
             console.print(Text.assemble((f"{number} ", "bold"), finding.verdict))
+            if finding.line is not None:  # to be copied, so it is not wrapped
+                console.print(Text(f"  {finding.line}"), soft_wrap=True)
     for note in application.notes:
         console.print()
         console.print(Text(f"Note: {note}"))

@@ -26,6 +26,10 @@ _SCANS = ("Scan", "FileScan", "BatchScan", "InMemoryTableScan", "Range", "LocalT
 _WRITES = ("WriteFiles", "Execute Insert", "OverwriteBy", "AppendData", "WriteToDataSource", "ReplaceData")
 _KEYED = (*_STATEFUL, *_COGROUPS, *_GROUPS, *_WINDOWS, *_COLLECTS, *_COMBINES)
 _JOIN_TYPES = re.compile(r"\b(Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti|ExistenceJoin)\b")
+_WHOLE_JOIN = re.compile(
+    r"\w+(\(skew=true\))? \[.*\], \[.*\], (Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti)"
+    r"(, Build(Left|Right))?(, false)?"
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,14 @@ def how_of(join: Operator) -> str:
     return names.get(found[1], "inner") if found else "inner"
 
 
+def is_whole(join: Operator) -> bool:
+    """Whether a join is what its type and its keys say: it has no condition, and all keys are named."""
+    text = join.text
+    if join.name.startswith("StreamingSymmetricHashJoin"):
+        return "full = null" in text or "full = None" in text
+    return _WHOLE_JOIN.fullmatch(text) is not None and " more fields" not in text
+
+
 def is_explicit(shuffle: Operator) -> bool:
     """Whether somebody asked for the shuffle: `repartition`."""
     return "REPARTITION_BY" in shuffle.text and bool(shuffle.partitioning)
@@ -148,7 +160,9 @@ def sides(join: Operator) -> list[list[Operator]]:
 
 def _stateful(fragment: Fragment, node: Operator) -> Gathering:
     columns = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
-    columns = tuple(each for each in columns if not each.startswith("window"))
+    columns = tuple(
+        each for each in columns if each != "window" and not each.startswith(("window(", "window."))
+    )
     if node.name.startswith("StreamingSymmetricHashJoin"):
         left, right = [*node.lists, (), ()][:2]
         return Gathering("stateful stream", "join", node, _known(left), _known(right), how_of(node))
@@ -184,5 +198,5 @@ def _columns(operator: Operator, at: int, fragment: Fragment) -> tuple[str, ...]
 
 
 def _known(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out Spark's note that it has left out some."""
-    return tuple(each for each in columns if not re.fullmatch(r"\.\.\. \d+ more fields", each))
+    """Mark Spark's note that it has left out some: it is no column."""
+    return tuple(re.sub(r"^\.\.\. \d+ more fields$", r"(\g<0>)", each) for each in columns)

@@ -148,11 +148,26 @@ def fragment_of(root: Operator, accumulators: set[int]) -> Fragment | None:
 
 
 def column_name(text: str) -> str:
-    """Return the name of a column without the number that Spark gives it: `user#12` is user."""
-    text = _IDENTIFIER.sub("", text.strip())
-    if match := _NORMALISED.match(text):
+    """Return the name of a column without the number that Spark gives it: `user#12` is user.
+
+    Names that PySpark would read as something else get backticks. Expressions lose their numbers.
+    """
+    name, numbered = _IDENTIFIER.subn("", text.strip())
+    if match := _NORMALISED.match(name):
         return column_name(match[1])
-    return re.sub(r"#\d+L?", "", text)
+    if numbered:
+        return name if re.fullmatch(r"[^.`()]+", name) else "`" + name.replace("`", "``") + "`"
+    return re.sub(r"#\d+L?", "", name)
+
+
+def is_column(name: str) -> bool:
+    """Whether `column_name` has returned the name of a column, or of a field of one."""
+    return re.fullmatch(r"`(?:[^`]|``)+`|[^`()]+", name) is not None
+
+
+def literal_name(name: str) -> str:
+    """Return the name of a column as it is, without backticks."""
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _split(text: str) -> list[str]:

@@ -356,8 +356,8 @@ def describe_drift(
         return "too short to see a change of the frequent keys: all messages are in one window"
     if steady_overlap <= LEAST_DRIFT:
         return (
-            "too balanced to see a change of the frequent keys: if messages came in random order, "
-            f"windows would have {100 * steady_overlap:.0f} % of them in common"
+            "a change of the frequent keys cannot be seen, as most of them are about equally frequent: "
+            f"in random order, windows would have {100 * steady_overlap:.0f} % of them in common"
         )
     compared = (
         f"of {windows} windows, neighbours have {100 * overlap:.0f} % of their most frequent "

@@ -5,7 +5,7 @@ import re
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from keysplit.spark.checks import by_name, type_name
 from keysplit.spark.engine import columns
@@ -85,12 +85,22 @@ def register(
             "kss.route adds the worker as a column"
         )
     worker = columns.worker_in_sql(plan, key, identity_in_sql(seed, paths[count:]) if plan.splits else None)
-    signature = ", ".join(
-        f"{path} {type_.simpleString().upper()}" for path, type_ in zip(paths, types, strict=True)
-    )
+    in_text = list(map(_type_in_sql, types))
+    signature = ", ".join(f"{path} {type_}" for path, type_ in zip(paths, in_text, strict=True))
     _refuse_builtin(spark, name)
     spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({signature}) RETURNS INT RETURN {worker}")
-    return f"{name}({signature.replace('`', '')})"
+    return f"{name}({', '.join(map(' '.join, zip(parameters, in_text, strict=True)))})"
+
+
+def _type_in_sql(type_: DataType) -> str:
+    """Return a type in SQL, the names of its fields quoted."""
+    if isinstance(type_, StructType):
+        fields = (f"{in_sql(field.name)}: {_type_in_sql(field.dataType)}" for field in type_.fields)
+        return f"STRUCT<{', '.join(fields)}>"
+    if isinstance(type_, ArrayType):
+        return f"ARRAY<{_type_in_sql(type_.elementType)}>"
+    text: str = type_.simpleString()
+    return text.upper()
 
 
 def _check_name(name: str) -> None:

@@ -52,7 +52,8 @@ def describe(plan: Mapping[str, Any], busiest: float, bounds: tuple[float, float
             f"seed {grouping.seed}",
             f"  made from {seen}",
             f"  expected load of the busiest worker: {level}",
-            f"  {len(head)} frequent keys, {len(plan['tail'])} buckets of other keys",
+            f"  {len(head):,} frequent {'key' if len(head) == 1 else 'keys'}, "
+            f"{len(plan['tail']):,} buckets of other keys",
             *keys,
         ]
     )
