@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from keysplit import __version__
+from keysplit.profiling.text import printable
 from keysplit.streams import UnreadableError
 
 FAILED, INTERRUPTED = 1, 130
@@ -96,8 +97,3 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}"
     return str(error) or type(error).__name__
-
-
-def printable(text: str) -> str:
-    """Return text with control and invisible characters escaped as in Python."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 import keysplit as ks
-from keysplit.cli.errors import printable
 from keysplit.cli.options import STANDARD, count, number
+from keysplit.profiling.text import printable
 
 
 @dataclass(frozen=True, kw_only=True)

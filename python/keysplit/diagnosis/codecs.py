@@ -46,8 +46,9 @@ def zstd(file: Any) -> Iterator[bytes]:
         # What was decompressed by the read that failed is lost: this one reads byte by byte from there on.
         file.seek(0)
         again = pa.CompressedInputStream(file, "zstd")  # the first one closes the file when it goes
-        again.read(done)
         with suppress(OSError):
+            while done and (part := again.read(min(done, _PART))):
+                done -= len(part)
             while part := again.read(1):
                 yield bytes(part)
         raise DamagedError(str(error).splitlines()[0]) from error
@@ -76,7 +77,10 @@ def lz4(file: Any) -> Iterator[bytes]:
         elif method != _LZ4_PACKED:
             raise DamagedError(f"an unknown method of lz4 ({head[8]:#x})")
         elif original:
-            yield _decompress(codec.decompress, data, original)
+            block = _decompress(codec.decompress, data, original)
+            if _fits(codec.decompress, data, original - 1):  # then the end of `block` is random
+                raise DamagedError(f"a block of less than its {original:,} bytes")
+            yield block
 
 
 def snappy(file: Any) -> Iterator[bytes]:
@@ -139,6 +143,14 @@ def _decompress(decompress: Callable[..., bytes], data: bytes, size: int) -> byt
         return bytes(decompress(data, size, asbytes=True))
     except OSError as error:
         raise DamagedError(str(error).splitlines()[0]) from error
+
+
+def _fits(decompress: Callable[..., bytes], data: bytes, size: int) -> bool:
+    try:
+        decompress(data, size, asbytes=True)
+    except OSError:
+        return False
+    return True
 
 
 def _length_of(data: bytes) -> int:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keysplit.diagnosis.events import Events
-from keysplit.diagnosis.files import find_logs
+from keysplit.diagnosis.files import EventLog, find_logs
 from keysplit.diagnosis.findings import list_findings, list_stages
 from keysplit.diagnosis.model import Finding, Stage
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
 from keysplit.diagnosis.waiting import waits
-from keysplit.profiling.text import Printed, format_count, format_ratio
+from keysplit.profiling.text import Printed, format_count, format_ratio, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ class Application:
         stages: its stages, in the order in which they started.
         findings: the stages that wait, those that would save most first.
         failed: the numbers of the stages that failed.
-        notes: what could not be read, and why stages failed.
+        notes: what could not be read, of its log or beside it, and why stages failed.
     """
 
     name: str
@@ -224,19 +224,20 @@ class Diagnosis(Printed):
 def _print_application(console: Console, application: Application) -> None:
     from rich.text import Text
 
-    console.print(Text(f"{application.title}: {application._figures}\n", style="bold"))
+    title = f"{application.title}: {application._figures}"
+    console.print(Text(f"{printable(title)}\n", style="bold"))
     if not application.findings:
-        console.print(Text(application.verdict))
+        console.print(Text(printable(application.verdict)))
     else:
         console.print(make_findings_table(application.findings))
         for number, finding in enumerate(application.findings, 1):
             console.print()
-            console.print(Text.assemble((f"{number} ", "bold"), finding.verdict))
+            console.print(Text.assemble((f"{number} ", "bold"), printable(finding.verdict)))
             if finding.line is not None:  # to be copied, so it is not wrapped
-                console.print(Text(f"  {finding.line}"), soft_wrap=True)
+                console.print(Text(f"  {printable(finding.line)}"), soft_wrap=True)
     for note in application.notes:
         console.print()
-        console.print(Text(f"Note: {note}"))
+        console.print(Text(f"Note: {printable(note)}"))
 
 
 def make_findings_table(findings: Sequence[Finding]) -> Any:
@@ -251,10 +252,11 @@ def make_findings_table(findings: Sequence[Finding]) -> Any:
     for name in ("slowest", "× median", "reads", "waiting", "saves"):
         table.add_column(name, justify="right", no_wrap=True)
     for number, finding in enumerate(findings, 1):
+        style = "bold" if finding.line else ""
         table.add_row(
             str(number),
             str(finding.stage.id),
-            Text(finding.what, style="bold" if finding.line else "", no_wrap=True, overflow="ellipsis"),
+            Text(printable(finding.what), style=style, no_wrap=True, overflow="ellipsis"),
             format_time(finding.spreads["time"].slowest),
             format_ratio(finding.ratio) if finding.ratio < 10 else f"{finding.ratio:,.0f}",
             f"{finding.share:.0%}" if finding.share else "",
@@ -269,7 +271,7 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
 
     A stage is a finding if its slowest task took a second or longer and at least twice the median, and if the
     query would have ended at least 5 % earlier with the stage balanced. Logs are read line by line, as far
-    as they are written.
+    as they are written; a file of a folder that is no event log is passed over, with a note.
 
     Args:
         paths: files or folders of event logs of Spark 3.5 and newer, rolled or not, compressed with zstd, lz4
@@ -280,15 +282,35 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
 
     Raises:
         FileNotFoundError: if there is nothing at a path, or no log in a folder.
-        ValueError: if a file is no event log, or compressed with lzf.
+        TypeError: if paths are none.
+        ValueError: if a file is no event log, or compressed with lzf; of a folder, if all are.
 
     Example:
         >>> diagnose("eventlogs").verdict  # doctest: +SKIP
     """
+    if isinstance(paths, bytes | bytearray) or not isinstance(paths, str | os.PathLike | Iterable):
+        raise TypeError(f"paths must be files, folders or URLs, got {paths!r}")
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise ValueError("paths must name at least one event log, got none")
-    return Diagnosis(applications=tuple(_read(log.name, log.lines) for log in find_logs(given)))
+    found = [find_logs(path) for path in given]
+    return Diagnosis(applications=tuple(each for logs in found for each in _read_all(logs)))
+
+
+def _read_all(logs: Sequence[EventLog]) -> list[Application]:
+    """Read the logs at a path; those that are none are noted, unless all are."""
+    read: list[Application] = []
+    errors: list[ValueError] = []
+    for log in logs:
+        try:
+            read.append(_read(log.name, log.lines))
+        except ValueError as error:
+            errors.append(error)
+    if not read:
+        raise errors[0]
+    notes = (f"a file was skipped: {error}" for error in errors)
+    read[0] = replace(read[0], notes=(*read[0].notes, *notes))
+    return read
 
 
 def _read(name: str, lines: Any) -> Application:

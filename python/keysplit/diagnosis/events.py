@@ -10,7 +10,7 @@ import json
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _EXECUTION, _QUERY, _BATCH = "spark.sql.execution.id", "sql.streaming.queryId", 
 _DESCRIPTION = "spark.job.description"
 # Most of a task's event are accumulators, which are of interest for few tasks.
 _ACCUMULATORS, _AFTER = b'"Accumulables":[', b',"Task Metrics":'
+_LATEST_MS = 1 << 45  # a thousand years from now: what is later is damage
 _WHOLE_TASKS = 4  # of a stage: from these come its accumulators if it does not end
 
 COLUMNS = (
@@ -29,6 +30,8 @@ COLUMNS = (
     *("bytes", "records", "output_bytes", "output_records", "spill", "memory"),
 )
 """What is kept of a task. Bytes and records are those read, from shuffles and from inputs together."""
+
+_Values: TypeAlias = "array[int]"  # of a task, as in `COLUMNS`
 
 
 @dataclass(eq=False)
@@ -62,7 +65,7 @@ class RecordedStage:
     columns: dict[str, Any] | None = field(default_factory=lambda: {name: array("q") for name in COLUMNS})
     slowest: tuple[int, bytes] | None = None  # its time, and the accumulators as they are in the log
     whole: int = 0
-    failed: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)  # attempts, and the longest
+    failed: dict[int, _Values] = field(default_factory=dict)  # the longest attempt of each task
     failure: str = ""
     ended: bool = False
     start_ms: int = 0
@@ -80,19 +83,32 @@ class RecordedStage:
 
     def accumulators_of_slowest(self) -> dict[int, int]:
         """Return what the slowest task added to each accumulator."""
-        if self.slowest is None:
-            return {}
-        return _updates(json.loads(self.slowest[1]))
+        return {} if self.slowest is None else _updates_in(self.slowest[1])
+
+    def drop_repeated(self) -> None:
+        """Keep the last success of each task: one whose output was lost with its executor runs again."""
+        if self.columns is None:
+            return
+        index = self.array("index")
+        _, last = np.unique(index[::-1], return_index=True)
+        if len(last) == len(index):
+            return
+        kept = np.sort(len(index) - 1 - last)
+        self.columns = {name: array("q", self.array(name)[kept].tolist()) for name in COLUMNS}
+        longest = int((self.array("finish_ms") - self.array("launch_ms")).max())
+        if self.slowest is not None and self.slowest[0] > longest:  # it is one of those dropped
+            self.slowest = None
 
     def add_failed(self) -> None:
         """Take the tasks for which the stage failed as tasks: each by its longest attempt."""
         if self.columns is not None and self.failure:
             succeeded = set(self.columns["index"])
-            for index, (_, values) in self.failed.items():
+            for index, values in self.failed.items():
                 if index not in succeeded:
-                    self._add(values)
+                    self.add(values)
 
-    def _add(self, values: tuple[int, ...]) -> None:
+    def add(self, values: _Values) -> None:
+        """Add a task that succeeded, or is taken as one that did."""
         assert self.columns is not None
         for name, value in zip(COLUMNS, values, strict=True):
             self.columns[name].append(value)
@@ -146,7 +162,7 @@ class Events:
                 continue
             try:
                 self._event(line)
-            except (AttributeError, KeyError, TypeError, ValueError):
+            except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
                 self.damaged += 1
 
     def close(self) -> None:
@@ -187,26 +203,31 @@ class Events:
             if key[0] in self._query_of_stage:
                 self._take_properties(stage, self._query_of_stage[key[0]])
         if "Stage Name" in info:
-            stage.name = info["Stage Name"]
+            stage.name = str(info["Stage Name"])
             stage.tasks = int(info["Number of Tasks"])
         return stage
 
     def _take_properties(self, stage: RecordedStage, properties: Mapping[str, str]) -> None:
         if _EXECUTION in properties:
             stage.query = int(properties[_EXECUTION])
-        stage.stream = properties.get(_QUERY, stage.stream)
+        if _QUERY in properties:
+            stage.stream = str(properties[_QUERY])
         if _BATCH in properties:
             stage.batch = int(properties[_BATCH])
-        stage.description = properties.get(_DESCRIPTION, "") or stage.description
+        stage.description = str(properties.get(_DESCRIPTION) or stage.description)
         stage.conf = _interesting(properties) or stage.conf
 
     def _count_cores(self, stage: RecordedStage) -> None:
         """Note how many tasks may run at once: the most at any time, as executors come and go."""
-        cores = sum(self._cores.values()) // max(1, int(self.conf.get("spark.task.cpus", "1")))
-        stage.cores = max(stage.cores, cores)
+        try:
+            of_task = max(1, int(self.conf.get("spark.task.cpus", "1")))
+        except ValueError:
+            of_task = 1
+        stage.cores = max(stage.cores, sum(self._cores.values()) // of_task)
 
     def _end_stage(self, stage: RecordedStage) -> None:
         stage.ended = True
+        stage.drop_repeated()
         stage.add_failed()
         self._count_cores(stage)
         keep = self._waits(stage)
@@ -217,24 +238,37 @@ class Events:
 
 def _interesting(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of adaptive execution."""
-    return {name: value for name, value in properties.items() if name.startswith("spark.sql.adaptive.")}
+    return {name: str(value) for name, value in properties.items() if name.startswith("spark.sql.adaptive.")}
+
+
+def _milliseconds(value: Any) -> int:
+    """Return a time, which must be one."""
+    time = int(value)
+    if abs(time) > _LATEST_MS:
+        raise ValueError(f"a time must be at most {_LATEST_MS} ms, got {time}")
+    return time
+
+
+def _known(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the metrics that have a value; there are none of a lost executor."""
+    return {name: value for name, value in (metrics or {}).items() if value is not None}
 
 
 def _log_start(events: Events, event: Mapping[str, Any]) -> None:
-    events.version = event["Spark Version"]
+    events.version = str(event["Spark Version"])
 
 
 def _application_start(events: Events, event: Mapping[str, Any]) -> None:
-    events.application, events.application_id = event["App Name"], event.get("App ID") or ""
-    events.start_ms = int(event["Timestamp"])
+    events.application, events.application_id = str(event["App Name"]), str(event.get("App ID") or "")
+    events.start_ms = _milliseconds(event["Timestamp"])
 
 
 def _application_end(events: Events, event: Mapping[str, Any]) -> None:
-    events.end_ms, events.ended = int(event["Timestamp"]), True
+    events.end_ms, events.ended = _milliseconds(event["Timestamp"]), True
 
 
 def _environment(events: Events, event: Mapping[str, Any]) -> None:
-    events.conf.update(event["Spark Properties"])
+    events.conf.update((name, str(value)) for name, value in dict(event["Spark Properties"]).items())
 
 
 def _executor_added(events: Events, event: Mapping[str, Any]) -> None:
@@ -246,7 +280,7 @@ def _executor_removed(events: Events, event: Mapping[str, Any]) -> None:
 
 
 def _job_start(events: Events, event: Mapping[str, Any]) -> None:
-    events._last_ms = max(events._last_ms, int(event["Submission Time"]))
+    events._last_ms = max(events._last_ms, _milliseconds(event["Submission Time"]))
     properties = event.get("Properties") or {}
     short = {
         name: properties[name] for name in (_EXECUTION, _QUERY, _BATCH, _DESCRIPTION) if name in properties
@@ -273,59 +307,61 @@ def _stage_completed(events: Events, event: Mapping[str, Any]) -> None:
 def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"") -> None:
     stage = events._stage(event)
     events._count_cores(stage)
-    info, metrics = event["Task Info"], event.get("Task Metrics")
-    finish = int(info["Finish Time"])
+    info = event["Task Info"]
+    launch, finish = _milliseconds(info["Launch Time"]), _milliseconds(info["Finish Time"])
     events._last_ms = max(events._last_ms, finish)
     if stage.columns is None or stage.ended:  # a copy of a task that ended after its stage
         return
     succeeded = event["Task End Reason"]["Reason"] == "Success"
     if not succeeded and info.get("Killed", False):
         return
-    metrics = metrics or {}  # there are none of a lost executor
-    read, written = metrics.get("Shuffle Read Metrics") or {}, metrics.get("Shuffle Write Metrics") or {}
-    source, sink = metrics.get("Input Metrics") or {}, metrics.get("Output Metrics") or {}
+    metrics = _known(event.get("Task Metrics"))
+    read, written = _known(metrics.get("Shuffle Read Metrics")), _known(metrics.get("Shuffle Write Metrics"))
+    source, sink = _known(metrics.get("Input Metrics")), _known(metrics.get("Output Metrics"))
     shuffled = read.get("Remote Bytes Read", 0) + read.get("Local Bytes Read", 0)
     executor = f"{info['Executor ID']} {info['Host']}"
-    launch = int(info["Launch Time"])
     memory = metrics.get("Peak Execution Memory", 0) or metrics.get("Peak On Heap Execution Memory", 0)
     number = events._numbers.setdefault(executor, len(events._numbers))
     if number == len(events.executors):
         events.executors.append(executor)
-    values = (
-        int(info["Index"]),
-        launch,
-        finish,
-        metrics.get("Executor Run Time", 0),
-        metrics.get("Executor CPU Time", 0),
-        metrics.get("JVM GC Time", 0),
-        read.get("Fetch Wait Time", 0),
-        number,
-        shuffled + source.get("Bytes Read", 0),
-        read.get("Total Records Read", 0) + source.get("Records Read", 0),
-        written.get("Shuffle Bytes Written", 0) + sink.get("Bytes Written", 0),
-        written.get("Shuffle Records Written", 0) + sink.get("Records Written", 0),
-        metrics.get("Memory Bytes Spilled", 0),
-        memory,
+    values = array(
+        "q",
+        (
+            int(info["Index"]),
+            launch,
+            finish,
+            metrics.get("Executor Run Time", 0),
+            metrics.get("Executor CPU Time", 0),
+            metrics.get("JVM GC Time", 0),
+            read.get("Fetch Wait Time", 0),
+            number,
+            shuffled + source.get("Bytes Read", 0),
+            read.get("Total Records Read", 0) + source.get("Records Read", 0),
+            written.get("Shuffle Bytes Written", 0) + sink.get("Bytes Written", 0),
+            written.get("Shuffle Records Written", 0) + sink.get("Records Written", 0),
+            metrics.get("Memory Bytes Spilled", 0),
+            memory,
+        ),
     )
     if not succeeded:
-        attempts, longest = stage.failed.get(values[0], (0, values))
-        longest = max(longest, values, key=lambda each: each[2] - each[1])
-        stage.failed[values[0]] = attempts + 1, longest
+        before = stage.failed.get(values[0], values)
+        stage.failed[values[0]] = max(before, values, key=lambda each: each[2] - each[1])
         return
-    stage._add(values)
+    stage.add(values)
     if not accumulators:  # not written as Spark does it
         accumulators = json.dumps(info.get("Accumulables") or []).encode()
     if stage.slowest is None or finish - launch > stage.slowest[0]:
         stage.slowest = finish - launch, accumulators
     if stage.whole < _WHOLE_TASKS:
         stage.whole += 1
-        for id_, value in _updates(json.loads(accumulators)).items():
+        for id_, value in _updates_in(accumulators).items():
             stage.accumulators[id_] = stage.accumulators.get(id_, 0) + value
 
 
 def _query_start(events: Events, event: Mapping[str, Any]) -> None:
-    query = Query(int(event["executionId"]), event.get("description") or "", int(event["time"]))
-    query.root = event.get("rootExecutionId")
+    start_ms, root = _milliseconds(event["time"]), event.get("rootExecutionId")
+    query = Query(int(event["executionId"]), str(event.get("description") or ""), start_ms)
+    query.root = None if root is None else int(root)
     query.plan = read_plan(event["sparkPlanInfo"])
     query.conf = _interesting(event.get("modifiedConfigs") or {})
     events.queries[query.id] = query
@@ -341,7 +377,7 @@ def _query_update(events: Events, event: Mapping[str, Any]) -> None:
 def _query_end(events: Events, event: Mapping[str, Any]) -> None:
     query = events.queries.get(int(event["executionId"]))
     if query is not None:
-        query.end_ms = int(event["time"])
+        query.end_ms = _milliseconds(event["time"])
         if not query.waiting:
             query.plan = None
 
@@ -367,8 +403,12 @@ def _values(accumulables: Iterable[Mapping[str, Any]]) -> dict[int, int]:
     return _numbers(accumulables, "Value")
 
 
-def _updates(accumulables: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    return _numbers(accumulables, "Update")
+def _updates_in(accumulables: bytes) -> dict[int, int]:
+    """Return what a task added to each accumulator; nothing if the list of them is damaged."""
+    try:
+        return _numbers(json.loads(accumulables), "Update")
+    except (RecursionError, TypeError, ValueError):
+        return {}
 
 
 def _numbers(accumulables: Iterable[Mapping[str, Any]], field_: str) -> dict[int, int]:
@@ -376,6 +416,6 @@ def _numbers(accumulables: Iterable[Mapping[str, Any]], field_: str) -> dict[int
     for each in accumulables:
         try:
             found[int(each["ID"])] = int(each[field_])
-        except (KeyError, TypeError, ValueError):  # not a number
+        except (KeyError, OverflowError, TypeError, ValueError):  # not a number
             continue
     return found

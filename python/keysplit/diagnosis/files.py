@@ -14,18 +14,20 @@ from keysplit.diagnosis.codecs import READERS, DamagedError, begins_so, plain
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_ROLLED = re.compile(r"events_(\d+)_")
+_ROLLED = re.compile(r"events_(\d+)_(.*)")
+_NOT_READ = "lzf"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _LONGEST_LINE = 1 << 29
 
 
 @dataclass(frozen=True)
 class EventLog:
-    """A log: its name, and its files in the order in which they were written."""
+    """A log: its name, its files in the order in which they were written, and which of them are missing."""
 
     name: str
     files: tuple[str, ...]
     _system: Any
+    missing: tuple[str, ...] = ()
 
     def lines(self, note: Callable[[str], None]) -> Iterator[bytes]:
         """Return the lines, as far as they can be read.
@@ -35,10 +37,12 @@ class EventLog:
 
         Raises:
             OSError: if a file cannot be opened.
-            ValueError: if it is not compressed as its name says.
+            ValueError: if it is not compressed as its name says, or compressed with lzf.
         """
-        for name in self.files:
-            read = _reader_of(name)
+        for each in self.missing:
+            note(f"{self.name} has no {each}")
+        readers = [_reader_of(name) for name in self.files]
+        for name, read in zip(self.files, readers, strict=True):
             with self._system.open_input_file(name) as file:
                 if name == self.files[0] and not begins_so(read, file):
                     kind = read.__name__
@@ -48,28 +52,28 @@ class EventLog:
                 yield from _lines(read(file), _base(name), note)
 
 
-def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[EventLog]:
-    """Find the event logs at paths.
+def find_logs(path: str | os.PathLike[str]) -> list[EventLog]:
+    """Find the event logs at a path, or what may be one: any file of a folder.
 
     Args:
-        paths: files, folders of a rolled log (`eventlog_v2_...`), folders of logs, or URLs of these.
+        path: a file, the folder of a rolled log (`eventlog_v2_...`), a folder of logs, or a URL of these.
 
     Returns:
-        The logs, in the order of the paths; those of a folder by name.
+        The logs, by name.
 
     Raises:
-        FileNotFoundError: if there is nothing at a path, or no log in a folder.
-        ValueError: if a log is compressed with lzf, or pyarrow knows no file system for a URL.
+        FileNotFoundError: if there is nothing at the path, or no log in the folder.
+        TypeError: if it is no path.
+        ValueError: if it is empty, or pyarrow knows no file system for a URL.
     """
-    found: list[EventLog] = []
-    for path in paths:
-        logs = list(_find(os.fspath(path)))
-        if not logs:
-            raise FileNotFoundError(f"{path}: no event log in this folder")
-        found += logs
-    for log in found:
-        for name in log.files:
-            _reader_of(name)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise TypeError(f"paths must be files, folders or URLs, got {path!r}")
+    if not text.strip() or "\0" in text:
+        raise ValueError(f"paths must be files, folders or URLs, got {path!r}")
+    found = sorted(_find(text), key=lambda log: log.name)
+    if not found:
+        raise FileNotFoundError(f"{path}: no event log in this folder")
     return found
 
 
@@ -83,31 +87,43 @@ def _find(path: str) -> Iterator[EventLog]:
     if info.type != FileType.Directory:
         yield EventLog(_base(name), (name,), system)
         return
-    inside = sorted(system.get_file_info(FileSelector(name)), key=lambda each: each.base_name)
-    rolled = _rolled([each.path for each in inside if each.is_file])
-    if rolled:
-        yield EventLog(_base(name), rolled, system)
-        return
+    inside = system.get_file_info(FileSelector(name))
+    yield from _logs_of(system, name, inside)
     for each in inside:
-        if each.type == FileType.Directory:
-            if each.base_name.startswith("eventlog_v2_"):
-                files = system.get_file_info(FileSelector(each.path))
-                rolled = _rolled([file.path for file in files if file.is_file])
-                if rolled:
-                    yield EventLog(each.base_name, rolled, system)
-        elif not each.base_name.startswith((".", "_")):
-            yield EventLog(each.base_name, (each.path,), system)
+        if each.type == FileType.Directory and each.base_name.startswith("eventlog_v2_"):
+            yield from _logs_of(system, each.path, system.get_file_info(FileSelector(each.path)))
 
 
-def _rolled(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the files of a rolled log by their number; of compacted ones the last replaces those before."""
-    numbered = []
-    for name in names:
-        if match := _ROLLED.match(_base(name)):
-            numbered.append((int(match[1]), name.endswith(".compact"), name))
-    numbered.sort()
-    compacted = [at for at, (_, compact, _) in enumerate(numbered) if compact]
-    return tuple(name for _, _, name in numbered[compacted[-1] if compacted else 0 :])
+def _logs_of(system: FileSystem, folder: str, inside: Iterable[Any]) -> Iterator[EventLog]:
+    """Return the logs whose files lie in a folder: a rolled one of each application, and the others."""
+    rolled: dict[str, list[tuple[int, bool, str]]] = {}
+    others = []
+    for each in inside:
+        if each.is_file and not each.base_name.startswith((".", "_", "appstatus_")):
+            if match := _ROLLED.match(each.base_name):
+                part = int(match[1]), each.base_name.endswith(".compact"), each.path
+                rolled.setdefault(_uncompressed(match[2]), []).append(part)
+            else:
+                others.append(EventLog(each.base_name, (each.path,), system))
+    yield from others
+    for application, parts in rolled.items():
+        alone = len(rolled) == 1 and not others
+        yield _rolled(_base(folder) if alone else application, parts, system)
+
+
+def _rolled(name: str, parts: list[tuple[int, bool, str]], system: FileSystem) -> EventLog:
+    """Return a rolled log: its parts by number, of which a compacted one replaces those before."""
+    parts = sorted(parts)
+    compacted = [at for at, (_, compact, _) in enumerate(parts) if compact]
+    parts = parts[compacted[-1] if compacted else 0 :]
+    missing = []
+    before = parts[0][0] if compacted else 0
+    for number, _, _ in parts:
+        if number > before + 1:
+            last = number - 1
+            missing.append(f"part {last}" if last == before + 1 else f"parts {before + 1:,} to {last:,}")
+        before = number
+    return EventLog(name, tuple(path for _, _, path in parts), system, tuple(missing))
 
 
 def _open(path: str) -> tuple[FileSystem, str]:
@@ -130,10 +146,19 @@ def _base(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
+def _written(base: str) -> str:
+    return base.removesuffix(".compact").removesuffix(".inprogress")
+
+
+def _uncompressed(base: str) -> str:
+    name, _, ending = _written(base).rpartition(".")
+    return name if ending in (*READERS, _NOT_READ) else _written(base)
+
+
 def _reader_of(name: str) -> Callable[[Any], Iterator[bytes]]:
-    last = _base(name).removesuffix(".compact").removesuffix(".inprogress")
+    last = _written(_base(name))
     ending = last.rpartition(".")[2]
-    if ending == "lzf":
+    if ending == _NOT_READ:
         raise ValueError(
             f"{last}: event logs compressed with lzf are not read: set spark.eventLog.compression.codec to "
             "zstd, or save the log from Spark's history server, which decompresses it"

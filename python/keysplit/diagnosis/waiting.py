@@ -84,9 +84,9 @@ def waiting_core_s(stage: RecordedStage, others: np.ndarray) -> tuple[float, flo
     launch, finish = stage.array("launch_ms"), stage.array("finish_ms")
     start, end = int(launch.max()), int(finish.max())
     free_ms = max(float(slots_of(stage) * (end - start) - (finish.clip(start) - start).sum()), 0.0)
-    others = others[(others[:, 0] < end) & (others[:, 1] > start)]
+    others = others[(others[:, 0] < end) & (others[:, 1] > start) & (others[:, 1] > others[:, 0])]
     begins, ends = others[:, 0].clip(start), others[:, 1].clip(max=end)
-    used_ms = float((others[:, 2] * (ends - begins) / (others[:, 1] - others[:, 0])).sum())
+    used_ms = float((others[:, 2] * ((ends - begins) / (others[:, 1] - others[:, 0]))).sum())
     covered, until = 0, start
     for one, other in sorted(zip(begins.tolist(), ends.tolist(), strict=True)):
         covered += max(other - max(one, until), 0)

@@ -57,6 +57,11 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_w
     return table
 
 
+def printable(text: str) -> str:
+    """Return text with control and invisible characters escaped as in Python."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
 def format_key(key: Any) -> str:
     """Return a key as text on one line: null without quotes, strings in quotes, long ones truncated."""
     if isinstance(key, tuple) and not hasattr(key, "asDict"):

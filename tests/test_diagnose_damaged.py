@@ -1,0 +1,341 @@
+"""Event logs that are damaged, incomplete, strange, or lie among other files."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import keysplit as ks
+from keysplit.diagnosis import codecs
+from keysplit.diagnosis.codecs import DamagedError
+from keysplit.diagnosis.events import Events
+from keysplit.diagnosis.waiting import waits
+from test_diagnose import (
+    GROUPS,
+    MB,
+    READS,
+    application,
+    as_far_as_it_goes,
+    diagnosed,
+    end,
+    hot,
+    node,
+    packed,
+    query,
+    stage,
+    task,
+    text_of,
+)
+
+
+def skewed(tasks: list[dict[str, Any]] | None = None, **conf: str) -> list[dict[str, Any]]:
+    tasks = hot(records=5000) if tasks is None else tasks
+    return application(query(GROUPS), stage(1, tasks), end(0, 12.0), **conf)
+
+
+def written(folder: Path, name: str, events: list[dict[str, Any]]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(text_of(events))
+    return folder / name
+
+
+# values that are missing, or none
+
+
+@pytest.mark.parametrize("of", [2, 7])
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        (None, "Executor Run Time"),
+        (None, "JVM GC Time"),
+        (None, "Memory Bytes Spilled"),
+        (None, "Shuffle Write Metrics"),
+        ("Shuffle Read Metrics", "Fetch Wait Time"),
+        ("Shuffle Read Metrics", "Remote Bytes Read"),
+        ("Input Metrics", "Bytes Read"),
+        ("Output Metrics", "Records Written"),
+    ],
+)
+def test_a_metric_that_is_null_counts_as_zero(tmp_path, of, group, name):
+    tasks = hot(records=5000)
+    metrics = tasks[of]["Task Metrics"]
+    (metrics.setdefault(group, {}) if group else metrics)[name] = None
+    diagnosis = diagnosed(tmp_path, skewed(tasks))
+    (finding,) = diagnosis.findings
+    assert diagnosis.notes == ()
+    assert (finding.stage.tasks, finding.task, finding.cause) == (8, 7, "rows")
+    assert finding.spreads["records"].total == 5700
+
+
+@pytest.mark.parametrize("name", ["Finish Time", "Launch Time"])
+@pytest.mark.parametrize("time", [10**20, 10**18, -(10**20), math.inf, math.nan])
+def test_a_task_at_a_time_that_is_none_is_passed_over(tmp_path, name, time):
+    tasks = hot(records=5000)
+    tasks[2]["Task Info"][name] = time
+    events = skewed(tasks)[:-1]  # without its end
+    events[2]["Timestamp"] = 1
+    events.pop()
+    diagnosis = diagnosed(tmp_path, events)
+    (finding,) = diagnosis.findings
+    assert (finding.stage.tasks, finding.task, finding.cause) == (7, 7, "rows")
+    assert diagnosis.notes == ("1 line of app-1 could not be read",)
+    assert diagnosis.applications[0].duration_s == 9.999
+
+
+@pytest.mark.parametrize("value", ["5", 1.5, 10**20, math.inf, [], {}])
+def test_a_task_with_a_metric_that_is_no_number_is_passed_over(tmp_path, value):
+    tasks = hot(records=5000)
+    tasks[2]["Task Metrics"]["JVM GC Time"] = value
+    diagnosis = diagnosed(tmp_path, skewed(tasks))
+    (finding,) = diagnosis.findings
+    assert (finding.stage.tasks, finding.task, finding.cause) == (7, 7, "rows")
+    assert diagnosis.notes == ("1 line of app-1 could not be read",)
+
+
+@pytest.mark.parametrize("of", [2, 7])
+def test_a_damaged_byte_in_what_a_task_added_to_accumulators(tmp_path, of):
+    tasks = hot(records=5000)
+    tasks[of]["Task Info"]["Accumulables"][0]["Update"] = "damaged"
+    text = text_of(skewed(tasks))
+    assert text.count(b'"damaged"') == 1
+    path = tmp_path / "app-1"
+    for damage in (b'\xff"5"', b"[" * 10_000, b"Infinity"):
+        path.write_bytes(text.replace(b'"damaged"', damage))
+        (finding,) = ks.diagnose(path).findings
+        assert (finding.stage.tasks, finding.task, finding.cause) == (8, 7, "rows")
+
+
+def test_a_plan_that_is_too_deep_is_passed_over(tmp_path):
+    deep = '{"nodeName":"Scan","children":[]}'
+    for _ in range(600):
+        deep = f'{{"nodeName":"Project","children":[{deep}]}}'
+    plan = text_of([query(node("deepest"))]).replace(text_of([node("deepest")]).strip(), deep.encode())
+    assert b"deepest" not in plan
+    before, after = text_of(skewed()[:4]), text_of(skewed()[5:])
+    path = tmp_path / "app-1"
+    path.write_bytes(before + plan + after)
+    diagnosis = ks.diagnose(path)
+    assert diagnosis.notes == ("1 line of app-1 could not be read",)
+    assert diagnosis.findings[0].task == 7
+
+
+def test_texts_and_settings_that_are_something_else(tmp_path):
+    events = skewed(**{"spark.task.cpus": ""})
+    for event in events:
+        if "Stage Info" in event:
+            event["Stage Info"]["Stage Name"] = 7
+        if "App Name" in event:
+            event |= {"App Name": ["x"], "App ID": 5}
+        if "executionId" in event:
+            event |= {"description": 5, "rootExecutionId": None}
+        if "Properties" in event:
+            event["Properties"] |= {"spark.job.description": 9, "spark.sql.adaptive.enabled": True}
+    diagnosis = diagnosed(tmp_path, events)
+    (finding,) = diagnosis.findings
+    assert diagnosis.notes == ()
+    assert (finding.stage.name, finding.query, finding.stage.slots) == ("7", "9", 8)
+    assert diagnosis.applications[0].title == "['x'] (5)"
+    assert "python group" in str(diagnosis)
+    json.dumps(diagnosis.to_dict(), allow_nan=False)
+    events = skewed(**{"spark.task.cpus": "2"})
+    assert diagnosed(tmp_path, events).findings[0].stage.slots == 4
+
+
+# tasks that are strange
+
+
+def test_a_stage_of_no_length_beside_another(tmp_path):
+    events = application(
+        query(GROUPS), stage(1, hot(records=5000)), stage(2, [task(2, 0, 5, 0)]), end(0, 12.0)
+    )
+    diagnosis = diagnosed(tmp_path, events)
+    assert diagnosis.findings[0].waiting_core_s == 8 * 10 - 17
+    json.dumps(diagnosis.to_dict(), allow_nan=False)
+
+
+def test_work_of_another_stage_that_is_more_than_64_bits_hold(tmp_path):
+    hours = 3600
+    tasks = [*(task(1, at, 0, 1) for at in range(7)), task(1, 7, 0, 1000 * hours, records=5000)]
+    others = [task(2, at, 900 * hours, 10_000 * hours) for at in range(10)]
+    events = application(
+        query(GROUPS), stage(1, tasks), stage(2, others), end(0, 1000.0 * hours), end_s=1e6 * hours
+    )
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.waiting_core_s == 7 * 1000 * hours - 7 - 10 * 100 * hours
+
+
+@pytest.mark.parametrize("order", ["first", "last"])
+def test_a_task_that_ran_again_as_its_output_was_lost_counts_once(tmp_path, order):
+    tasks = hot(records=5000)
+    again = task(1, 0, 11, 1, updates=READS)
+    lost = task(1, 0, 0, 1, reason="Resubmitted")
+    events = skewed([*tasks, lost, again] if order == "last" else [tasks[0], lost, *tasks[1:], again])
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.stage.tasks == 8
+    assert finding.stage.span_s == 12
+    assert finding.spreads["records"].total == 5700
+    starts = finding.tasks.start_s - finding.tasks.start_s[0]
+    assert starts.tolist() == [0] * 7 + [11]
+
+
+def test_what_a_lost_run_added_to_accumulators_is_not_that_of_the_slowest_task():
+    lost, again = task(1, 0, 0, 20, updates=[(1, 9), (2, 9)]), task(1, 0, 20, 1, updates=READS)
+    events = Events(waits)
+    events.feed(text_of(skewed([lost, *hot()[1:], again])).splitlines())
+    events.close()
+    (recorded,) = events.stages.values()
+    assert recorded.array("index").tolist() == [*range(1, 8), 0]
+    assert recorded.accumulators_of_slowest() == {}
+
+
+# files
+
+
+def lz4_block(data: bytes, size: int) -> bytes:
+    frame = pa.Codec("lz4_raw").compress(data, asbytes=True)
+    return b"LZ4Block\x26" + len(frame).to_bytes(4, "little") + size.to_bytes(4, "little") + bytes(4) + frame
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"hello\n", b"x" * 1000])
+@pytest.mark.parametrize("more", [-1, 0, 1, 1000, 100_000])
+def test_a_block_of_lz4_must_be_as_long_as_it_says(data, more):
+    size = len(data) + more
+    if size < 1:
+        return
+    good = packed("lz4", b"before", 10).removesuffix(b"LZ4Block\x16" + bytes(12))
+    parts = codecs.lz4(pa.BufferReader(good + lz4_block(data, size)))
+    assert next(parts) == b"before"
+    if more:
+        with pytest.raises(DamagedError):
+            next(parts)
+    else:
+        assert list(parts) == [data]
+
+
+def test_what_is_read_again_of_a_damaged_file_is_read_in_parts(monkeypatch):
+    data = np.random.default_rng(1).bytes(1 << 21)
+    whole = packed("zstd", data, 1 << 19)
+    sizes, real = [], pa.CompressedInputStream
+
+    class Stream:
+        def __init__(self, *arguments: Any) -> None:
+            self.real = real(*arguments)
+
+        def read(self, size: int) -> bytes:
+            sizes.append(size)
+            return self.real.read(size)
+
+    monkeypatch.setattr(pa, "CompressedInputStream", Stream)
+    read = as_far_as_it_goes("zstd", whole[:-1000])
+    assert data.startswith(read)
+    assert len(read) > len(data) - (1 << 19)
+    assert 1 in sizes
+    assert max(sizes) <= 1 << 16
+
+
+def named(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [each | {"App Name": name, "App ID": name} if "App Name" in each else each for each in events]
+
+
+def test_rolled_logs_of_several_applications_and_others_in_one_folder(tmp_path):
+    for name in "AB":
+        events = named(skewed(), f"app-{name}")
+        written(tmp_path, f"events_1_app-{name}.compact", events[:6])
+        written(tmp_path, f"events_2_app-{name}", events[6:])
+    written(tmp_path, "events_1_app-B", skewed([]))  # what it was before
+    (tmp_path / "events_3_app-B.zstd").write_bytes(packed("zstd", b"\n", 10))
+    written(tmp_path, "app-C", named(skewed(), "app-C"))
+    (tmp_path / "appstatus_app-A.inprogress").touch()
+    found = ks.diagnose(tmp_path)
+    assert [(each.name, each.tasks, each.notes) for each in found.applications] == [
+        (f"app-{name}", 8, ()) for name in "ABC"
+    ]
+    assert len(found.findings) == 3
+
+
+@pytest.mark.parametrize(
+    ("numbers", "notes"),
+    [
+        (["1", "3"], ["part 2"]),
+        (["2", "3"], ["part 1"]),
+        (["4", "7"], ["parts 1 to 3", "parts 5 to 6"]),
+        (["4.compact", "5"], []),
+        (["1", "4.compact", "6"], ["part 5"]),
+    ],
+)
+def test_parts_of_a_rolled_log_that_are_missing_are_noted(tmp_path, numbers, notes):
+    folder = tmp_path / "eventlog_v2_app-1"
+    lines = skewed()
+    for at, number in enumerate(numbers):
+        index, _, ending = number.partition(".")
+        name = f"events_{index}_app-1{'.' if ending else ''}{ending}"
+        written(folder, name, lines[:6] if at < len(numbers) - 1 else lines[6:])
+    for path in (folder, tmp_path):
+        found = ks.diagnose(path)
+        assert found.notes == tuple(f"eventlog_v2_app-1 has no {each}" for each in notes)
+        assert found.applications[0].tasks == 8
+
+
+def test_files_of_a_folder_that_are_no_logs_are_skipped_with_a_note(tmp_path):
+    written(tmp_path, "app-1", skewed())
+    (tmp_path / "app-0.lzf").write_bytes(b"ZV")
+    (tmp_path / "data.zstd").write_bytes(b"none")
+    (tmp_path / "notes.txt").write_text("to be\nor not")
+    found = ks.diagnose(tmp_path)
+    assert [each.name for each in found.applications] == ["made up"]
+    assert len(found.findings) == 1
+    assert [note.split(" must ")[0].split(": event")[0] for note in found.notes] == [
+        "a file was skipped: app-0.lzf",
+        "a file was skipped: data.zstd",
+        "a file was skipped: notes.txt",
+    ]
+    with pytest.raises(ValueError, match=r"^notes.txt must be an event log of Spark"):
+        ks.diagnose([tmp_path, tmp_path / "notes.txt"])
+    with pytest.raises(ValueError, match="lzf are not read"):
+        ks.diagnose(tmp_path / "app-0.lzf")
+    (tmp_path / "app-1").unlink()
+    with pytest.raises(ValueError, match="lzf are not read"):
+        ks.diagnose(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("paths", "error", "got"),
+    [
+        (5, TypeError, "5"),
+        (None, TypeError, "None"),
+        (b"app-1", TypeError, "b'app-1'"),
+        ([None], TypeError, "None"),
+        (["app-1", b"app-1"], TypeError, "b'app-1'"),
+        ("", ValueError, "''"),
+        ([""], ValueError, "''"),
+        ("a\0b", ValueError, r"'a\x00b'"),
+    ],
+)
+def test_what_is_no_path_is_refused(tmp_path, monkeypatch, paths, error, got):
+    monkeypatch.chdir(written(tmp_path, "app-1", skewed()).parent)
+    with pytest.raises(error) as caught:
+        ks.diagnose(paths)
+    assert str(caught.value) == f"paths must be files, folders or URLs, got {got}"
+
+
+# how it shows
+
+
+def test_control_characters_are_escaped_in_what_is_printed(tmp_path):
+    escape = "\x1bc\x07\x9b2J"
+    plan = json.loads(json.dumps(GROUPS).replace("user#1", f"user{json.dumps(escape)[1:-1]}#1"))
+    slow = hot(records=5000, size=50 * MB)
+    events = application(query(plan), stage(1, slow), end(0, 12.0))
+    events[-3]["Stage Info"]["Failure Reason"] = f"lost {escape}"
+    diagnosis = diagnosed(tmp_path, named(events, f"app{escape}"))
+    assert escape in diagnosis.findings[0].columns[0]
+    assert len(diagnosis.notes) == 1
+    text = str(diagnosis)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert text.count(r"\x1bc\x07\x9b2J") == 3, "title, verdict and note"
+    balanced = application(stage(1, [task(1, 0, 0, 1)], query=None))
+    assert str(diagnosed(tmp_path, named(balanced, escape))).startswith(r"\x1bc\x07\x9b2J: ")
