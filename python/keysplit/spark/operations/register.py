@@ -89,7 +89,8 @@ def register(
     signature = ", ".join(f"{path} {type_}" for path, type_ in zip(paths, in_text, strict=True))
     _refuse_builtin(spark, name)
     spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({signature}) RETURNS INT RETURN {worker}")
-    return f"{name}({', '.join(map(' '.join, zip(parameters, in_text, strict=True)))})"
+    named = (f"{each.replace('`', '')} {type_}" for each, type_ in zip(parameters, in_text, strict=True))
+    return f"{name}({', '.join(named)})"
 
 
 def _type_in_sql(type_: DataType) -> str:
