@@ -318,6 +318,9 @@ LONG = {
         "threshold": 0.15,
         "buckets": 5000,
     },
+    # More than are looked at in one go.
+    "many candidates": {"workers": 500, "seed": 30, "virtual_nodes": 20},
+    "hundreds of choices": {"workers": 400, "seed": 31, "tolerance": 1e-4},
     "shortest epochs": {"workers": 20, "seed": 29, "epoch_messages": 3, "decay": 0.9},
     "many hot keys": {
         "workers": 300,

@@ -231,7 +231,7 @@ def _finish_each(
     keys: Any,
     weights: Any,
 ) -> list[ResultType]:
-    own = max(threads // len(simulations), 1)
+    own = threads if len(simulations) <= threads else 1
 
     def finish(simulation: Simulation[ResultType]) -> ResultType:
         simulation.add(keys, weights, own)
@@ -248,7 +248,7 @@ def _finish_together(
     simulations: Sequence[Simulation[ResultType]],
     chunks: Iterable[Any],
 ) -> list[ResultType]:
-    own = max(threads // len(simulations), 1)
+    own = threads if len(simulations) <= threads else 1
     running: list[Future[None]] = []
     for chunk in chunks:
         if threads == 1:

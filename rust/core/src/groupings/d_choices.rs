@@ -62,7 +62,7 @@ impl Parameters for Params {
             position: 0,
             next: 0,
             count: 2,
-            searches: Vec::new(),
+            searches: Searches::default(),
         }))
     }
 }
@@ -81,22 +81,76 @@ struct DChoices {
     next: u64,
     /// d: candidates of a frequent key; the number of workers if all are candidates.
     count: u32,
-    /// By slot of the sketch: where the least loaded candidate was last found.
-    searches: Vec<Search>,
+    searches: Searches,
 }
+
+/// The searches of all keys that were frequent at their last messages, which all frequent keys were: counts only grow
+/// by messages, and the total of all grows meanwhile.
+#[derive(Default)]
+struct Searches {
+    each: Vec<Search>,
+    /// By slot of the sketch: its index in `each`, or [`NONE`].
+    places: Vec<u32>,
+}
+
+/// The place of a slot without a search.
+const NONE: u32 = u32::MAX;
 
 /// The search for the least loaded candidate of one frequent key.
 ///
 /// Loads only grow, so the search resumes where it stopped, as long as key and d stay the same.
-#[derive(Clone)]
 struct Search {
+    slot: usize,
     candidates: Vec<u16>,
+    /// How many of the candidates are searched.
     count: u32,
     sweep: Sweep,
 }
 
-impl Search {
-    const NEW: Self = Self { candidates: Vec::new(), count: 0, sweep: Sweep::NEW };
+impl Searches {
+    /// The place of the search of a frequent key.
+    #[inline(always)]
+    fn place(&mut self, slot: usize) -> u32 {
+        match self.places.get(slot) {
+            Some(&place) if place != NONE => place,
+            _ => self.begin(slot),
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, slot: usize) -> u32 {
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, NONE);
+        }
+        let place = self.each.len() as u32;
+        self.places[slot] = place;
+        self.each.push(Search { slot, candidates: Vec::new(), count: 0, sweep: Sweep::NEW });
+        place
+    }
+
+    /// A slot has been given to a new key.
+    #[inline(always)]
+    fn forget(&mut self, slot: usize) {
+        if let Some(&place) = self.places.get(slot)
+            && place != NONE
+        {
+            let search = &mut self.each[place as usize];
+            search.count = 0;
+            search.candidates.clear();
+            search.sweep = Sweep::NEW;
+        }
+    }
+
+    /// Ends the searches of all keys but those of these slots.
+    fn retain(&mut self, keeps: impl Fn(usize) -> bool) {
+        let mut kept = 0;
+        self.each.retain(|search| {
+            let keep = keeps(search.slot);
+            self.places[search.slot] = if keep { kept } else { NONE };
+            kept += u32::from(keep);
+            keep
+        });
+    }
 }
 
 impl Params {
@@ -116,7 +170,7 @@ impl DChoices {
     #[inline(always)]
     fn choose(&mut self, scale: Scale, hash: KeyHash, weight: Amount, touched: Touched, frequent: bool) -> Worker {
         if touched.fresh {
-            self.forget(touched.slot);
+            self.searches.forget(touched.slot);
         }
         let position = self.position;
         self.position += 1;
@@ -124,61 +178,46 @@ impl DChoices {
             let (first, second) = self.choices.pair(hash);
             return self.loads.add_to_lesser(scale, first, second, weight);
         }
+        let mut place = self.searches.place(touched.slot);
         if position >= self.next {
             self.solve(position);
+            place = self.searches.place(touched.slot);
         }
-        let worker = if self.count >= self.choices.workers {
-            self.loads.least_of_all()
-        } else {
-            self.search(hash, touched.slot)
-        };
+        let worker =
+            if self.count >= self.choices.workers { self.loads.least_of_all() } else { self.search(hash, place) };
         self.loads.add(scale, worker, weight);
         worker
     }
 
-    /// Least loaded of the d candidates of the frequent key in a slot.
+    /// Least loaded of the d candidates of the frequent key whose search is in a place.
     #[inline]
-    fn search(&mut self, hash: KeyHash, slot: usize) -> Worker {
-        if self.searches.len() <= slot {
-            self.searches.resize(slot + 1, Search::NEW);
-        }
-        let search = &mut self.searches[slot];
+    fn search(&mut self, hash: KeyHash, place: u32) -> Worker {
+        let search = &mut self.searches.each[place as usize];
+        let floor = self.loads.floor();
         if search.count != self.count {
             search.count = self.count;
-            search.sweep = Sweep::NEW;
+            search.sweep.resize(floor);
             if search.candidates.len() < self.count as usize {
                 self.choices.extend(hash, &mut search.candidates, self.count as usize);
             }
         }
         let candidates = &search.candidates[..self.count as usize];
-        let floor = self.loads.floor();
         let load = |index: usize| self.loads.of(Worker(candidates[index].into())).0;
         let least = search.sweep.first_smallest_by(candidates.len(), floor, load);
         Worker(candidates[least].into())
     }
 
-    /// A slot has been given to a new key.
-    #[inline(always)]
-    fn forget(&mut self, slot: usize) {
-        if let Some(search) = self.searches.get_mut(slot) {
-            search.count = 0;
-            search.candidates.clear();
-        }
-    }
-
     #[cold]
     fn solve(&mut self, position: u64) {
         self.next = position + 1 + LONGEST.min(position / 8);
-        self.count = self.solution(&self.head);
-        for (slot, search) in self.searches.iter_mut().enumerate() {
-            if !self.head.holds(slot) {
-                *search = Search::NEW;
-            }
-        }
+        self.searches.retain(|slot| self.head.holds(slot));
+        let counts = self.head.counts(self.searches.each.iter().map(|search| search.slot));
+        self.count = self.solution(&counts, &self.head);
     }
 
-    fn solution(&self, head: &Head) -> u32 {
-        solve_choices(&head.counts(), head.sketch.total(), self.choices.workers, self.tolerance)
+    /// d for a head with these counts.
+    fn solution(&self, counts: &[f64], head: &Head) -> u32 {
+        solve_choices(counts, head.sketch.total(), self.choices.workers, self.tolerance)
     }
 }
 
@@ -208,7 +247,12 @@ impl Grouping for DChoices {
         if !frequent {
             return self.choices.list(hash, 2);
         }
-        let count = if self.position >= self.next { self.solution(&head) } else { self.count };
+        let count = if self.position >= self.next {
+            let slots = (0..head.sketch.len()).filter(|&slot| head.holds(slot));
+            self.solution(&head.counts(slots), &head)
+        } else {
+            self.count
+        };
         if count >= self.choices.workers {
             (0..self.choices.workers).collect()
         } else {
@@ -231,8 +275,11 @@ impl Grouping for DChoices {
             return Err(Error::damaged("its number of choices does not fit its workers"));
         }
         (self.position, self.next, self.count) = (position, next, count);
-        self.searches.clear();
         self.head.sketch.restore(sketch)?;
+        self.searches = Searches::default();
+        for slot in (0..self.head.sketch.len()).filter(|&slot| self.head.holds(slot)) {
+            self.searches.begin(slot);
+        }
         self.loads.restore(loads)
     }
 }

@@ -105,10 +105,24 @@ impl Sweep {
     /// A sweep before its first search.
     pub(crate) const NEW: Self = Self { level: u64::MAX, start: usize::MAX };
 
-    /// Index of the first minimum of `len` values, which have not shrunk since the last call. If it is known that none is
-    /// below `floor`, the search of a long list ends at the first that equals it.
+    /// The list grows or shrinks at its end, while none of its values is below `floor`. A search at the floor goes on:
+    /// no new value can be below it.
     #[inline(always)]
-    pub(crate) fn first_smallest_by(&mut self, len: usize, floor: Option<u64>, value: impl Fn(usize) -> u64) -> usize {
+    pub(crate) fn resize(&mut self, floor: Option<u64>) {
+        if floor != Some(self.level) {
+            *self = Self::NEW;
+        }
+    }
+
+    /// Index of the first minimum of `len` values, which have not shrunk since the last call. If it is known that none is
+    /// below `floor`, the search of a long list ends at the first that equals it; values after that are not asked for.
+    #[inline(always)]
+    pub(crate) fn first_smallest_by(
+        &mut self,
+        len: usize,
+        floor: Option<u64>,
+        mut value: impl FnMut(usize) -> u64,
+    ) -> usize {
         let near = len.min(self.start.saturating_add(STEPS));
         while self.start < near {
             if value(self.start) == self.level {
@@ -131,7 +145,7 @@ impl Sweep {
                 *least = (*least).min(value(index + lane));
             }
         }
-        self.level = (whole..len).map(&value).chain(least).fold(u64::MAX, u64::min);
+        self.level = (whole..len).map(&mut value).chain(least).fold(u64::MAX, u64::min);
         self.start = (0..len).find(|&index| value(index) == self.level).unwrap_or(0);
         self.start
     }

@@ -205,8 +205,15 @@ impl Circle {
 
     /// The workers of all points clockwise from a position, once around, repetitions included.
     pub(crate) fn walk(&self, position: usize) -> impl Iterator<Item = Worker> {
+        self.walk_on(position, 0).map(|worker| Worker(worker.into()))
+    }
+
+    /// What is left of a walk after so many points.
+    fn walk_on(&self, position: usize, passed: usize) -> impl Iterator<Item = u16> {
         let owners = &self.owners[..self.len()];
-        owners[position..].iter().chain(&owners[..position]).map(|&worker| Worker(worker.into()))
+        let (before, after) = owners.split_at(position);
+        let skipped = passed.min(after.len());
+        after[skipped..].iter().chain(&before[passed - skipped..]).copied()
     }
 
     /// The first two distinct workers of a walk from a position; the same worker twice if there is only one.
@@ -227,22 +234,60 @@ impl Circle {
 
     /// The first `count` distinct workers of a key's walk, all if there are fewer.
     pub(crate) fn different(&self, hash: KeyHash, count: usize) -> Vec<u32> {
-        let mut list = Vec::new();
-        let walk = self.walk(self.position(hash)).map(|worker| worker.0);
+        let mut found = Different::default();
+        found.extend(self, self.position(hash), count);
+        found.workers.into_iter().map(u32::from).collect()
+    }
+}
+
+/// The first distinct workers of a walk, found as far as they are needed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Different {
+    pub(crate) workers: Vec<u16>,
+    /// How many points were walked past.
+    passed: usize,
+}
+
+impl Different {
+    /// Walks on from a position, always the same, until there are `count` workers; all, if there are fewer.
+    pub(crate) fn extend(&mut self, circle: &Circle, position: usize, count: usize) {
         if count <= FEW {
-            for worker in walk {
-                if list.len() == count {
-                    break;
-                }
-                if !list.contains(&worker) {
-                    list.push(worker);
-                }
-            }
+            self.extend_by(circle, position, count, <[u16]>::contains);
         } else {
-            let mut seen = vec![false; MAX_WORKERS as usize];
-            list.extend(walk.filter(|&worker| !std::mem::replace(&mut seen[worker as usize], true)).take(count));
+            let mut seen = [0u64; MAX_WORKERS as usize / 64];
+            let mut see = |worker: u16| {
+                let (word, bit) = (&mut seen[usize::from(worker) / 64], 1 << (worker % 64));
+                std::mem::replace(word, *word | bit) & bit != 0
+            };
+            self.workers.iter().for_each(|&worker| _ = see(worker));
+            self.extend_by(circle, position, count, |_, &worker| see(worker));
         }
-        list
+    }
+
+    /// `holds` says whether a worker is in the list, to which it is added if not.
+    #[inline(always)]
+    fn extend_by(
+        &mut self,
+        circle: &Circle,
+        position: usize,
+        count: usize,
+        mut holds: impl FnMut(&[u16], &u16) -> bool,
+    ) {
+        let mut walk = circle.walk_on(position, self.passed);
+        while self.workers.len() < count
+            && let Some(worker) = walk.next()
+        {
+            self.passed += 1;
+            if !holds(&self.workers, &worker) {
+                self.workers.push(worker);
+            }
+        }
+    }
+
+    /// Forgets the walk, but keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.workers.clear();
+        self.passed = 0;
     }
 }
 
@@ -328,11 +373,12 @@ mod tests {
                     different.push(worker)
                 }
             });
+            let mut found = Different::default();
             for count in [1, 2, 3, 64, 65, 1000] {
-                assert_eq!(
-                    circle.different(hash, count),
-                    different[..count.min(different.len())].iter().map(|worker| worker.0).collect::<Vec<_>>()
-                );
+                let expected: Vec<_> = different.iter().take(count).map(|worker| worker.0).collect();
+                assert_eq!(circle.different(hash, count), expected);
+                found.extend(circle, circle.position(hash), count);
+                assert_eq!(found.workers.iter().map(|&worker| u32::from(worker)).collect::<Vec<_>>(), expected);
             }
             assert_eq!(circle.pair(circle.position(hash)), (different[0], *different.get(1).unwrap_or(&different[0])));
         }

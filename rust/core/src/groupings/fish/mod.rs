@@ -24,7 +24,7 @@ use crate::state::clock::Clock;
 use crate::state::loads::Loads;
 use crate::state::members::Members;
 use crate::state::minimum::Sweep;
-use crate::state::ring::{Circle, MOST_POINTS, Positions, Ring, check_points};
+use crate::state::ring::{Circle, Different, MOST_POINTS, Positions, Ring, check_points};
 use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -105,51 +105,65 @@ struct Searches(Vec<Search>);
 /// where it stopped.
 #[derive(Clone)]
 struct Search {
-    candidates: Vec<u32>,
+    /// The first candidates, as far as they were looked at: nearly always one of the first is idle enough.
+    candidates: Different,
+    /// How many the key has.
+    spread: usize,
     version: u64,
     sweep: Sweep,
 }
 
 impl Search {
-    const NEW: Self = Self { candidates: Vec::new(), version: 0, sweep: Sweep::NEW };
+    fn new() -> Self {
+        Self { candidates: Different::default(), spread: 0, version: 0, sweep: Sweep::NEW }
+    }
 }
+
+/// By how many the candidates grow at least, once the search has looked at all.
+const MORE: usize = 16;
 
 impl Searches {
     /// A slot has been given to a new key.
     #[inline(always)]
     fn forget(&mut self, slot: usize) {
         if let Some(search) = self.0.get_mut(slot) {
-            *search = Search::NEW;
+            search.candidates.clear();
+            search.sweep = Sweep::NEW;
         }
     }
 
-    /// The candidate of the slot's key with the shortest waiting time.
+    /// The candidate of the slot's key with the shortest waiting time; the key's walk begins at a position.
     #[inline]
     fn shortest(
         &mut self,
         circle: &Circle,
         waiting: &mut Waiting,
-        hash: KeyHash,
+        position: usize,
         slot: usize,
         spread: usize,
     ) -> Worker {
         if self.0.len() <= slot {
-            self.0.resize(slot + 1, Search::NEW);
+            self.0.resize_with(slot + 1, Search::new);
         }
         let search = &mut self.0[slot];
-        if search.candidates.len() != spread {
-            search.candidates = circle.different(hash, spread);
-            search.sweep = Sweep::NEW;
-        }
+        let floor = waiting.floor();
         if search.version != waiting.version() {
             search.version = waiting.version();
             search.sweep = Sweep::NEW;
         }
-        let candidates = &search.candidates;
-        let floor = waiting.floor();
-        let time = |index: usize| waiting.of(Worker(candidates[index]));
-        let least = search.sweep.first_smallest_by(candidates.len(), floor, time);
-        Worker(candidates[least])
+        if search.spread != spread {
+            search.spread = spread;
+            search.sweep.resize(floor);
+        }
+        let candidates = &mut search.candidates;
+        let time = |index: usize| {
+            if index >= candidates.workers.len() {
+                candidates.extend(circle, position, spread.min((2 * index).max(MORE)));
+            }
+            waiting.of(Worker(candidates.workers[index].into()))
+        };
+        let least = search.sweep.first_smallest_by(spread, floor, time);
+        Worker(candidates.workers[least].into())
     }
 }
 
@@ -172,7 +186,7 @@ impl Grouping for Fish {
             #[inline(always)]
             |scale, hashes, weights, workers| {
                 let rows = keys.count(members.count(), hashes, weights, &mut block);
-                for (row, (chosen, &hash)) in workers.iter_mut().zip(hashes).take(rows).enumerate() {
+                for (row, chosen) in workers.iter_mut().take(rows).enumerate() {
                     waiting.pass(clock.message(pace), start, members);
                     let position = positions.next();
                     let spread = keys.spread(members.count(), &block, row);
@@ -186,7 +200,7 @@ impl Grouping for Fish {
                         let (first, second) = circle.pair(position);
                         if waiting.of(second) < waiting.of(first) { second } else { first }
                     } else {
-                        searches.shortest(circle, waiting, KeyHash(hash), touched.slot, spread as usize)
+                        searches.shortest(circle, waiting, position, touched.slot, spread as usize)
                     };
                     let weight = weights.map_or(1.0, |weights| weights[row]);
                     waiting.send(worker, weight);

@@ -93,7 +93,7 @@ impl Tables {
         if self.entries.len() <= self.most_keys {
             return;
         }
-        self.entries.sort_unstable_by(|one, other| {
+        self.entries.select_nth_unstable_by(self.most_keys, |one, other| {
             let by_last_hot = other.last_hot.cmp(&one.last_hot);
             by_last_hot.then(other.threshold.total_cmp(&one.threshold)).then(one.hash.cmp(&other.hash))
         });

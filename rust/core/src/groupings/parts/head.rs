@@ -60,10 +60,9 @@ impl Head {
         (after, holds)
     }
 
-    /// Counts of the head's keys, in descending order.
-    pub(in crate::groupings) fn counts(&self) -> Vec<f64> {
-        let slots = 0..self.sketch.len();
-        let mut counts: Vec<f64> = slots.filter(|&slot| self.holds(slot)).map(|slot| self.sketch.count(slot)).collect();
+    /// Counts of the keys of slots, in descending order.
+    pub(in crate::groupings) fn counts(&self, slots: impl Iterator<Item = usize>) -> Vec<f64> {
+        let mut counts: Vec<f64> = slots.map(|slot| self.sketch.count(slot)).collect();
         counts.sort_unstable_by(|a, b| b.total_cmp(a));
         counts
     }
