@@ -373,8 +373,8 @@ def findings_of(diagnosis: Any, name: str) -> list[Any]:
 def is_right(job: Job, found: list[Any], *, stalled: bool = False) -> bool:
     """Whether what was found is what is to be found, and nothing else.
 
-    With `stalled`, nothing is said against tasks that are slow without having more rows, where the job has none
-    of them: a busy machine stalls tasks, which is found rightly.
+    With `stalled`, nothing is said against tasks that are slow without having more rows, where the job has
+    none of them: a busy machine stalls tasks, which is found rightly.
     """
     if stalled:
         found = [each for each in found if each.cause in ("rows", "matches", job.cause)]
@@ -398,7 +398,8 @@ def table(diagnosis: Any, names: list[str]) -> Iterator[str]:
         cause = f"{job.operator}{by}: {job.cause}" if job.operator else "nothing"
         seen = "; ".join(f"{each.what}: {each.cause}" for each in found) or "nothing"
         lines = "; ".join(f"`{each.line}`" if each.line else "nothing of ours" for each in found)
-        yield f"| {name} | {cause} | {seen} | {lines} | {'yes' if is_right(job, found, stalled=True) else '**no**'} |"
+        right = "yes" if is_right(job, found, stalled=True) else "**no**"
+        yield f"| {name} | {cause} | {seen} | {lines} | {right} |"
 
 
 _PROPERTIES = (
