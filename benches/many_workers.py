@@ -2,7 +2,7 @@
 
     scripts/with-env python benches/many_workers.py --messages 1e8 --keys 1e7
 
-All groupings route the same stream, chunk by chunk in turn. Times are of the thread's CPU; drawing is not in them.
+All groupings route the same stream, chunk by chunk in turn. Times are of the thread's CPU, without drawing.
 """
 
 import argparse
@@ -16,13 +16,14 @@ MOST = 1.5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--messages", type=float, default=1e8)
     parser.add_argument("--keys", type=float, default=1e7)
     parser.add_argument("--exponents", type=float, nargs="+", default=[1.0, 1.4])
     parser.add_argument("--groupings", nargs="+", choices=list(ks.GROUPINGS), default=list(ks.GROUPINGS))
     arguments = parser.parse_args()
-    print(f"| grouping | z | ns, {FEW} workers | ns, {MANY:,} workers | ratio | router, MB | imbalance | at most {MOST} |")
+    figures = (f"ns, {FEW} workers", f"ns, {MANY:,} workers", "ratio", "router, MB", "imbalance")
+    print(f"| grouping | z | {' | '.join(figures)} | at most {MOST} |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |", flush=True)
     for exponent in arguments.exponents:
         measure(exponent, int(arguments.messages), int(arguments.keys), arguments.groupings)
@@ -43,11 +44,17 @@ def measure(exponent: float, messages: int, keys: int, groupings: list[str]) -> 
     for name in groupings:
         few, many = (spent[name, workers] / messages * 1e9 for workers in (FEW, MANY))
         router = routers[name, MANY]
-        print(
-            f"| {name} | {exponent} | {few:.1f} | {many:.1f} | {many / few:.2f} | {len(router.snapshot()) / 1e6:.1f} "
-            f"| {ks.metrics.imbalance(router.loads):.1e} | {'met' if many <= MOST * few else 'missed'} |",
-            flush=True,
+        size, imbalance = len(router.snapshot()) / 1e6, ks.metrics.imbalance(router.loads)
+        cells = (
+            name,
+            exponent,
+            f"{few:.1f}",
+            f"{many:.1f}",
+            f"{many / few:.2f}",
+            f"{size:.1f}",
+            f"{imbalance:.1e}",
         )
+        print(f"| {' | '.join(map(str, cells))} | {'met' if many <= MOST * few else 'missed'} |", flush=True)
 
 
 if __name__ == "__main__":
