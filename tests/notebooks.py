@@ -1,4 +1,4 @@
-"""Runs the notebooks of examples/notebooks: their code, one cell after another in one namespace."""
+"""Runs the notebooks of examples/notebooks in one namespace each, and any cells in a kernel of Jupyter."""
 
 import json
 from pathlib import Path
@@ -20,3 +20,18 @@ def run(name: str) -> dict[str, Any]:
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"{path.name}, cell {number}", "exec"), names)
     return names
+
+
+def run_in_kernel(*sources: str) -> list[list[dict[str, Any]]]:
+    """Run cells in a kernel; return the messages of each, which are what it shows."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel()
+    try:
+        shown: list[list[dict[str, Any]]] = [[] for _ in sources]
+        for source, messages in zip(sources, shown, strict=True):
+            client.execute_interactive(source, output_hook=messages.append, timeout=100)
+        return shown
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from keysplit.display import Shown
 from keysplit.groupings import GROUPINGS, Grouping, grouping
+from keysplit.progress import check_progress
 from keysplit.runs import LEAST_MEMORY, MEMORY, count_threads, run
 from keysplit.simulation import Event, Simulation, SimulationResult
 
@@ -44,6 +45,7 @@ def compare(
     busy_above: float = 0.85,
     idle_below: float = 0.75,
     threads: int | None = None,
+    progress: bool | None = None,
 ) -> Comparison:
     """Simulate several groupings on several numbers of workers, all on the same stream.
 
@@ -74,6 +76,8 @@ def compare(
         busy_above: Utilisation above which a worker reports that it is busy.
         idle_below: Utilisation below which a worker reports that it is idle.
         threads: Number of threads.
+        progress: Whether to show a progress bar, as in ``simulate``. For a column it advances with each
+            simulation.
 
     Returns:
         A result for each number of workers and grouping: all groupings on the first number of workers, then
@@ -101,6 +105,7 @@ def compare(
         raise TypeError(f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}")
     if index(memory) < LEAST_MEMORY:
         raise ValueError(f"memory must be at least {LEAST_MEMORY} bytes, got {memory!r}")
+    check_progress(progress)
     threads = count_threads(threads)
     simulations = [
         Simulation(
@@ -126,7 +131,15 @@ def compare(
     ]
     length = simulations[0].messages if simulations else None
     return Comparison(
-        run(simulations, keys, threads=threads, weights=weights, messages=length, memory=memory)
+        run(
+            simulations,
+            keys,
+            threads=threads,
+            weights=weights,
+            messages=length,
+            memory=memory,
+            progress=progress,
+        )
     )
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from operator import index
 from typing import IO, Any, Protocol, SupportsIndex, TypeVar
 
+from keysplit.progress import watch
+
 MEMORY = 5 * 10**9
 """Default memory limit, in bytes, of simulations that run together."""
 
@@ -115,8 +117,8 @@ class Simulation(Protocol[ResultType]):
     def footprint(self) -> Footprint:
         """Its maximum memory."""
 
-    def add(self, keys: Any, weights: Any = None, threads: int = 1) -> None:
-        """Send the next messages, on at most so many threads."""
+    def add(self, keys: Any, weights: Any = None, threads: int = 1) -> int:
+        """Send the next messages, on at most so many threads; return their number."""
 
     def finish(self) -> ResultType:
         """End the stream."""
@@ -185,6 +187,7 @@ def run(
     weights: Any = None,
     messages: int | None = None,
     memory: int = MEMORY,
+    progress: bool | None = None,
 ) -> list[ResultType]:
     """Send a stream through all simulations, as many at a time as fit into `memory`.
 
@@ -199,6 +202,7 @@ def run(
         weights: of a column; default 1.
         messages: the length of the stream, None if unknown.
         memory: bytes that the simulations may use together.
+        progress: whether to show it, see `keysplit.progress.watch`.
 
     Returns:
         One result per simulation, in the same order.
@@ -206,18 +210,25 @@ def run(
     results: dict[int, ResultType] = {}
     waiting = list(range(len(simulations)))
     most_keys, again = MOST_KEYS, None
-    with ThreadPoolExecutor(threads) as pool:
+    sent = 0  # messages, to all simulations
+    with watch(progress) as report, ThreadPoolExecutor(threads) as pool:
+
+        def advance(more: int) -> None:
+            nonlocal sent
+            sent += more
+            report(sent / len(simulations), messages)
+
         while waiting:
             chosen = choose([simulations[each].footprint for each in waiting], memory, most_keys, messages)
             together = [waiting[place] for place in chosen]
             waiting = [each for each in waiting if each not in together]
             running = [simulations[each] for each in together]
             if not is_chunked(keys):
-                found = _finish_each(pool, threads, running, keys, weights)
+                found = _finish_each(pool, threads, running, keys, weights, advance)
             else:
                 if again is None:
                     again = _repeatable(keys, repeats=bool(waiting))
-                found = _finish_together(pool, threads, running, again())
+                found = _finish_together(pool, threads, running, again(), advance)
             results.update(zip(together, found, strict=True))
             messages = found[0].messages
             most_keys = found[0].distinct_keys if found[0].exact_keys else MOST_KEYS
@@ -230,6 +241,7 @@ def _finish_each(
     simulations: Sequence[Simulation[ResultType]],
     keys: Any,
     weights: Any,
+    advance: Callable[[int], None],
 ) -> list[ResultType]:
     own = threads if len(simulations) <= threads else 1
 
@@ -238,8 +250,14 @@ def _finish_each(
         return simulation.finish()
 
     if len(simulations) == 1 or threads == 1:  # in this thread, which Ctrl-C reaches
-        return [finish(simulation) for simulation in simulations]
-    return _gathered([pool.submit(finish, simulation) for simulation in simulations])
+        found: Iterable[ResultType] = map(finish, simulations)
+    else:
+        found = _gathered([pool.submit(finish, simulation) for simulation in simulations])
+    results = []
+    for result in found:
+        results.append(result)
+        advance(result.messages)
+    return results
 
 
 def _finish_together(
@@ -247,17 +265,18 @@ def _finish_together(
     threads: int,
     simulations: Sequence[Simulation[ResultType]],
     chunks: Iterable[Any],
+    advance: Callable[[int], None],
 ) -> list[ResultType]:
     own = threads if len(simulations) <= threads else 1
-    running: list[Future[None]] = []
+    running: list[Future[int]] = []
     for chunk in chunks:
         if threads == 1:
             for simulation in simulations:
-                simulation.add(chunk)
+                advance(simulation.add(chunk))
         else:  # the next chunk is read while this one is processed
-            _gathered(running)
+            advance(sum(_gathered(running)))
             running = [pool.submit(simulation.add, chunk, None, own) for simulation in simulations]
-    _gathered(running)
+    advance(sum(_gathered(running)))
     return [simulation.finish() for simulation in simulations]
 
 

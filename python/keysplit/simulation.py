@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from keysplit import _core, runs
 from keysplit.display import Shown
 from keysplit.groupings import Grouping
+from keysplit.progress import check_progress
 
 __all__ = ["AddWorker", "RemoveWorker", "SetCapacity", "Simulation", "SimulationResult", "simulate"]
 
@@ -159,6 +160,7 @@ def simulate(
     busy_above: float = 0.85,
     idle_below: float = 0.75,
     threads: int | None = None,
+    progress: bool | None = None,
 ) -> SimulationResult:
     """Send a stream through sources that route it by a grouping, and measure the workers.
 
@@ -195,6 +197,8 @@ def simulate(
         threads: Number of threads, 1 to 256; by default the number of processors that this process may use.
             Sources run in parallel, and the next chunk is made meanwhile, unless it is 1. With a timing
             model, the messages are processed one after another. The result does not depend on it.
+        progress: Whether to show a progress bar: by default in notebooks only; if True, also on standard
+            error if that is a terminal; if False, nowhere. It advances with each chunk.
 
     Returns:
         The figures; those of time only with ``service_time_s``.
@@ -221,6 +225,7 @@ def simulate(
         >>> hashed.replication, round(split.replication, 1)
         (1.0, 1.3)
     """
+    check_progress(progress)
     threads = runs.count_threads(threads)
     simulation = Simulation(
         params,
@@ -240,7 +245,9 @@ def simulate(
         busy_above=busy_above,
         idle_below=idle_below,
     )
-    return runs.run([simulation], keys, threads=threads, weights=weights)[0]
+    return runs.run(
+        [simulation], keys, threads=threads, weights=weights, messages=simulation.messages, progress=progress
+    )[0]
 
 
 class Simulation:
@@ -294,9 +301,9 @@ class Simulation:
             events=[_as_tuple(event) for event in events],
         )
 
-    def add(self, keys: Any, weights: Any = None, threads: int = 1) -> None:
-        """Send the next messages of the stream, on at most so many threads."""
-        self._core.add(keys, weights, threads)
+    def add(self, keys: Any, weights: Any = None, threads: int = 1) -> int:
+        """Send the next messages of the stream, on at most so many threads; return their number."""
+        return self._core.add(keys, weights, threads)
 
     def finish(self) -> SimulationResult:
         """End the stream and return all figures."""

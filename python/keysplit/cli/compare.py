@@ -9,7 +9,6 @@ import click
 import keysplit as ks
 from keysplit import report as page
 from keysplit import tables
-from keysplit.cli import progress
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import (
     deliver,
@@ -66,15 +65,16 @@ def compare(
         stream = open_stream(**stream_options)
     numbers = list(dict.fromkeys(workers))
     keys, frequent = Keys(numbers), Frequent()
-    with bad_input(), progress.watch(stream, "comparing") as chunks:
+    with bad_input():
         results = ks.compare(
-            watched(chunks, keys, frequent),
+            watched(stream.chunks, keys, frequent),
             workers=numbers,
             groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
             sources=sources,
             memory=memory,
             threads=threads,
             messages=stream.messages,
+            progress=True,
         )
     advising = Advising(keys, stream.key, Cost(seconds_per_row, cores))
     top = frequent.top(page.NAMED_KEYS)

@@ -8,7 +8,6 @@ import click
 
 import keysplit as ks
 from keysplit import report as page
-from keysplit.cli import progress
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import (
     deliver,
@@ -71,9 +70,9 @@ def profile(
         for each in workers:
             ks.KeyGrouping(workers=each)
         stream = open_stream(**stream_options)
-    with bad_input(), progress.watch(stream, "profiling") as chunks:
+    with bad_input():
         found = ks.profile(
-            chunks,
+            stream.chunks,
             workers,
             sources=sources,
             top=top,
@@ -84,6 +83,7 @@ def profile(
             seconds_per_row=seconds_per_row,
             cores=cores,
             threads=threads,
+            progress=True,
         )
     deliver(
         json_,

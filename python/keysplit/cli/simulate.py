@@ -11,7 +11,6 @@ import click
 import keysplit as ks
 from keysplit import report as page
 from keysplit import tables
-from keysplit.cli import progress
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import (
     deliver,
@@ -111,13 +110,14 @@ def simulate(
         ks.simulate(params, iter(()), **options)  # which checks them
         stream = open_stream(**stream_options)
     frequent = Frequent()
-    with bad_input(), progress.watch(stream, "simulating") as chunks:
+    with bad_input():
         result, *others = ks.compare(
-            watched(chunks, frequent),
+            watched(stream.chunks, frequent),
             workers=workers,
             groupings=[params, *_baseline(params, options["events"])],
             memory=_NO_LIMIT,
             messages=stream.messages,
+            progress=True,
             **options,
         )
     baseline = next(iter(others), None)

@@ -45,6 +45,7 @@ def profile(
     seconds_per_row: float = 1e-3,
     cores: int | None = None,
     threads: int | None = None,
+    progress: bool | None = None,
 ) -> Profile:
     """Report how skewed the keys of a stream are, how they change, and which grouping would help.
 
@@ -78,6 +79,7 @@ def profile(
             loads.
         cores: how many tasks run at once, at least 1, for the same; one per worker if left out.
         threads: number of threads, as in `simulate`.
+        progress: whether to show a progress bar, as in `simulate`.
 
     Returns:
         The profile; print it.
@@ -126,6 +128,7 @@ def profile(
         memory=memory,
         messages=messages,
         threads=threads,
+        progress=progress,
     )
     if not collected.all:
         raise ValueError("keys must hold at least one message, got none")

@@ -88,7 +88,7 @@ impl Simulation {
         keys: &Bound<'_, PyAny>,
         weights: Option<&Bound<'_, PyAny>>,
         threads: usize,
-    ) -> PyResult<()> {
+    ) -> PyResult<usize> {
         let keys = Keys::read(keys, &self.hasher)?;
         let weights = weights.map(|given| weights_of(given, keys.len())).transpose()?;
         py.detach(|| {
@@ -105,7 +105,7 @@ impl Simulation {
                 simulation.add(hashes, weights.as_ref().map(|weights| &weights[range])).map_err(raised)
             })?;
             *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(simulation);
-            Ok(())
+            Ok(keys.len())
         })
     }
 
