@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from keysplit.display import Shown
+from keysplit.display import Shown, as_frame
 from keysplit.groupings import GROUPINGS, Grouping, grouping
 from keysplit.progress import check_progress
 from keysplit.runs import LEAST_MEMORY, MEMORY, count_threads, run
@@ -168,11 +168,7 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
         >>> ks.to_frame(results)[["grouping", "workers", "sources", "messages"]].values.tolist()
         [['shuffle', 2, 5, 4], ['key', 2, 5, 4]]
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("to_frame needs pandas: pip install pandas") from error
-    return pd.DataFrame(list(map(scalars, results)))
+    return as_frame(map(scalars, results), "to_frame")
 
 
 def scalars(result: SimulationResult) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Shown"]
+__all__ = ["Shown", "as_frame", "import_pyplot"]
+
+
+def as_frame(records: Iterable[dict[str, Any]], call: str = "to_pandas") -> pd.DataFrame:
+    """Return records as a frame of pandas, a row each, for a call of the user.
+
+    Raises:
+        ImportError: if pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(f"{call} needs pandas: pip install pandas") from error
+    return pd.DataFrame(list(records))
+
+
+def import_pyplot() -> Any:
+    """Return matplotlib's pyplot.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("plot needs matplotlib: pip install 'keysplit[plot]'") from error
+    return pyplot
 
 
 class Shown:
@@ -25,11 +52,7 @@ class Shown:
         Raises:
             ImportError: if pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from error
-        return pd.DataFrame(self._view().records)
+        return as_frame(self._view().records)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the load of each worker, the busiest first, over the mean.

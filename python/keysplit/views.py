@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keysplit.comparison import Comparison, scalars
+from keysplit.display import import_pyplot
 from keysplit.palette import COLOURS, style_of
 from keysplit.profiling.advice import describe_simulation
 from keysplit.profiling.model import Prediction, Profile
@@ -111,12 +112,9 @@ def plot(of: View, ax: Any = None) -> Any:
     Raises:
         ImportError: if matplotlib is not installed.
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plot needs matplotlib: pip install 'keysplit[plot]'") from error
+    pyplot = import_pyplot()
     if ax is None:
-        ax = plt.subplots()[1]
+        ax = pyplot.subplots()[1]
     for name, loads in of.loads.items():
         ratios = np.sort(loads)[::-1] / max(float(loads.mean()), 1e-300)
         at = np.arange(len(loads))

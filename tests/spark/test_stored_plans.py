@@ -231,7 +231,9 @@ def store(monkeypatch):
     class Files:
         @staticmethod
         def from_uri(url):
-            return store, url.split("://")[1]
+            scheme, name = url.split("://")
+            store.calls.append(scheme)
+            return store, name
 
     monkeypatch.setattr(pyarrow.fs, "FileSystem", Files)
     return store
@@ -246,6 +248,14 @@ def test_a_place_has_one_name(store, tmp_path, monkeypatch):
     for path in ("log", Path("log"), "./log", str(tmp_path / "log")):
         assert files.absolute(path) == str(tmp_path / "log")
     assert files.absolute("mock://bucket/log") == "mock://bucket/log"
+
+
+@pytest.mark.parametrize(("hadoop", "known"), [("s3a", "s3"), ("s3n", "s3"), ("abfss", "abfs"), ("s3", "s3")])
+def test_stores_have_hadoops_names_too(plan, store, hadoop, known):
+    plan.save(f"{hadoop}://plan.json")
+    assert Plan.load(f"{hadoop}://plan.json") == plan
+    assert known in store.calls
+    assert hadoop == known or hadoop not in store.calls
 
 
 @pytest.mark.parametrize("kind", ["s3", "gcs", "abfs", "hdfs", "mock"])
@@ -294,7 +304,7 @@ def test_a_store_keeps_the_old_plan_where_writing_fails(plan, store, fails, monk
 @pytest.mark.parametrize("url", ["dbfs:/plans/plan.json", "nowhere://host/plan.json"])
 def test_a_url_that_pyarrow_does_not_know_is_named(plan, url):
     for call in (lambda: plan.save(url), lambda: Plan.load(url)):
-        with pytest.raises(ValueError, match=r"^path must be a file or a URL of a file system") as raised:
+        with pytest.raises(ValueError, match=r"^path must be a file, a folder or a URL") as raised:
             call()
         assert repr(url) in str(raised.value)
         assert "\n" not in str(raised.value)

@@ -16,6 +16,7 @@ from keysplit.diagnosis.findings import list_findings, list_stages
 from keysplit.diagnosis.model import Finding, Stage
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
 from keysplit.diagnosis.waiting import waits
+from keysplit.display import as_frame, import_pyplot
 from keysplit.profiling.text import Printed, format_count, format_ratio, printable
 
 if TYPE_CHECKING:
@@ -149,10 +150,6 @@ class Diagnosis(Printed):
         Raises:
             ImportError: if pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from error
         rows = []
         for application in self.applications:
             for finding in application.findings:
@@ -161,7 +158,7 @@ class Diagnosis(Printed):
                 for what, of in row.pop("spreads").items():
                     row |= {f"{what}_{name}": value for name, value in of.items()}
                 rows.append(row)
-        return pd.DataFrame(rows)
+        return as_frame(rows)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write it as one self-contained HTML page.
@@ -188,11 +185,7 @@ class Diagnosis(Printed):
         Raises:
             ImportError: if matplotlib is not installed.
         """
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise ImportError("plot needs matplotlib: pip install matplotlib") from error
-        _, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+        _, axes = import_pyplot().subplots(figsize=(8, 4.5), layout="constrained")
         for number, finding in enumerate(self.findings[:_PLOTTED], 1):
             seconds = np.sort(finding.tasks.end_s - finding.tasks.start_s)
             label = f"{number} {finding.what} (stage {finding.stage.id})"

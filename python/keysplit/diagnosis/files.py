@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keysplit.diagnosis.codecs import READERS, DamagedError, begins_so, plain
+from keysplit.stores import is_url, open_store
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _ROLLED = re.compile(r"events_(\d+)_(.*)")
 _NOT_READ = "lzf"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _LONGEST_LINE = 1 << 29
 
 
@@ -127,18 +127,11 @@ def _rolled(name: str, parts: list[tuple[int, bool, str]], system: FileSystem) -
 
 
 def _open(path: str) -> tuple[FileSystem, str]:
-    from pyarrow.fs import FileSystem, LocalFileSystem
+    from pyarrow.fs import LocalFileSystem
 
-    if not _URL.match(path):  # one letter before the colon is a drive of Windows
+    if not is_url(path):
         return LocalFileSystem(), str(Path(path).absolute())
-    try:
-        system, name = FileSystem.from_uri(re.sub("^s3[an]:", "s3:", path))  # as Hadoop calls it
-    except (NotImplementedError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"path must be a file, a folder or a URL of a file system that pyarrow knows, got {path!r}: "
-            f"{reason}"
-        ) from error
+    system, name = open_store(path)
     return system, name.rstrip("/")
 
 

@@ -1,17 +1,16 @@
 """Texts and bytes in files: paths of this machine, and URLs of the stores that pyarrow knows."""
 
 import os
-import re
 import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keysplit.stores import is_url, open_store
+
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-# One letter before the colon is a drive of Windows.
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 # In these an object is there once its upload is complete, and not before.
 _WHOLE = ("abfs", "gcs", "s3")
 
@@ -45,7 +44,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     if local is not None:
         _write_local(local, data)
         return
-    files, name = _open(str(path))
+    files, name = open_store(str(path))
     if files.type_name in _WHOLE:
         _write_stream(files, name, data)
     else:
@@ -118,7 +117,7 @@ def extended(path: str | os.PathLike[str], end: str) -> str:
         path: as `write`; a slash at its end does not count.
         end: how it goes on.
     """
-    if not _is_url(path):
+    if not is_url(path):
         return os.fspath(path).rstrip("/") + end
     place, mark, options = os.fspath(path).partition("?")
     return place.rstrip("/") + end + mark + options
@@ -144,9 +143,9 @@ def read(path: str | os.PathLike[str]) -> str:
         OSError: if the file cannot be read.
         ValueError: if pyarrow knows no file system for the URL.
     """
-    if not _is_url(path):
+    if not is_url(path):
         return Path(path).read_text(encoding="utf-8", errors="replace")
-    files, name = _open(str(path))
+    files, name = open_store(str(path))
     with files.open_input_stream(name, compression=None) as stream:
         return bytes(stream.read()).decode(errors="replace")
 
@@ -163,7 +162,7 @@ def names(folder: str | os.PathLike[str]) -> list[str]:
         return [each.name for each in local.iterdir() if each.is_file()] if local.is_dir() else []
     from pyarrow.fs import FileSelector
 
-    files, name = _open(str(folder))
+    files, name = open_store(str(folder))
     found = files.get_file_info(FileSelector(name, allow_not_found=True))
     return [each.base_name for each in found if each.is_file]
 
@@ -179,7 +178,7 @@ def make_folder(folder: str | os.PathLike[str]) -> None:
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
     else:
-        files, name = _open(str(folder))
+        files, name = open_store(str(folder))
         files.create_dir(name)
 
 
@@ -194,34 +193,17 @@ def delete(path: str | os.PathLike[str]) -> None:
     if local is not None:
         local.unlink(missing_ok=True)
         return
-    files, name = _open(str(path))
+    files, name = open_store(str(path))
     with suppress(FileNotFoundError):
         files.delete_file(name)
 
 
-def _is_url(path: str | os.PathLike[str]) -> bool:
-    return isinstance(path, str) and _URL.match(path) is not None
-
-
 def _local(path: str | os.PathLike[str]) -> Path | None:
     """Return the path on this machine, None if it is elsewhere."""
-    if not _is_url(path):
+    if not is_url(path):
         return Path(path)
-    files, name = _open(str(path))
+    files, name = open_store(str(path))
     return Path(name) if files.type_name == "local" else None
-
-
-def _open(url: str) -> tuple["FileSystem", str]:
-    from pyarrow.fs import FileSystem  # which starts the clients of its stores
-
-    try:
-        files, name = FileSystem.from_uri(url)
-    except (NotImplementedError, ValueError) as error:  # of a connection that fails it makes an OSError
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"path must be a file or a URL of a file system that pyarrow knows, got {url!r}: {reason}"
-        ) from error
-    return files, name
 
 
 def _part_of(name: str) -> str:

@@ -25,6 +25,7 @@ from keysplit.profiling.advice import (
     Cost,
     advise_simulated,
     plan_line,
+    plans_of,
     recommend_for,
     recommend_simulated,
 )
@@ -144,8 +145,7 @@ def advise_on(
     """Return the advice on simulations for one number of workers; arguments as `advise_simulated`."""
     predicted = {result.params.name: Prediction.of(result) for result in results}
     workers = results[0].params.workers
-    plans = planned or {name: of for name, of in predicted.items() if name in PLANS}
-    recommended = recommend_for(plans, None) if "key" in predicted else None
+    recommended = recommend_for(planned or plans_of(results), None) if "key" in predicted else None
     return Advice(
         workers=workers,
         predicted=predicted,

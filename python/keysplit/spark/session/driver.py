@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from keysplit.spark.session.interface import Answer, Ask, MicroBatch
 from keysplit.spark.session.jvm import items
 from keysplit.spark.session.tasks import BATCH, QUERY
+from keysplit.stores import renamed
 
 _log = logging.getLogger("keysplit")
 # The name of the group of jobs of a thread, among its local properties.
@@ -161,7 +162,6 @@ def running(spark: SparkSession, query: str) -> Any:
 def _folder(running: Any) -> str:
     """Return the folder of its checkpoint, with the names of stores that pyarrow knows."""
     folder = str(running.resolvedCheckpointRoot())
-    scheme, colon, rest = folder.partition(":")
-    if scheme == "file" and colon:
-        return "/" + rest.lstrip("/")
-    return {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}.get(scheme, scheme) + colon + rest
+    if folder.startswith("file:"):
+        return "/" + folder.removeprefix("file:").lstrip("/")
+    return renamed(folder)
