@@ -9,7 +9,7 @@ import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import Summary, bucket_bits, bucket_of, place
 from keysplit.spark import hashes
-from keysplit.spark.engine import columns
+from keysplit.spark.engine import columns, literals
 from keysplit.spark.keys import seeded_hash
 from keysplit.spark.options import Options, check
 from keysplit.spark.plans import Plan
@@ -113,6 +113,32 @@ def test_broadcast_tables_answer_as_literals(spark, rows, monkeypatch, grouping)
         assert workers == known.get(hash_, rare)
     monkeypatch.setattr(columns, "MOST_LITERALS", 0)
     assert answers() == literals
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS, ids=lambda each: each.name)
+def test_runs_of_keys_that_are_not_split_are_their_workers(spark, grouping):
+    plan = made(spark, grouping, 40)
+    arrays = literals.arrays_of(plan)
+    runs = dict(zip(arrays["held"].tolist(), arrays["runs"].tolist(), strict=True))
+    for each in plan.head:
+        if len(each.workers) == 1:
+            assert runs[each.hash] == -1 - each.workers[0]
+        else:
+            assert runs[each.hash] >= 0
+
+
+@pytest.mark.parametrize("most", [0, columns.MOST_LITERALS], ids=["broadcast", "literals"])
+def test_a_row_is_hashed_once_for_its_key_and_once_for_its_identity(spark, rows, monkeypatch, conf, most):
+    conf("spark.sql.adaptive.enabled", "false")
+    monkeypatch.setattr(columns, "MOST_LITERALS", most)
+    for grouping, hashed in ((GROUPINGS[1], "key id"), (GROUPINGS[-1], "key")):
+        plan = made(spark, grouping, 40)
+        assert plan.head
+        assert plan.splits == ("id" in hashed)
+        routed = kss.route(rows.select("key", "id"), "key", plan=plan, row_id="id")
+        code = routed._jdf.queryExecution().debug().codegenToSeq().toString()
+        # the seed, and a column
+        assert code.count("XXH64.hash") == 2 * len(hashed.split())
 
 
 def test_operations_by_broadcast_tables_equal_plain_ones(spark, rows, monkeypatch, conf):

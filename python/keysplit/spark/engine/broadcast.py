@@ -57,7 +57,8 @@ def _chunks(plan: Plan, bits: int, cells: np.ndarray | None) -> dict[str, pa.Arr
         of_chunks = np.bincount(chunks, tables.lengths, minlength=size).astype(np.int64)
         starts = ends - lengths - np.repeat(np.cumsum(of_chunks) - of_chunks, keys)
         columns["hashes"] = _lists(keys, tables.hashes[order])
-        columns["runs"] = _lists(keys, runs_of(starts, lengths))
+        first = tables.first[tables.starts[order]]
+        columns["runs"] = _lists(keys, runs_of(starts, lengths, first))
         if cells is not None:
             places = np.arange(ends[-1]) + np.repeat(tables.starts[order] - (ends - lengths), lengths)
             columns["cells"] = _lists(of_chunks, cells[places])

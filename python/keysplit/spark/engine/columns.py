@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.spark.engine import broadcast, literals
-from keysplit.spark.engine.packed import LENGTH_BITS, LOW, Lookup, cells_of
+from keysplit.spark.engine.packed import LENGTH_BITS, Lookup, cells_of
 from keysplit.spark.names import in_sql
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
@@ -38,7 +38,7 @@ def with_worker(
     Returns:
         The rows with one more column, INT and never null.
     """
-    cells = cells_of(plan.tables) if plan.head else None
+    cells = None if row is None else cells_of(plan.tables)
     if isinstance(key, str) and _is_small(plan):
         steps = [key, *_steps(literals.lookup(df, plan, worker_column, cells), row, worker_column)]
         rows = session_of(df).with_steps(df, worker_column, steps, [] if row is None else [row])
@@ -61,10 +61,12 @@ def _steps(found: Lookup, row: str | None, worker_column: str) -> list[str]:
     """Return the steps from the hash of a key to the worker, in SQL, each of the one before."""
     if not found.run:
         return [f"coalesce({found.tail}, 0)"]
+    if row is None:  # each frequent key has one worker
+        return [f"coalesce(CAST(-1 - {found.run} AS INT), {found.tail}, 0)"]
     own = in_sql(worker_column)
-    # Spark computes the hash of a row once, and only of frequent keys.
+    # Spark computes the hash of a row once, and only of keys that are split.
     run, drawn = (f"CASE WHEN {own} >= 0 THEN {each} END" for each in (own, row))
-    worker = f"coalesce({_of_run(found.cells, run, row and drawn)}, CAST(-1 - {own} AS INT), 0)"
+    worker = f"coalesce({_of_run(found.cells, run, drawn)}, CAST(-1 - {own} AS INT), 0)"
     return [_found(found), worker]
 
 
@@ -111,7 +113,7 @@ def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
     if not plan.splits:
         return df.filter("false")
     found = _lookup(df, plan, key, None)
-    return found.df.filter(f"{_length(found.run)} > 1").drop(*found.names)
+    return found.df.filter(f"{found.run} >= 0").drop(*found.names)
 
 
 def _lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
@@ -129,7 +131,7 @@ def _done(found: Lookup, df: DataFrame, name: str, last: str) -> DataFrame:
 
 
 def _found(found: Lookup) -> str:
-    """Return where the cells of a frequent key are, and below 0 the worker of another one, BIGINT."""
+    """Return where the cells of a split key are, and below 0 the worker of another one, BIGINT."""
     return f"coalesce({found.run}, -1 - {found.tail})"
 
 
@@ -140,7 +142,9 @@ def _of_run(cells: str, run: str, row: str | None) -> str:
         at += f" + shiftrightunsigned(shiftrightunsigned({row}, 32) * {_length(run)}, 32)"
     cell = f"get({cells}, CAST({at} AS INT))"
     if row is not None:
-        bits = f"IF(({row} & {LOW}L) < shiftrightunsigned({cell}, 32), 16, 0)"
+        # Not `row & 4294967295`: Spark would move that into the CASE of `row` and hash each row twice.
+        low = f"shiftrightunsigned(shiftleft({row}, 32), 32)"
+        bits = f"IF({low} < shiftrightunsigned({cell}, 32), 16, 0)"
     return f"CAST(shiftrightunsigned({cell}, {bits}) & 65535 AS INT)"
 
 

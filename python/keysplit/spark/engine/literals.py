@@ -25,8 +25,12 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     return found_in(df, key, _literals(plan, cells))
 
 
-def arrays_of(plan: Plan) -> dict[str, np.ndarray]:
+def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
     """Return what is looked up of a plan: arrays, and as numbers of one element `shift` and `mask`.
+
+    Args:
+        plan: the plan.
+        whole: whether runs hold the workers of keys that are not split, as in `Lookup`.
 
     Returns:
         tail: the worker of each bucket, INT; shift: by how many bits the hash of a key is shifted to give its
@@ -40,7 +44,9 @@ def arrays_of(plan: Plan) -> dict[str, np.ndarray]:
     held, runs = vacant << 32 | vacant, np.zeros(len(slots), np.int64)
     used = slots >= 0
     held[used] = hashes[slots[used]]
-    runs[used] = runs_of(plan.tables.starts, plan.tables.lengths)[slots[used]]
+    tables = plan.tables
+    first = tables.first[tables.starts] if whole else None
+    runs[used] = runs_of(tables.starts, tables.lengths, first)[slots[used]]
     return {
         "tail": plan.tail,
         "shift": _shift(plan),
@@ -65,17 +71,19 @@ def found_in(df: DataFrame, key: str, arrays: Mapping[str, str]) -> Lookup:
 def found_in_sql(plan: Plan, key: str, cells: np.ndarray | None) -> tuple[str, str, str]:
     """Return where the tables of a plan are found, without a DataFrame: `tail`, `run`, `cells` of `Lookup`.
 
+    All frequent keys have runs here.
+
     Args:
         plan: the plan.
         key: the hash of a row's key, in SQL.
         cells: as `lookup`.
     """
-    arrays = _literals(plan, cells)
+    arrays = _literals(plan, cells, whole=False)
     return *_found(key, arrays), arrays.get("cells", "")
 
 
-def _literals(plan: Plan, cells: np.ndarray | None) -> dict[str, str]:
-    arrays = arrays_of(plan) if plan.head else {"tail": plan.tail, "shift": _shift(plan)}
+def _literals(plan: Plan, cells: np.ndarray | None, *, whole: bool = True) -> dict[str, str]:
+    arrays = arrays_of(plan, whole=whole) if plan.head else {"tail": plan.tail, "shift": _shift(plan)}
     if cells is not None:
         arrays["cells"] = cells
     return {name: _literal(name, array) for name, array in arrays.items()}

@@ -13,10 +13,17 @@ LENGTH_BITS = 20
 """Bits of a run that hold how many cells a key has; those above them hold where they start."""
 
 
-def runs_of(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return where the cells of each frequent key start and how many there are, in one number each."""
+def runs_of(starts: np.ndarray, lengths: np.ndarray, first: np.ndarray | None = None) -> np.ndarray:
+    """Return where the cells of each frequent key start and how many there are, in one number each.
+
+    Args:
+        starts: where they start.
+        lengths: how many there are.
+        first: the first worker of each key. If it is given, the number of a key that is not split is
+            -1 - worker: its rows need neither cells nor an identity.
+    """
     runs: np.ndarray = starts.astype(np.int64) << LENGTH_BITS | lengths.astype(np.int64)
-    return runs
+    return runs if first is None else np.where(lengths == 1, -1 - first.astype(np.int64), runs)
 
 
 def cells_of(tables: Tables) -> np.ndarray:
@@ -39,7 +46,8 @@ class Lookup(NamedTuple):
     tail: str
     """The worker of the bucket of a row's key, INT."""
     run: str
-    """The run of a frequent key, BIGINT, null for all others; empty if no key is frequent."""
+    """The run of a frequent key as `runs_of` returns it with `first`, BIGINT, null for all others; empty if
+    no key is frequent."""
     cells: str
     """The array in which runs lie; empty if nothing was asked for."""
     names: tuple[str, ...] = ()
