@@ -68,6 +68,21 @@ def test_more_columns_are_no_more_calls(spark, calls, name):
     assert found[10] < MOST_CALLS[name]
 
 
+AT_THE_CALL = {
+    "route": partial(kss.route, key="key"),
+    "repartition": partial(kss.repartition, key="key"),
+    "write": partial(kss.write, partition_by="key"),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_CALL)
+def test_a_plan_made_at_the_call_costs_no_query_more(spark, calls, name):
+    df, build = rows(spark, 10), AT_THE_CALL[name]
+    plan = kss.plan(df, "key", 4, "w_choices")
+    apart = calls(lambda: kss.plan(df, "key", 4, "w_choices")) + calls(lambda: build(df, plan=plan))
+    assert calls(lambda: build(df, grouping="w_choices", workers=4)) <= apart
+
+
 def odd_names(spark):
     """Return rows whose columns have names, types and places that are easily taken for others."""
     return (

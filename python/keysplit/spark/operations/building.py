@@ -31,7 +31,8 @@ def built(
         build: makes the query of a request that has a plan, or needs none; with the way, if it has several.
         plain: Spark's own query for the same result. It is returned where splitting keys would bring nothing,
             unless the request says `force`.
-        tried: whether Spark has analysed a query of the same rows and arguments already.
+        tried: whether Spark has analysed a query of the same rows and arguments already, or the query has
+            nothing that it might refuse beside the hash of the key, which a plan takes too.
 
     Returns:
         The result; `keysplit.spark.ways.explain` says how it came about.

@@ -113,7 +113,7 @@ def repartition(
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    return built(check(df, key, options), routed_and_placed)
+    return built(check(df, key, options), routed_and_placed, tried=True)
 
 
 def routed_and_placed(request: Request) -> DataFrame:

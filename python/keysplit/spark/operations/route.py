@@ -117,7 +117,7 @@ def route(
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    return built(check(df, key, options), routed)
+    return built(check(df, key, options), routed, tried=True)
 
 
 def routed(request: Request) -> DataFrame:

@@ -123,7 +123,9 @@ def write(
     )
     request = check(df, keys, options, default_grouping="cut_to_fit")
     rows = built(
-        request, lambda request: without(routed_and_placed(request), request.df, request.worker_column)
+        request,
+        lambda request: without(routed_and_placed(request), request.df, request.worker_column),
+        tried=True,
     )
     return took(rows.write.partitionBy(*names), way_of(rows))
 
