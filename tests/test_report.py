@@ -310,6 +310,26 @@ MEASURE = """
 """
 
 
+CUT = """
+  document.body.style.width = "390px";  // the narrowest window is wider
+  const all = selector => [...document.querySelectorAll(selector)].filter(each => each.checkVisibility());
+  const cut = selector => all(selector).filter(each => each.scrollWidth > each.clientWidth);
+  const texts = found => found.map(each => each.textContent);
+  const ends = all(".axis > :first-child, .axis > :last-child");
+  return {
+    lines: texts(cut("pre")),
+    short_keys: texts(cut(".tile span")).filter(each => each.length < 4),
+    broken: texts(ends.filter(each => each.getBoundingClientRect().height > 25)),
+    seen: ends.length > 0,
+  };
+"""
+
+
+def test_nothing_is_cut_on_a_phone(page):
+    _, found = in_browser(page, width=500, script=CUT)
+    assert found == {"lines": [], "short_keys": [], "broken": [], "seen": True}
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (500, True)], ids=["laptop", "phone, dark"])
 def test_a_browser_draws_the_charts_without_a_word_of_complaint(page, width, dark):
     _, found = in_browser(page, width=width, dark=dark, script=MEASURE)
