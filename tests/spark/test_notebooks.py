@@ -13,6 +13,7 @@ matplotlib = pytest.importorskip(
     "matplotlib", reason="matplotlib is not installed: pip install 'keysplit[plot]'"
 )
 matplotlib.use("Agg")
+pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.mark.filterwarnings("ignore:rows of key")
@@ -20,4 +21,4 @@ matplotlib.use("Agg")
 def test_notebook(spark, tmp_path, monkeypatch, name):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     notebooks.run(name)
-    matplotlib.pyplot.close("all")
+    pyplot.close("all")
