@@ -15,12 +15,16 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import PLANS, bucket_of, expected_loads, head_threshold, place
-from keysplit.spark.adapt import rule, running
+from keysplit.spark.adapt import current, rule, running
 from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
 from keysplit.spark.adapt.running import _folder_named, adapting_in
 from keysplit.spark.adapt.speeds import Speeds
+from keysplit.spark.adapt.tables import Tables
+from keysplit.spark.engine import columns
+from keysplit.spark.hashes import plan_hash
+from keysplit.spark.options import Options, check
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import driver
 from keysplit.spark.session.classic import Classic
@@ -860,3 +864,52 @@ def test_an_online_grouping_goes_on_with_fewer_workers(spark, stream, tmp_path):
     last = plans[batches[3]]
     assert last.workers == 2
     assert last.head[0].key == ("hot 1",)
+
+
+def asked_of(plan):
+    """What asks for the tables of a plan in a batch."""
+
+    def ask(question, reading="{}"):
+        found = "0.5" if question == current.CHANCE else Tables(plan).answer(question)
+        return f"(SELECT {reading.format('told')} FROM VALUES ('{found}') AS answers(told))"
+
+    return ask
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("workers", "hot"), [(1, 0), (4, 0), (4, 1), (64, 1), (64, 300)], ids=lambda each: str(each)
+)
+def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
+    rows = spark.range(20_000).selectExpr(
+        f"IF(id % 2 = 0 AND {hot} > 0, id * id % greatest({hot}, 1), 1000 + id) AS key", "id AS value"
+    )
+    plan = kss.plan(rows, "key", workers=workers, row_id="value")
+    assert bool(plan.head) == (workers > 1 and hot > 0)
+    request = check(rows, "key", Options(plan=plan))
+    placed = current.routed(request, "metrics", asked_of(plan), 0.5)
+    expected = kss.route(rows, "key", plan=plan)
+    assert placed.exceptAll(expected).count() == expected.exceptAll(placed).count() == 0
+
+    keys = rows.select("key", plan_hash(request).alias("worker")).distinct()
+    found = current.with_workers(keys, "worker", asked_of(plan))
+    assert found.schema["worker"].dataType.simpleString() == "array<int>"
+    same = columns.with_workers(keys, plan, "worker")
+    assert found.exceptAll(same).count() == same.exceptAll(found).count() == 0
+
+
+def test_no_code_is_compiled_while_the_plan_changes(spark, stream, tmp_path):
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    df = kss.streaming.repartition(stream.read(), "key", workers=WORKERS, adapt="auto")
+    query = df.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+    counts = []
+    try:
+        for number in range(6):
+            stream.add(hot=number // 3)
+            learned(query, number)
+            counts.append(compiled.getCount())
+    finally:
+        query.stop()
+    plans, _ = versions_of(next((tmp_path / "c" / "keysplit").iterdir()))
+    assert len(plans) >= 3, "one without keys, and one for each hot key"
+    assert counts[-1] == counts[0]

@@ -24,9 +24,8 @@ from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.adapt.speeds import Speeds
+from keysplit.spark.adapt.tables import Tables
 from keysplit.spark.counting import by_worker
-from keysplit.spark.engine import literals
-from keysplit.spark.engine.packed import cells_of
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import MicroBatch, Report, session_of
 from keysplit.spark.warn import warn
@@ -63,6 +62,10 @@ class Adapting:
         types: the types of the key columns.
         weighted: whether it balances something else than rows.
         name: names the folder of its log in a checkpoint.
+
+    Attributes:
+        metrics: the name under which Spark reports what micro-batches have counted.
+        shown: the chance of a row that was drawn to come along with the values of its key.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Adapting:
         self.types, self.weighted = types, weighted
         self.name = _folder_named(name)
         self.metrics = f"keysplit {self.name} {id(self):x}"
+        self.shown = min(1.0, _SHOWN / _wanted(adapt, first))
         self._queries: dict[str, _Query] = {}
         self._opening = threading.Lock()
         self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
@@ -88,7 +92,7 @@ class Adapting:
     def answer(self, question: str, batch: MicroBatch | None) -> str:
         """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
         if batch is None:
-            return _answers_of(self.first).get(question, "0")
+            return "0" if question == current.CHANCE else Tables(self.first).answer(question)
         query = self._queries.get(batch.run)
         if query is None:
             with self._opening:  # its log may be far away, so other plans do not wait
@@ -144,7 +148,8 @@ class _Used:
     number: int
     version: int
     plan: Plan
-    answers: dict[str, str]
+    tables: Tables
+    chance: float
     began_s: float
 
 
@@ -187,11 +192,10 @@ class _Query:
         if self._log.last is None:
             self._log.publish(owner.first)
         self._version, self._refused = -1, set[int]()
-        self._plan, self._answers = owner.first, dict[str, str]()
+        self._plan, self._tables = owner.first, Tables(owner.first)
         self._following: Following | None = None
         self._take_newest()
-        wanted = round(_PER_KEY / head_threshold(self._plan.grouping))
-        self._wanted = min(max(wanted, _LEAST), _MOST) if adapt.sample is None else adapt.sample
+        self._wanted = _wanted(adapt, self._plan)
         self._chance = _FIRST
         self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
         self._changed = -adapt.every
@@ -216,7 +220,7 @@ class _Query:
             if used is None:
                 self._await_report(number - 1)
                 used = self._used_in(number) or self._begin(number)
-            return used.answers[question]
+            return repr(used.chance) if question == current.CHANCE else used.tables.answer(question)
 
     def publish(self, plan: Plan) -> int:
         """Publish a plan for the batches to come."""
@@ -292,13 +296,9 @@ class _Query:
             self._owner.first.refuse_other(
                 plan, f"the query, whose batch {number} was begun by version {version}"
             )
-        answers = self._answers if plan is self._plan else _answers_of(plan)
+        tables = self._tables if plan is self._plan else Tables(plan)
         chance = self._chance * (_AGAIN if again else 1.0)
-        chances = {
-            current.CHANCE: repr(chance),
-            current.SHOWN: repr(chance * min(1.0, _SHOWN / self._wanted)),
-        }
-        used = _Used(number, version, plan, {**answers, **chances}, time.monotonic())
+        used = _Used(number, version, plan, tables, chance, time.monotonic())
         self._used.append(used)
         self._log.prune()
         return used
@@ -310,7 +310,7 @@ class _Query:
         last, plan = found
         if len(plan.tail) != len(self._plan.tail) or self._version < 0:
             self._memory = self._memory_of(plan)
-        self._version, self._plan, self._answers = last, plan, _answers_of(plan)
+        self._version, self._plan, self._tables = last, plan, Tables(plan)
         if type(plan.grouping) in PLANS.values():
             self._following = None
         elif self._following is None or self._following.params != plan.grouping:
@@ -328,7 +328,7 @@ class _Query:
             rows=by_worker.counted(bytes(metrics["rows"]), self._owner.first.workers),
             hashes=hashes,
             weights=np.array(metrics["weights"]) if self._owner.weighted else np.ones(len(hashes)),
-            chance=float(used.answers[current.CHANCE]),
+            chance=used.chance,
             texts={row["hash"]: _texts_of(row["texts"], types) for row in metrics["values"]},
         )
 
@@ -387,6 +387,13 @@ class _Query:
             self._changed = batch.number
 
 
+def _wanted(adapt: Adapt, plan: Plan) -> int:
+    """Return how many rows of a micro-batch are to be drawn."""
+    if adapt.sample is not None:
+        return adapt.sample
+    return min(max(round(_PER_KEY / head_threshold(plan.grouping)), _LEAST), _MOST)
+
+
 def _folder_named(name: str) -> str:
     """Return the name of a folder for a plan."""
     found = re.sub(r"[^\w.-]", "_", name)
@@ -398,14 +405,3 @@ def _folder_named(name: str) -> str:
 def _texts_of(written: list[Any], types: list[DataType]) -> tuple[str | None, ...]:
     found = map(values.read, written, types)
     return tuple(None if value is None else str(value) for value in found)
-
-
-def _answers_of(plan: Plan) -> dict[str, str]:
-    """Return the tables of a plan as texts."""
-    arrays = literals.arrays_of(plan)
-    arrays["cells"] = cells_of(plan.tables)
-    arrays["workers"] = np.array([worker for each in plan.head for worker in each.workers], np.int64)
-    return {
-        name: literals.written(array if len(array) else np.zeros(1, np.int64))
-        for name, array in arrays.items()
-    }

@@ -63,11 +63,22 @@ def _steps(found: Lookup, row: str | None, worker_column: str) -> list[str]:
         return [f"coalesce({found.tail}, 0)"]
     if row is None:  # each frequent key has one worker
         return [f"coalesce(CAST(-1 - {found.run} AS INT), {found.tail}, 0)"]
-    own = in_sql(worker_column)
+    return [_found(found), worker_of_found(found.cells, worker_column, row)]
+
+
+def worker_of_found(cells: str, name: str, row: str) -> str:
+    """Return the worker of a row, in SQL, INT and never null.
+
+    Args:
+        cells: the array of the cells, in SQL.
+        name: the name of a column that holds where in it those of a split key are, and of another one its
+            worker, as -1 less that.
+        row: the hash of the row's identity, in SQL.
+    """
+    own = in_sql(name)
     # Spark computes the hash of a row once, and only of keys that are split.
     run, drawn = (f"CASE WHEN {own} >= 0 THEN {each} END" for each in (own, row))
-    worker = f"coalesce({_of_run(found.cells, run, drawn)}, CAST(-1 - {own} AS INT), 0)"
-    return [_found(found), worker]
+    return f"coalesce({_of_run(cells, run, drawn)}, CAST(-1 - {own} AS INT), 0)"
 
 
 def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
@@ -99,13 +110,17 @@ def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
 
 def workers_found(found: Lookup, key: str) -> DataFrame:
     """Put all workers of a row's key in the place of its hash; its cells are the workers."""
-    own = in_sql(key)
     if not found.run:
         return _done(found, found.df, key, f"array(coalesce({found.tail}, 0))")
     df = found.df.withColumn(key, F.expr(_found(found)))
+    return _done(found, df, key, workers_of_found(found.cells, key))
+
+
+def workers_of_found(workers: str, name: str) -> str:
+    """Return all workers of a row's key, in SQL; arguments as `worker_of_found`, the cells being workers."""
+    own = in_sql(name)
     start, length = f"CAST(shiftrightunsigned({own}, {LENGTH_BITS}) AS INT)", f"CAST({_length(own)} AS INT)"
-    rare = f"array(CAST(-1 - {own} AS INT))"
-    return _done(found, df, key, f"IF({own} >= 0, slice({found.cells}, {start} + 1, {length}), {rare})")
+    return f"IF({own} >= 0, slice({workers}, {start} + 1, {length}), array(CAST(-1 - {own} AS INT)))"
 
 
 def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
