@@ -1,7 +1,7 @@
 """What skew costs in Spark, and what keysplit brings: tables in Markdown.
 
 usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.measured.spark_skew
-           [--part table|emulated|scale|large] [--rows 2e6] [--rounds 5] [--only TEXT]
+           [--part table|emulated|scale|large|writes|files] [--rows 2e6] [--rounds 5] [--only TEXT]
            [--docs docs/measured.md]
 
 - table: every operation on the streams for which it is meant, at local[2] with 32 reducers. Adaptive
@@ -11,6 +11,8 @@ usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.meas
 - emulated: at local[32], with 1 ms of sleep a row, so that 32 cores are emulated; 40,000 rows.
 - scale: 32, 300, 1,000 and 4,000 workers, over plain Spark with as many partitions.
 - large: a join on --rows rows.
+- writes: files partitioned by one of 50 keys, of --rows rows with 96 bytes beside each.
+- files: where the time of retail's write goes. Its ways differ by one cause each.
 
 The ways are run in turn, --rounds times. *wall* and *CPU* (of the JVM and its Python workers) are medians of
 the ratios to plain Spark in the same round. *slowest* is the time of the slowest task of the stage with the
@@ -26,12 +28,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit_experiments.measured.files import data_folder
 from keysplit_experiments.measured.spark_skew import streams
 from keysplit_experiments.measured.spark_skew.figures import REDUCERS, compared
-from keysplit_experiments.measured.spark_skew.operations import EMULATED, OPERATIONS, SCALED
+from keysplit_experiments.measured.spark_skew.operations import EMULATED, OPERATIONS, SCALED, causes
 
 SLEEP_ROWS = 40_000
 WORKERS = (32, 300, 1_000, 4_000)
@@ -135,6 +138,25 @@ def large(rows: int, rounds: int, only: str) -> Iterator[str]:
     spark.stop()
 
 
+def writes(rows: int, rounds: int, only: str) -> Iterator[str]:
+    spark = session(2)
+    yield HEAD
+    df = streams.zipf(spark, 1.4, 50, rows).withColumn("payload", F.repeat(F.hex(F.xxhash64("id")), 6))
+    for way, figures in compared(spark, df, OPERATIONS["write"].ways(df), rounds):
+        yield f"| zipf, {rows:.0e} rows | write | {way} | {figures.row()} |"
+    spark.stop()
+
+
+def files(rows: int, rounds: int, only: str) -> Iterator[str]:
+    spark = session(2)
+    yield "| way | wall | CPU |\n|---|---:|---:|"
+    for name, df in streams.skewed(spark, SLEEP_ROWS, data_folder()):
+        if name == "retail":
+            for way, figures in compared(spark, df, causes(df), rounds):
+                yield f"| {way} | {figures.wall_s:.2f} | {figures.cpu_s:.2f} |"
+    spark.stop()
+
+
 def session(cores: int) -> SparkSession:
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
@@ -153,7 +175,14 @@ def session(cores: int) -> SparkSession:
     return spark
 
 
-PARTS = {"table": table, "emulated": emulated, "scale": scale, "large": large}
+PARTS = {
+    "table": table,
+    "emulated": emulated,
+    "scale": scale,
+    "large": large,
+    "writes": writes,
+    "files": files,
+}
 
 if __name__ == "__main__":
     main()

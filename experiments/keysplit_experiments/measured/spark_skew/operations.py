@@ -21,11 +21,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
+from keysplit.spark.engine.placement import placed
 from keysplit.spark.ways import took, way_of
+from keysplit_experiments.measured.spark_skew import streams
 from keysplit_experiments.measured.spark_skew.figures import REDUCERS, Result, Way
 
 SALTS = 8
@@ -189,6 +191,31 @@ OPERATIONS = {
     ),
 }
 EMULATED = {"apply": applied(slow), "join": joined(work=asleep)}
+
+
+def causes(df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
+    """Ways of a write between plain Spark's and keysplit's, for rows with the columns of a stream."""
+    plan = kss.plan(df, "key", workers, "cut_to_fit")
+    hottest = plan.head[0]
+    rows = -(-df.filter(F.col("key") == hottest.key[0]).count() // len(hottest.workers))
+    path = Path(df.inputFiles()[0].removeprefix("file://")).parent
+    known = f"{path}-routed"
+    kss.route(df.drop("value"), "key", plan=plan, row_id="id").write.parquet(known)
+    routed = df.sparkSession.read.parquet(known).withColumn("value", streams.value())
+
+    def plain(df: DataFrame) -> DataFrameWriter:
+        return df.repartition(workers, "key").drop("worker").write.partitionBy("key")
+
+    return {
+        "plain": plain,
+        "plain, as many files": lambda df: plain(df).option("maxRecordsPerFile", rows),
+        "routed, then as plain": lambda df: plain(kss.route(df, "key", plan=plan, row_id="id")),
+        "workers known before": lambda df: (
+            placed(routed, "worker", workers).drop("worker").write.partitionBy("key")
+        ),
+        "kept": lambda df: kss.write(df, "key", plan=plan, row_id="id"),
+        "keysplit": lambda df: kss.write(df, "key", workers=workers, row_id="id"),
+    }
 
 
 def scaled(plain: Callable[[DataFrame, int], DataFrame], by: By) -> Operation:

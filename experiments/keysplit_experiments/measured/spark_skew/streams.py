@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import keysplit as ks
@@ -62,4 +62,9 @@ def framed(spark: SparkSession, *pieces: Any) -> DataFrame:
         for number in range(_FILES):
             part = table.slice(number * size, size)
             pq.write_table(part, path / f"{start}-{number}.parquet")
-    return spark.read.parquet(str(path)).withColumn("value", F.col("id") * 7919 % 1009)
+    return spark.read.parquet(str(path)).withColumn("value", value())
+
+
+def value() -> Column:
+    """The value of a row, of its number."""
+    return F.col("id") * 7919 % 1009
