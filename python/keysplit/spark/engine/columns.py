@@ -46,11 +46,6 @@ def with_worker(
             return rows
     key = F.expr(key) if isinstance(key, str) else key
     found = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
-    return worker_found(found, row, worker_column)
-
-
-def worker_found(found: Lookup, row: str | None, worker_column: str) -> DataFrame:
-    """Put the worker of each row in the place of the hash of its key; arguments as `with_worker`."""
     df, (*steps, last) = found.df, _steps(found, row, worker_column)
     for step in steps:
         df = df.withColumn(worker_column, F.expr(step))
@@ -105,11 +100,7 @@ def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
         The rows with their workers in that column.
     """
     workers = np.concatenate([each.workers for each in plan.head]).astype(np.int32) if plan.head else None
-    return workers_found(_lookup(df, plan, key, workers), key)
-
-
-def workers_found(found: Lookup, key: str) -> DataFrame:
-    """Put all workers of a row's key in the place of its hash; its cells are the workers."""
+    found = _lookup(df, plan, key, workers)
     if not found.run:
         return _done(found, found.df, key, f"array(coalesce({found.tail}, 0))")
     df = found.df.withColumn(key, F.expr(_found(found)))

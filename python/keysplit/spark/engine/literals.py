@@ -22,7 +22,8 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     Returns:
         Expressions of that column.
     """
-    return found_in(df, key, _literals(plan, cells))
+    arrays = _literals(plan, cells)
+    return Lookup(df, *_found(in_sql(key), arrays), arrays.get("cells", ""))
 
 
 def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
@@ -54,18 +55,6 @@ def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
         "runs": runs,
         "mask": np.array([len(slots) - 1]),
     }
-
-
-def found_in(df: DataFrame, key: str, arrays: Mapping[str, str]) -> Lookup:
-    """Return where the tables of a plan are found.
-
-    Args:
-        df: the rows.
-        key: the name of the column that holds the hash of a row's key.
-        arrays: by their names what `arrays_of` returns, in SQL, and the array `cells`.
-    """
-    tail, run = _found(in_sql(key), arrays)
-    return Lookup(df, tail, run, arrays.get("cells", ""))
 
 
 def found_in_sql(plan: Plan, key: str, cells: np.ndarray | None) -> tuple[str, str, str]:
