@@ -1,11 +1,12 @@
 """Kill an executor in mid-stage while unsteady rows are routed by a plan; print what came out.
 
-usage: python killed_cases.py FOLDER [--bypass] [--times 1] CASE...
+usage: python killed_cases.py FOLDER [--bypass] [--speculation] [--times 1] CASE...
 
 Each case makes rows downstream of a shuffle that hold values which differ when a task is retried, and places
 them by a plan without a `row_id`. Spark's checksums of shuffles are off, as they are up to Spark 4.1: only
 keysplit's proof stands between a retried task and lost rows. Where `route` refuses a case, the remedy that it
-names is taken. With `--bypass` the guard is told to trust what it should not.
+names is taken. With `--bypass` the guard is told to trust what it should not. With `--speculation` one of the
+tasks that route hangs in joins, applies and writes, and a copy of it wins.
 
 A line of JSON a case says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact
 means that the steady columns of the rows are those of plain Spark without a kill.
@@ -19,7 +20,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import killed_executor
 import pandas as pd
@@ -123,6 +123,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", nargs="+", choices=[*CASES, *ACTS])
     parser.add_argument("--bypass", action="store_true")
+    parser.add_argument("--speculation", action="store_true")
     parser.add_argument("--times", type=int, default=1, help="how often each case is tried")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -130,7 +131,7 @@ def main():
     os.environ["JAVA_TOOL_OPTIONS"] = QUICK
     options.folder.mkdir(parents=True)
     with cluster(options.folder) as master:
-        spark = session(master, SimpleNamespace(folder=options.folder, speculation=False))
+        spark = session(master, options)
         spark.sparkContext.setCheckpointDir(str(options.folder / "checkpoints"))
         for setting in CHECKSUMS:
             spark.conf.set(setting, "false")
@@ -143,7 +144,10 @@ def main():
             job = Job(options.folder / f"{turn}-{case}", "partial", 0)
             job.folder.mkdir()
             try:
-                found = (acted if case in ACTS else placed)(numbers, plan, job, case, bypass=options.bypass)
+                if case in ACTS:
+                    found = acted(numbers, plan, job, case, hang=options.speculation)
+                else:
+                    found = placed(numbers, plan, job, case, bypass=options.bypass)
             except (Py4JJavaError, PySparkException) as error:
                 found = {"outcome": "stopped", "error": reason(error)}
             print(json.dumps({"case": case, **found, **job.ran()}), flush=True)
@@ -184,11 +188,11 @@ def placed(numbers, plan, job, case, *, bypass):
     return compared(spark.read.parquet(str(job.folder / "rows")).select(*steady), true) | {"refused": refused}
 
 
-def acted(numbers, plan, job, case, *, bypass):
+def acted(numbers, plan, job, case, *, hang):
     """Join, apply a function, or write, downstream of a shuffle, or place a micro-batch; lose an executor."""
     spark = numbers.sparkSession
     below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
-    rows = below.withColumn("id", noted(job, "route")("id"))
+    rows = below.withColumn("id", noted(job, "route", hang=hang)("id"))
     given = {"plan": plan, "trust": ["noted"]}
     if case in JOINS:
         right = spark.range(150).select(F.col("id").alias("key"), (F.col("id") * 2).alias("w"))
@@ -214,7 +218,7 @@ def acted(numbers, plan, job, case, *, bypass):
         found = kss.apply(few, "key", part, whole, schema, force=True, **given)
         true = numbers.filter("key < 12").groupBy("key").agg(F.count("*"), F.sum("id"))
     elif case == "in_foreach_batch":
-        place_micro_batch(numbers, job, given)
+        place_micro_batch(numbers, job, given, hang=hang)
         found, true = spark.read.parquet(str(job.folder / "rows")).select("id", "key"), numbers
     else:
         writer = kss.write(rows, "key", **given)
@@ -226,11 +230,11 @@ def acted(numbers, plan, job, case, *, bypass):
     return compared(found, Counter(map(tuple, true.collect())))
 
 
-def place_micro_batch(numbers, job, given):
+def place_micro_batch(numbers, job, given, *, hang):
     """Place the rows that `foreachBatch` is given, and write them."""
 
     def place(df, batch):
-        placed = kss.repartition(df.withColumn("id", noted(job, "route")("id")), "key", **given)
+        placed = kss.repartition(df.withColumn("id", noted(job, "route", hang=hang)("id")), "key", **given)
         placed.mapInArrow(job.work("partial"), placed.schema).write.parquet(str(job.folder / "rows"))
 
     numbers.write.parquet(str(job.folder / "numbers"))
@@ -246,11 +250,11 @@ def compared(found, true):
     return {"outcome": outcome, "rows": sum(seen.values()), "distinct": len(seen), "of": sum(true.values())}
 
 
-def noted(job, stage):
-    """A UDF that returns what it is given; its tasks note that they ran."""
+def noted(job, stage, hang=False):
+    """A UDF that returns what it is given; its tasks note that they ran. With `hang` one of them hangs."""
 
     def noted(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
-        job.note(stage)
+        job.note(stage, hang)
         yield from batches
 
     return F.pandas_udf(noted, "long")
