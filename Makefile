@@ -32,7 +32,7 @@ demo: $(RUNS) ## a real skewed stream through Spark, hashed and routed (DEMO="--
 test: $(DEVELOPS) $(VENV)/spark.jsa ## all tests except the slow ones (PYTEST="-k sketch" passes options to pytest)
 	cargo test --quiet --package keysplit-core
 	$(RUN) pytest -n auto -m "not slow" --ignore=tests/spark $(PYTEST)
-	$(RUN) pytest -n 2 --dist loadfile -m "not slow" tests/spark $(PYTEST)
+	$(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/spark $(PYTEST)
 
 test-slow: $(DEVELOPS) $(VENV)/spark.jsa ## only the slow tests
 	$(RUN) pytest -n auto -m slow --ignore=tests/spark $(PYTEST)

@@ -1,6 +1,7 @@
 """What every test shares: the number of examples that hypothesis tries, and a JVM that starts fast.
 
-`HYPOTHESIS_PROFILE=thorough pytest tests/test_differential.py` is the long run; `ci` is repeatable.
+`HYPOTHESIS_PROFILE=thorough pytest tests/test_differential.py` is the long run. `ci` is repeatable, and so is
+`brief`: for code that was tested before, in a wheel or beside another library.
 """
 
 import os
@@ -11,6 +12,7 @@ from quick_java import QUICK
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=100, **COMMON)
 settings.register_profile("ci", max_examples=100, derandomize=True, **COMMON)
+settings.register_profile("brief", max_examples=10, derandomize=True, **COMMON)
 settings.register_profile("thorough", max_examples=20_000, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -15,10 +15,22 @@ from keysplit_experiments.deployments.engine.broker import Broker
 os.environ["PYSPARK_PYTHON"] = sys.executable  # executors need the driver's interpreter
 
 
+# Files whose tests take longest. They come first, so that two processes end at about the same time.
+LONG = (
+    "test_on_connect",
+    "test_applications",
+    "test_diagnose_session",
+    "test_apply",
+    "test_join",
+    "test_streaming",
+)
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: not item.path.stem.startswith(LONG))
 
 
 @pytest.fixture(scope="session")
