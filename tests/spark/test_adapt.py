@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 import keysplit as ks
@@ -21,13 +22,15 @@ from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
 from keysplit.spark.adapt.running import _folder_named, adapting_in
 from keysplit.spark.adapt.speeds import Speeds
-from keysplit.spark.adapt.tables import Tables
+from keysplit.spark.adapt.tables import Tables, last_of
+from keysplit.spark.counting import by_worker
 from keysplit.spark.engine import columns
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.options import Options, check
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import driver
 from keysplit.spark.session.classic import Classic
+from keysplit.spark.session.jvm import items
 
 WORKERS, ROWS = 4, 3000
 
@@ -866,11 +869,11 @@ def test_an_online_grouping_goes_on_with_fewer_workers(spark, stream, tmp_path):
     assert last.head[0].key == ("hot 1",)
 
 
-def asked_of(plan):
+def asked_of(plan, drawn=0.5, shown=0.5):
     """What asks for the tables of a plan in a batch."""
 
     def ask(question, reading="{}"):
-        found = "0.5" if question == current.CHANCE else Tables(plan).answer(question)
+        found = Tables(plan).answer(question, drawn, shown)
         return f"(SELECT {reading.format('told')} FROM VALUES ('{found}') AS answers(told))"
 
     return ask
@@ -887,7 +890,7 @@ def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
     plan = kss.plan(rows, "key", workers=workers, row_id="value")
     assert bool(plan.head) == (workers > 1 and hot > 0)
     request = check(rows, "key", Options(plan=plan))
-    placed = current.routed(request, "metrics", asked_of(plan), 0.5)
+    placed = current.routed(request, "metrics", asked_of(plan))
     expected = kss.route(rows, "key", plan=plan)
     assert placed.exceptAll(expected).count() == expected.exceptAll(placed).count() == 0
 
@@ -896,6 +899,50 @@ def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
     assert found.schema["worker"].dataType.simpleString() == "array<int>"
     same = columns.with_workers(keys, plan, "worker")
     assert found.exceptAll(same).count() == same.exceptAll(found).count() == 0
+
+
+@pytest.mark.versions
+def test_rows_are_drawn_by_chance_alone(spark):
+    number, drawn, shown = 100_000, 0.1, 0.25
+    rows = spark.range(0, number, numPartitions=4).selectExpr("id AS key", "id AS value")
+    plan = kss.plan(rows.limit(1000), "key", workers=WORKERS, row_id="value")
+    request = check(rows, "key", Options(plan=plan))
+    table = rows.select("key", plan_hash(request).alias("hash")).toPandas().set_index("hash").key
+    found = []
+    for _ in range(2):
+        metrics = Observation()
+        routed = current.routed(request, metrics, asked_of(plan, drawn, shown))
+        routed.write.format("noop").mode("overwrite").save()
+        ids = table[current.hashes_of(bytes(metrics.get["hashes"]))].to_numpy()
+        some = metrics.get["values"]
+        if not isinstance(some, list):  # Spark 3.5 leaves them in the JVM
+            some = [{"hash": each.getLong(0), "texts": items(each.getSeq(1))} for each in items(some)]
+        texts = {each["hash"]: int(bytes(each["texts"][0])) for each in some}
+        assert all(table[hash_] == text for hash_, text in texts.items())
+        assert set(texts.values()) <= set(ids.tolist())
+        assert len(set(ids.tolist())) == len(ids)
+        assert by_worker.counted(bytes(metrics.get["rows"]), WORKERS).sum() == number
+        is_drawn = np.bincount(ids, minlength=number)
+        # 10,000 rows or so, and 2,500, to 9 standard deviations
+        assert abs(len(ids) - number * drawn) < 9 * (number * drawn) ** 0.5
+        assert abs(len(some) - number * drawn * shown) < 9 * (number * drawn * shown) ** 0.5
+        # Whatever the period of a source, each phase gets its part. By Laurent and Massart, chi-square is
+        # beyond this bound with a chance of e**-40.
+        for period in (2, 3, 7, 64, 1000):
+            of_phase = np.bincount(np.arange(number) % period, is_drawn)
+            expected = np.bincount(np.arange(number) % period) * drawn
+            chi_square = ((of_phase - expected) ** 2 / (expected * (1 - drawn))).sum()
+            assert chi_square < period + 2 * (period * 40) ** 0.5 + 2 * 40
+        # Neighbours are drawn independently of each other, and so are the same rows of two batches.
+        found.append(is_drawn)
+        both = [(is_drawn[1:] * is_drawn[:-1]).sum(), *((found[0] * each).sum() for each in found[1:])]
+        assert all(abs(each - number * drawn**2) < 9 * number**0.5 * drawn for each in both)
+
+
+def test_the_chance_of_a_row_is_exact():
+    for chance in (1.0, 0.5, 0.1, 1e-6, 2.0**-64):
+        assert last_of(chance) + 2**63 + 1 == int(chance * 2.0**64)
+    assert last_of(0.0) == -(2**63)
 
 
 def test_no_code_is_compiled_while_the_plan_changes(spark, stream, tmp_path):

@@ -92,7 +92,7 @@ class Adapting:
     def answer(self, question: str, batch: MicroBatch | None) -> str:
         """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
         if batch is None:
-            return "0" if question == current.CHANCE else Tables(self.first).answer(question)
+            return Tables(self.first).answer(question, drawn=0.0, shown=0.0)
         query = self._queries.get(batch.run)
         if query is None:
             with self._opening:  # its log may be far away, so other plans do not wait
@@ -220,7 +220,7 @@ class _Query:
             if used is None:
                 self._await_report(number - 1)
                 used = self._used_in(number) or self._begin(number)
-            return repr(used.chance) if question == current.CHANCE else used.tables.answer(question)
+            return used.tables.answer(question, used.chance, self._owner.shown)
 
     def publish(self, plan: Plan) -> int:
         """Publish a plan for the batches to come."""

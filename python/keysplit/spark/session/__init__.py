@@ -48,6 +48,7 @@ __all__ = [
     "collation_key",
     "is_connect",
     "local_rows",
+    "random_number",
     "records_of",
     "session_of",
     "session_of_query",
@@ -124,3 +125,10 @@ def collation_key(column: Column) -> Column:
     from keysplit.spark.session import classic
 
     return classic.collation_key(column)
+
+
+def random_number() -> Column:
+    """Return a random BIGINT in classic sessions: another one for each row, by the same generated code."""
+    from keysplit.spark.session import classic
+
+    return classic.random_number()

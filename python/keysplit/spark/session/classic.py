@@ -244,6 +244,23 @@ def collation_key(column: Column) -> Column:
     return column_of(_catalyst().expressions.CollationKey(expression_of(column)))
 
 
+def random_number() -> Column:
+    """Return a random BIGINT, another one for each row.
+
+    Unlike `rand` it has no seed. Spark gives `rand` another one in each micro-batch and writes that into the
+    code it generates, which it then compiles anew.
+    """
+    random = jvm().java.lang.Class.forName("java.util.concurrent.ThreadLocalRandom")
+    types, objects = jvm().org.apache.spark.sql.types, _catalyst().expressions.objects
+    none, last = jvm().PythonUtils.toSeq([]), []
+    if "classic" in type(F.lit(0)).__module__:  # Spark 4 has one more argument
+        last = [jvm().scala.Option.empty()]
+    # Null for null arguments, of which there are none; may be null; is deterministic.
+    flags = True, False, False
+    own = objects.StaticInvoke(random, types.ObjectType(random), "current", none, none, *flags, *last)
+    return column_of(objects.Invoke(own, "nextLong", types.DataTypes.LongType, none, none, *flags))
+
+
 def column_of(expression: Any) -> Column:
     """Return the column of an expression of the JVM."""
     kind, sql = type(F.lit(0)), jvm().org.apache.spark.sql
