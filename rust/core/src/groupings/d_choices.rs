@@ -183,8 +183,10 @@ impl DChoices {
             self.solve(position);
             place = self.searches.place(touched.slot);
         }
-        let worker =
-            if self.count >= self.choices.workers { self.loads.least_of_all() } else { self.search(hash, place) };
+        if self.count >= self.choices.workers {
+            return self.loads.add_to_least(scale, weight);
+        }
+        let worker = self.search(hash, place);
         self.loads.add(scale, worker, weight);
         worker
     }

@@ -12,13 +12,14 @@ use super::parts::choices::Choices;
 use super::parts::head::Head;
 use super::parts::turn::Turn;
 use super::{Grouping, Parameters};
+use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::params;
 use crate::sketch::{Block, SpaceSaving};
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
-use crate::types::{KeyHash, Source, Worker};
+use crate::types::{Amount, KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -90,7 +91,8 @@ trait Rule: Send {
     /// Its part of a snapshot.
     type Saved: Serialize + DeserializeOwned;
 
-    fn choose(&mut self, loads: &mut Loads) -> Worker;
+    /// Chooses the worker, and adds the message to its load.
+    fn send(&mut self, loads: &mut Loads, scale: Scale, weight: Amount) -> Worker;
 
     /// The workers that may be next.
     fn candidates(&self, workers: u32) -> Vec<u32>;
@@ -107,8 +109,8 @@ impl Rule for LeastLoaded {
     type Saved = ();
 
     #[inline(always)]
-    fn choose(&mut self, loads: &mut Loads) -> Worker {
-        loads.least_of_all()
+    fn send(&mut self, loads: &mut Loads, scale: Scale, weight: Amount) -> Worker {
+        loads.add_to_least(scale, weight)
     }
 
     fn candidates(&self, workers: u32) -> Vec<u32> {
@@ -125,8 +127,10 @@ impl Rule for Turn {
     type Saved = u32;
 
     #[inline(always)]
-    fn choose(&mut self, _loads: &mut Loads) -> Worker {
-        self.take()
+    fn send(&mut self, loads: &mut Loads, scale: Scale, weight: Amount) -> Worker {
+        let worker = self.take();
+        loads.add(scale, worker, weight);
+        worker
     }
 
     fn candidates(&self, _workers: u32) -> Vec<u32> {
@@ -164,9 +168,7 @@ impl<R: Rule> Grouping for SpreadHead<R> {
                 for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).take(rows).enumerate() {
                     let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
                     *worker = if frequent >> row & 1 == 1 {
-                        let worker = rule.choose(loads);
-                        loads.add(scale, worker, weight);
-                        worker.0
+                        rule.send(loads, scale, weight).0
                     } else {
                         let (first, second) = choices.pair(KeyHash(hash));
                         loads.add_to_lesser(scale, first, second, weight).0

@@ -13,11 +13,8 @@ use wide::u32x8;
 /// Places per bucket.
 const PLACES: usize = 8;
 
-/// Set in the slot of a free place, whose other bits and whose tag mean nothing.
+/// The slot of a free place. Its tag is 0, which few hashes have: an old one would often be looked for again.
 const FREE: u32 = 1 << 31;
-
-/// The place of a slot whose hash is spilled.
-const SPILLED: u32 = u32::MAX;
 
 #[derive(Debug, Clone)]
 #[repr(align(64))]
@@ -45,8 +42,6 @@ fn tag(hash: u64) -> u32 {
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     buckets: Vec<Bucket>,
-    /// By slot: the place of its hash among those of all buckets.
-    places: Vec<u32>,
     spill: Spill,
 }
 
@@ -100,10 +95,9 @@ impl Index {
     /// An index of the hashes of all slots.
     pub(crate) fn new(hashes: &[u64]) -> Self {
         let buckets = (hashes.len() / 2 + 1).next_power_of_two().max(16);
-        let (buckets, places) = (vec![Bucket::EMPTY; buckets], Vec::with_capacity(hashes.len()));
-        let mut index = Self { buckets, places, spill: Spill::default() };
+        let mut index = Self { buckets: vec![Bucket::EMPTY; buckets], spill: Spill::default() };
         for (slot, &hash) in hashes.iter().enumerate() {
-            index.append(hash, slot);
+            index.settle(hash, slot);
         }
         index
     }
@@ -114,7 +108,6 @@ impl Index {
             let number = self.bucket(hash);
             self.buckets[number] = Bucket::EMPTY;
         }
-        self.places.clear();
         self.spill.table.clear();
     }
 
@@ -158,24 +151,21 @@ impl Index {
         if hashes.len() > 2 * self.buckets.len() {
             *self = Self::new(hashes);
         } else {
-            self.append(hash, slot);
+            self.settle(hash, slot);
         }
-    }
-
-    #[inline(always)]
-    fn append(&mut self, hash: u64, slot: usize) {
-        self.places.push(SPILLED);
-        self.settle(hash, slot);
     }
 
     /// Assigns the slot of one hash to another, which had none.
     #[inline(always)]
     pub(crate) fn replace(&mut self, slot: usize, old: u64, new: u64) {
-        let place = self.places[slot];
-        if place == SPILLED {
+        let number = self.bucket(old);
+        let bucket = &mut self.buckets[number];
+        let places = places_of(slot as u32, &bucket.slots);
+        if places == 0 {
             self.spill.remove(old);
         } else {
-            self.buckets[place as usize / PLACES].slots[place as usize % PLACES] |= FREE;
+            let place = places.trailing_zeros() as usize % PLACES;
+            (bucket.tags[place], bucket.slots[place]) = (0, FREE);
         }
         self.settle(new, slot);
     }
@@ -186,14 +176,12 @@ impl Index {
         let bucket = &mut self.buckets[number];
         // Only free places have the highest bit of their slots set.
         let free = u32x8::new(bucket.slots).to_bitmask();
-        self.places[slot] = if free == 0 {
+        if free == 0 {
             self.spill.insert(hash, slot as u32);
-            SPILLED
         } else {
             let place = free.trailing_zeros() as usize % PLACES;
             (bucket.tags[place], bucket.slots[place]) = (tag(hash), slot as u32);
-            (number * PLACES + place) as u32
-        };
+        }
     }
 }
 

@@ -90,6 +90,13 @@ impl Loads {
         self.least.grown(&self.amounts, worker.index(), load);
     }
 
+    /// Sends a message to the least loaded of all workers, the lowest-numbered among equals.
+    #[inline(always)]
+    pub(crate) fn add_to_least(&mut self, scale: Scale, weight: Amount) -> Worker {
+        let add = |load| scale.sum(Amount(load), weight).0;
+        Worker(self.least.grow_first(&mut self.amounts, add) as u32)
+    }
+
     /// Least loaded of the candidates, the first among equals.
     #[inline(always)]
     pub(crate) fn least_of(&self, candidates: impl IntoIterator<Item = Worker>) -> Worker {

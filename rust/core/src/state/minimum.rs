@@ -44,6 +44,31 @@ impl Level {
         self.start * WORD + self.words[self.start].trailing_zeros() as usize
     }
 
+    /// The first value at the level, which has some, leaves it; returns its index.
+    #[inline(always)]
+    fn leave_first(&mut self) -> usize {
+        while self.words[self.start] == 0 {
+            self.start += 1;
+        }
+        let word = self.words[self.start];
+        self.words[self.start] = word & (word - 1);
+        self.left -= 1;
+        self.start * WORD + word.trailing_zeros() as usize
+    }
+
+    /// Grows the first value at the level; returns its index. That it was at the level is known without a look at it, so
+    /// the next call does not wait for it.
+    #[inline(always)]
+    fn grow_first(&mut self, values: &mut [u64], grow: impl Fn(u64) -> u64) -> usize {
+        if self.left == 0 {
+            self.find(values);
+        }
+        let value = grow(self.value);
+        let index = if value == self.value { self.first(values) } else { self.leave_first() };
+        values[index] = value;
+        index
+    }
+
     /// Reports that a value has grown.
     #[inline(always)]
     fn grown(&mut self, index: usize, value: u64) {
@@ -209,6 +234,24 @@ impl Minimum {
         self.level.value
     }
 
+    /// While steps are even: how many values are at the level; 0 if it has not been searched for.
+    #[inline(always)]
+    pub(crate) fn left(&self) -> usize {
+        self.level.left
+    }
+
+    /// While steps are even and some values are at the level: the first one leaves it; returns its index.
+    #[inline(always)]
+    pub(crate) fn leave_first(&mut self) -> usize {
+        self.level.leave_first()
+    }
+
+    /// While steps are even: a value that was at the level leaves it.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, index: usize) {
+        self.level.grown(index, u64::MAX);
+    }
+
     /// The smallest value, if steps are even.
     #[inline(always)]
     pub(crate) fn floor(&mut self, values: &[u64]) -> Option<u64> {
@@ -220,6 +263,19 @@ impl Minimum {
             self.level.find(values);
         }
         Some(self.level.value)
+    }
+
+    /// Grows the first minimum, as [`Minimum::first_smallest`] finds it; returns its index.
+    #[inline(always)]
+    pub(crate) fn grow_first(&mut self, values: &mut [u64], grow: impl Fn(u64) -> u64) -> usize {
+        self.searched = true;
+        if !self.uneven {
+            return self.level.grow_first(values, grow);
+        }
+        let index = self.first_smallest(values);
+        values[index] = grow(values[index]);
+        self.grown(values, index, values[index]);
+        index
     }
 
     /// Index of the first minimum. There is at least one value, and their number has not changed since the first
@@ -313,6 +369,35 @@ mod tests {
         for len in LENGTHS {
             check(len, |_| 1, search(&mut Minimum::default()));
             check(len, |draw| draw % 3, search(&mut Minimum::default()));
+        }
+    }
+
+    #[test]
+    fn growing_the_first_minimum_is_finding_it_and_reporting_its_growth() {
+        let draws = KeyHasher::new(0);
+        for (uneven, most) in [(false, u64::MAX), (false, 3), (true, u64::MAX)] {
+            for len in LENGTHS {
+                let (mut values, mut minimum) = (vec![0; len], Minimum::default());
+                let mut grown = Minimum::default();
+                if uneven {
+                    minimum.expect_uneven_steps();
+                    grown.expect_uneven_steps();
+                }
+                for round in 0..2_000 {
+                    let draw = draws.whole(round);
+                    let step = if uneven { draw % 5 } else { 1 };
+                    let grow = |value: u64| (value + step).min(most.max(value));
+                    let (mut others, first) = (values.clone(), minimum.first_smallest(&values));
+                    assert_eq!(grown.grow_first(&mut others, grow), first, "round {round} of {len} values");
+                    values[first] = grow(values[first]);
+                    minimum.grown(&values, first, values[first]);
+                    assert_eq!(values, others);
+                    let other = (draw >> 8) as usize % len;
+                    values[other] = grow(values[other]);
+                    minimum.grown(&values, other, values[other]);
+                    grown.grown(&values, other, values[other]);
+                }
+            }
         }
     }
 
