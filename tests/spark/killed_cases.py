@@ -115,7 +115,7 @@ CASES = {
 """Makes rows with unsteady values, and the remedy where there is no other way."""
 
 JOINS = {"join": "place", "join_by_broadcast": "broadcast", "join_by_grid": "grid"}
-ACTS = (*JOINS, "apply", "write", "in_foreach_batch")
+ACTS = (*JOINS, "apply", "write", "write_of_few_rows", "in_foreach_batch")
 
 
 def main():
@@ -221,7 +221,9 @@ def acted(numbers, plan, job, case, *, hang):
         place_micro_batch(numbers, job, given, hang=hang)
         found, true = spark.read.parquet(str(job.folder / "rows")).select("id", "key"), numbers
     else:
-        writer = kss.write(rows, "key", **given)
+        few = {"rows_per_file": ROWS // 7} if case == "write_of_few_rows" else {}
+        writer = kss.write(rows, "key", **few, **given)
+        assert ("not over" in kss.explain(writer)) == bool(few)
         # no function of ours runs in the stage that writes: put one between
         slow = writer._df.mapInArrow(job.work("partial"), writer._df.schema)
         slow.write.partitionBy("key").parquet(str(job.folder / "rows"))

@@ -19,7 +19,7 @@ def main(folder: Path, kind: str) -> None:
     spark = session(folder, settings=settings_of(folder, kind))
     country = F.when(F.col("id") % 10 < 9, "GB").otherwise(F.concat(F.lit("c"), F.col("id") % 30))
     sales = spark.range(6_000).select(country.alias("country"), "id")
-    writer = kss.write(sales, "country", workers=WORKERS).format(kind)
+    writer = kss.write(sales, "country", workers=WORKERS, force=True).format(kind)
     if kind == "iceberg":
         # by default Iceberg shuffles the rows of a partitioned table once more, by partition
         writer.option("distribution-mode", "none").saveAsTable("totals.sales")

@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).with_name("killed_cases.py")
 UNSTEADY = ["uuids_in_python", "script", "random_udf", "negative_zero", "sum_of_floats"]
 COLLATED = ["collated_key", "collated_struct", "collated_max"]
 CHOSEN = ["sample", "limit", "offset"]
-ACTS = ["join", "apply", "write", "in_foreach_batch"]
+ACTS = ["join", "apply", "write", "write_of_few_rows", "in_foreach_batch"]
 JOINS = ["join_by_broadcast", "join_by_grid"]
 
 pytestmark = [

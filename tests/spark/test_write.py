@@ -36,7 +36,7 @@ def read_back(spark, path, df):
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_a_hot_partition_is_cut_and_a_rare_one_is_not(spark, conf, tmp_path, sales, adaptive):
     conf("spark.sql.adaptive.enabled", adaptive)
-    writer = kss.write(sales, "country", workers=WORKERS)
+    writer = kss.write(sales, "country", workers=WORKERS, force=True)
     writer.parquet(str(tmp_path / "out"))
     found = files(tmp_path / "out")
     partitions = sales.select("country").distinct().count()
@@ -52,7 +52,7 @@ def test_rare_partitions_are_never_cut(tmp_path, sales):
     plan = kss.plan(sales, "country", WORKERS, "d_choices")
     split = {each.key[0] for each in plan.head if len(each.workers) > 1}
     assert split == {"hot"}
-    kss.write(sales, "country", plan=plan).parquet(str(tmp_path / "out"))
+    kss.write(sales, "country", plan=plan, force=True).parquet(str(tmp_path / "out"))
     found = files(tmp_path / "out")
     assert found.pop("country=hot") == len(plan.head[0].workers)
     assert set(found.values()) == {1}
@@ -66,7 +66,7 @@ def test_plain_spark_writes_more_files_or_cuts_nothing(tmp_path, sales):
 
 
 def test_several_partition_columns(spark, tmp_path, sales):
-    options = {"workers": WORKERS, "weight": "bytes", "row_id": "id"}
+    options = {"workers": WORKERS, "weight": "bytes", "row_id": "id", "force": True}
     writer = kss.write(sales, ["year", "country"], **options)
     writer.mode("overwrite").option("compression", "gzip").parquet(str(tmp_path / "out"))
     found = files(tmp_path / "out")
@@ -79,7 +79,7 @@ def test_several_partition_columns(spark, tmp_path, sales):
 
 def test_odd_names_are_written(spark, tmp_path):
     df = spark.range(60).select(F.lit(1).alias("a.b"), F.col("id").alias("worker"))
-    kss.write(df, "a.b", workers=3).parquet(str(tmp_path / "out"))
+    kss.write(df, "a.b", workers=3, force=True).parquet(str(tmp_path / "out"))
     assert files(tmp_path / "out") == {"a.b=1": 3}
     assert spark.read.parquet(str(tmp_path / "out")).columns == ["worker", "a.b"]
 
@@ -98,6 +98,13 @@ def test_odd_names_are_written(spark, tmp_path):
         ),
         ({"df": 7}, TypeError, "df must be a Spark DataFrame, got int"),
         ({"grouping": "none"}, ValueError, "grouping must be one of"),
+        ({"rows_per_file": 0}, ValueError, "rows_per_file must be at least 1, got 0"),
+        ({"rows_per_file": "few"}, TypeError, "rows_per_file must be a whole number, got 'few'"),
+        (
+            {"rows_per_file": 9, "mode": "online", "grouping": "shuffle"},
+            ValueError,
+            "rows_per_file belongs to mode 'planned': leave rows_per_file out",
+        ),
         ({"path": "x"}, TypeError, "path"),
     ],
 )
@@ -121,7 +128,7 @@ def test_a_plan_brings_its_grouping(spark, tmp_path, sales):
     stream = spark.readStream.schema(sales.schema).parquet(events)
     for given in (plan, path):
         for writer in (
-            kss.write(sales, "country", plan=given),
+            kss.write(sales, "country", plan=given, force=True),
             kss.streaming.write(stream, "country", plan=given),
         ):
             assert kss.explain(writer).endswith(f"{WORKERS} workers by d_choices")

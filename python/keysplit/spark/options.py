@@ -16,6 +16,7 @@ from keysplit.planning import PLANS, CutToFit, speeds_of
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.checks import (
     check_sample,
+    check_whole,
     key_names,
     refuse_other_frames,
     refuse_stream,
@@ -65,6 +66,7 @@ class Options:
     allow_inexact: bool = False
     adapt: AdaptOrAuto | None = None
     state: str | os.PathLike[str] | None = None
+    rows_per_file: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Request:
     """How the plan changes while a stream runs; None if it is frozen."""
     state: str | None = None
     """Where routers of a stream leave their state for the next micro-batch."""
+    rows_per_file: int | None = None
+    """The rows that make a task of a write worth its file; None for the default."""
 
     @property
     def workers(self) -> int:
@@ -131,7 +135,7 @@ def check(
     if mode == "online":
         if is_connect(df):
             raise TypeError("df must be a classic Spark DataFrame in online mode, got one of Spark Connect")
-        for name in ("plan", "row_id", "capacities"):
+        for name in ("plan", "row_id", "capacities", "rows_per_file"):
             if getattr(options, name) is not None:
                 raise ValueError(f"{name} belongs to mode 'planned': leave {name} out")
     if model is None:
@@ -174,6 +178,7 @@ def check(
         kept=None if adapt is not None else kept,
         adapt=adapt,
         state=None if options.state is None else os.fspath(options.state),
+        rows_per_file=options.rows_per_file,
     )
 
 
@@ -212,6 +217,8 @@ def _check_words(options: Options) -> None:
     if options.refresh not in ("auto", "never", "always"):
         raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
     check_sample(options.sample)
+    if options.rows_per_file is not None:
+        check_whole("rows_per_file", options.rows_per_file, 1)
 
 
 def _plan_and_its_place(options: Options, streaming: bool) -> tuple[Plan | None, Kept | None]:

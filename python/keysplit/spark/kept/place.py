@@ -30,6 +30,7 @@ class Kept:
         replaces: whether a plan that is made replaces what is at the path.
         fresh: whether the plan was made in this call.
         digest: names the plan in the records of its runs.
+        rows: the rows of its last run; None if none has sent rows to workers yet.
     """
 
     path: str | os.PathLike[str]
@@ -38,6 +39,7 @@ class Kept:
     replaces: bool = False
     fresh: bool = False
     digest: str = ""
+    rows: int | None = None
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], refresh: str) -> "Kept":
@@ -63,8 +65,12 @@ class Kept:
         plan = _plan_of(text, path)
         if refresh == "always":
             return cls(path, replaces=True)
-        kept = cls(path, plan, digest=_digest_of(text))
-        reason = kept._misfit(plan)
+        digest = _digest_of(text)
+        found = _runs_of(path, digest)
+        counted = [run.rows for run in found if run.rows is not None]
+        rows = int(counted[-1].sum()) if counted else None
+        kept = cls(path, plan, digest=digest, rows=rows)
+        reason = runs.misfit(plan, found)
         if reason is None:
             return kept
         remedy = {"auto": "it is made anew now", "never": "refresh='auto' makes it anew"}[refresh]
@@ -122,13 +128,14 @@ class Kept:
         except (OSError, ValueError) as error:
             _log.warning("a run by a kept plan was not recorded: %s", error)
 
-    def _misfit(self, plan: Plan) -> str | None:
-        try:
-            found = runs.read(self.path)
-        except (OSError, ValueError) as error:
-            warn(f"{error}; it is not known whether the plan still fits, and no run is recorded")
-            return None
-        return runs.misfit(plan, [run for run in found if run.plan == self.digest])
+
+def _runs_of(path: str | os.PathLike[str], digest: str) -> list[runs.Run]:
+    try:
+        found = runs.read(path)
+    except (OSError, ValueError) as error:
+        warn(f"{error}; it is not known whether the plan still fits, and no run is recorded")
+        return []
+    return [run for run in found if run.plan == digest]
 
 
 def _plan_of(text: str, path: str | os.PathLike[str]) -> Plan:

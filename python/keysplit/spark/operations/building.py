@@ -17,10 +17,16 @@ _UNCOUNTED = ("plain", "broadcast", "grid")
 # The ways in which the identity of a row says where it goes.
 _BY_IDENTITY = ("place", "grid", "slices")
 Build = Callable[[Request], DataFrame | tuple[DataFrame, Way]]
+Fit = Callable[[Request], tuple[Request, str]]
 
 
 def built(
-    request: Request, build: Build, plain: DataFrame | None = None, *, tried: bool = False
+    request: Request,
+    build: Build,
+    plain: DataFrame | None = None,
+    *,
+    tried: bool = False,
+    fit: Fit = lambda request: (request, ""),
 ) -> DataFrame:
     """Build the query of an operation, and remember the way it takes.
 
@@ -33,6 +39,8 @@ def built(
             unless the request says `force`.
         tried: whether Spark has analysed a query of the same rows and arguments already, or the query has
             nothing that it might refuse beside the hash of the key, which a plan takes too.
+        fit: takes a request that has a plan, or needs none, and returns the one to build the query of, with
+            another plan perhaps, and what to add to the reason for the way.
 
     Returns:
         The result; `keysplit.spark.ways.explain` says how it came about.
@@ -51,11 +59,16 @@ def built(
             reason = gain.reason_for_plain(request.plan, session_of(request.df).slots)
             if reason is not None:
                 return _taken(request, plain, Way("plain", reason))
-    result, way = _query(request, build)
-    if made and way.name in _BY_IDENTITY:
-        assert request.plan is not None
-        warn_of_like_rows(request, request.plan)
-    return _taken(request, result, way)
+    fitted, added = fit(request)
+    result, way = _query(fitted, build)
+    # Where few rows are written, and no plan can pay, nobody waits for a key that stays together.
+    noticed = fitted is request or _reason_for_no_plan(request) is None
+    if made and noticed and way.name in _BY_IDENTITY:
+        # a plan that is kept is for other days, too
+        checked = fitted if request.kept is None else request
+        assert checked.plan is not None
+        warn_of_like_rows(checked, checked.plan)
+    return _taken(request, result, replace(way, why=way.why + added))
 
 
 def _reason_for_no_plan(request: Request) -> str | None:
@@ -91,4 +104,5 @@ def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
     if plan is None:
         return result, Way("online", "each task routes its rows in their order, as mode='online' asks for")
     keys = keys_are(len(plan.split_keys))
-    return result, Way("place", f"{keys} split over {plan.workers} workers by {plan.grouping.name}")
+    workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
+    return result, Way("place", f"{keys} split over {workers} by {plan.grouping.name}")

@@ -1,6 +1,7 @@
 """`write`: a partitioned write whose hot partitions are written by several tasks."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
@@ -9,6 +10,7 @@ from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refus
 from keysplit.spark.frame import Columns, without
 from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
+from keysplit.spark.operations.few_rows import fitted
 from keysplit.spark.operations.repartition import routed_and_placed
 from keysplit.spark.options import (
     Engine,
@@ -21,6 +23,7 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
+from keysplit.spark.plans import Plan
 from keysplit.spark.ways import took, way_of
 
 
@@ -34,6 +37,7 @@ def write(
     plan: PlanOrPath | None = None,
     refresh: Refresh = "auto",
     sample: Sample = "auto",
+    rows_per_file: int | None = None,
     force: bool = False,
     mode: Mode = "planned",
     worker_column: str | None = None,
@@ -48,17 +52,18 @@ def write(
     """Place the rows by a plan on the partition columns, and return the writer that writes them so.
 
     A hot partition is written by several tasks at once, a rare one by exactly one. With "cut_to_fit" all
-    tasks together write at most one file per partition and workers - 1 more, as a task writes a partition
-    into one file (unless `maxRecordsPerFile` cuts it). A plain `df.write.partitionBy(...)` writes up to tasks
-    times partitions files; after `df.repartition(n, *partition_by)` it writes one file per partition, but one
-    task writes all of a hot one while the others wait.
+    tasks together write at most one file per partition and tasks - 1 more, as a task writes a partition
+    into one file (unless `maxRecordsPerFile` cuts it). There are as many tasks as workers, or fewer where the
+    rows are few, as `rows_per_file` says; `explain` says how many. A plain `df.write.partitionBy(...)` writes
+    up to tasks times partitions files; after `df.repartition(n, *partition_by)` it writes one file per
+    partition, but one task writes all of a hot one while the others wait.
 
     Null and the empty string are two keys, of which Spark makes one directory: it may get a file of each.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
-        workers: the number of tasks that write, 1..=65536. Leave it out with a plan or a grouping object.
+        workers: the most tasks that write, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: a name, or a grouping object; `route` lists the names. The others split a hot partition more
             often than "cut_to_fit".
         plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
@@ -67,7 +72,13 @@ def write(
             workers no longer fit it, "never" keeps it, "always" makes it anew now.
         sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
             needs. A sample moves load, never a result.
-        force: of no effect: the rows always go where the plan says. All operations that place rows take it.
+        rows_per_file: the least rows for which a task is worth its file. Where there are not so many for each
+            worker, the rows go by a plan for fewer tasks, made of what the plan was made from, which balances
+            files beside rows: for as many tasks as the rows fill, in full waves of those that run at once, so
+            never fewer than these. How many rows there are the plan says, or the last run by a plan at a
+            path. If left out, it is 100,000 in local mode; elsewhere nobody knows how many tasks will run at
+            once, and all workers write. With `capacities` they always do.
+        force: True to write with all workers, however few the rows are.
         mode: "planned" or "online"; `route` explains them.
         worker_column: its name in plans and in the Spark UI; a free one if left out. It is not written.
         row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
@@ -110,6 +121,7 @@ def write(
         plan=plan,
         refresh=refresh,
         sample=sample,
+        rows_per_file=rows_per_file,
         force=force,
         mode=mode,
         worker_column=worker_column,
@@ -126,6 +138,7 @@ def write(
         request,
         lambda request: without(routed_and_placed(request), request.df, request.worker_column),
         tried=True,
+        fit=partial(fitted, given=isinstance(plan, Plan)),
     )
     return took(rows.write.partitionBy(*names), way_of(rows))
 

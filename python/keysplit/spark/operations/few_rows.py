@@ -1,0 +1,115 @@
+"""Few rows go into few files: their plan is made for fewer tasks."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from keysplit.planning import PLANS, bucket_bits, bucket_of
+from keysplit.spark.frame import without
+from keysplit.spark.operations.route import routed
+from keysplit.spark.options import Request
+from keysplit.spark.plans import Plan
+from keysplit.spark.session import session_of
+
+ROWS_PER_FILE = 100_000
+"""Rows for which a task is worth its file."""
+
+# A file costs as much as writing some 13,000 rows of three columns (docs/measured.md, Writes).
+_ROWS_OF_A_FILE = 10_000
+
+# What is left of a bucket without its frequent keys, of all the weight, where that is only rounding.
+_ROUNDED = 1e-12
+
+# Of rows that the plan was not made from, a task gets at most about so many bytes, as Spark estimates them,
+# which is what it reads of a file. There may be far more of them than the plan says.
+_BYTES_PER_TASK = 128 << 20
+
+
+def fitted(request: Request, *, given: bool) -> tuple[Request, str]:
+    """Return the request with a plan for as many tasks as its rows are worth, and why, "" if as it was.
+
+    The smaller plan is made of what the plan was made from, so it keeps all that its grouping promises, and
+    no job reads the rows. Merging the workers of the plan would not: with "cut_to_fit" the rest of a key that
+    is cut may be on any worker, and so in one more task. It balances files beside rows, as the task that
+    writes most of the rare partitions would be the last.
+
+    What a kept plan counts are the rows of its own workers all the same.
+
+    Args:
+        request: a checked request for a write, with a plan or in mode "online".
+        given: whether the caller passed a plan in, which may be of other rows.
+    """
+    plan, least = request.plan, request.rows_per_file
+    # Workers of given speeds are to get what was asked for.
+    if plan is None or request.force or plan.capacities is not None:
+        return request, ""
+    if type(plan.grouping) not in PLANS.values():  # those of streams may follow any
+        return request, ""
+    slots, rows = session_of(request.df).slots, rows_of(request)
+    if rows is None or (least is None and slots is None):
+        return request, ""
+    least = ROWS_PER_FILE if least is None else least
+    tasks = tasks_for(rows, least, slots)
+    if given and tasks < plan.workers:
+        tasks = max(tasks, _tasks_for_bytes(request))
+    if tasks >= plan.workers:
+        return request, ""
+    fewer = with_files(plan, rows).with_workers(tasks)
+    df = request.df
+    if request.kept is not None:
+        df = without(routed(request), df, request.worker_column)
+    why = f", not over {plan.workers}, as {rows:,.0f} rows fill no more files of {least:,}"
+    return replace(request, df=df, plan=fewer, params=fewer.grouping, kept=None), why
+
+
+def with_files(plan: Plan, rows: float) -> Plan:
+    """Return a plan in which each key weighs as much more as a file costs.
+
+    All files together weigh as much as all rows at most. Rare keys are as many as there are buckets of them:
+    partitions mostly have a bucket for themselves.
+
+    Args:
+        plan: the plan.
+        rows: the number of rows that are written.
+    """
+    summary = plan.summary
+    own, size = bucket_of(summary.hashes, bucket_bits(plan.workers)), len(plan.buckets)
+    rare = plan.buckets - np.bincount(own, summary.counts, minlength=size) > _ROUNDED * plan.total
+    files = rare + np.bincount(own, minlength=size)
+    cost = min(_ROWS_OF_A_FILE * plan.total / max(rows, 1.0), plan.total / max(files.sum(), 1))
+    buckets = plan.buckets + cost * files
+    head = tuple(replace(each, count=each.count + cost) for each in plan.head)
+    return replace(plan, total=float(buckets.sum()), head=head, buckets=buckets)
+
+
+def tasks_for(rows: float, rows_per_file: int, slots: int | None) -> int:
+    """Return how many tasks write some rows, each at least `rows_per_file` if they are enough for that.
+
+    There are never fewer than run at once, and else full waves of them, as a task in a wave of its own lets
+    the other slots wait.
+
+    Args:
+        rows: the number of rows.
+        rows_per_file: at least 1.
+        slots: how many tasks run at once; None if nobody knows.
+    """
+    at_once = 1 if slots is None else slots
+    return max(1, int(rows / rows_per_file / at_once)) * at_once
+
+
+def rows_of(request: Request) -> float | None:
+    """Return about how many rows there are, as a plan or the last run by a kept one says, None if unknown."""
+    plan, kept = request.plan, request.kept
+    assert plan is not None
+    if kept is not None and kept.rows is not None:
+        return float(kept.rows)
+    if plan.sample is not None:
+        return plan.sample.rows / plan.sample.fraction if plan.sample.fraction else None
+    # Of all rows a plan has the weight. One that is passed in may have been made with any, most likely none.
+    return None if request.weight is not None or plan.group_weight else plan.total
+
+
+def _tasks_for_bytes(request: Request) -> int:
+    size = session_of(request.df).size(request.df)
+    return 1 if size is None else math.ceil(size / _BYTES_PER_TASK)
