@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark.engine.placement import placed
+from keysplit.spark.operations.few_rows import ROWS_PER_FILE, tasks_for
 from keysplit.spark.ways import took, way_of
 from keysplit_experiments.measured.spark_skew import streams
 from keysplit_experiments.measured.spark_skew.figures import REDUCERS, Result, Way
@@ -196,6 +197,9 @@ EMULATED = {"apply": applied(slow), "join": joined(work=asleep)}
 def causes(df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
     """Ways of a write between plain Spark's and keysplit's, for rows with the columns of a stream."""
     plan = kss.plan(df, "key", workers, "cut_to_fit")
+    assert plan.sample is not None
+    slots = df.sparkSession.sparkContext.defaultParallelism
+    tasks = min(tasks_for(plan.sample.rows / plan.sample.fraction, ROWS_PER_FILE, slots), workers)
     hottest = plan.head[0]
     rows = -(-df.filter(F.col("key") == hottest.key[0]).count() // len(hottest.workers))
     path = Path(df.inputFiles()[0].removeprefix("file://")).parent
@@ -203,8 +207,8 @@ def causes(df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
     kss.route(df.drop("value"), "key", plan=plan, row_id="id").write.parquet(known)
     routed = df.sparkSession.read.parquet(known).withColumn("value", streams.value())
 
-    def plain(df: DataFrame) -> DataFrameWriter:
-        return df.repartition(workers, "key").drop("worker").write.partitionBy("key")
+    def plain(df: DataFrame, tasks: int = workers) -> DataFrameWriter:
+        return df.repartition(tasks, "key").drop("worker").write.partitionBy("key")
 
     return {
         "plain": plain,
@@ -213,6 +217,8 @@ def causes(df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
         "workers known before": lambda df: (
             placed(routed, "worker", workers).drop("worker").write.partitionBy("key")
         ),
+        "kept, all workers": lambda df: kss.write(df, "key", plan=plan, row_id="id", force=True),
+        "plain, as few tasks": lambda df: plain(df, tasks),
         "kept": lambda df: kss.write(df, "key", plan=plan, row_id="id"),
         "keysplit": lambda df: kss.write(df, "key", workers=workers, row_id="id"),
     }
