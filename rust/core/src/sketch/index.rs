@@ -5,10 +5,10 @@
 //! which is rare because a bucket holds at most two hashes on average. Adversarial keys can fill a bucket; the spill
 //! table uses a secret drawn once per process, so it cannot be overfilled. The answers depend on the hashes alone.
 
-use std::hash::BuildHasher;
-
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::HashTable;
 use wide::u32x8;
+
+use crate::state::secret::Secret;
 
 /// Places per bucket.
 const PLACES: usize = 8;
@@ -48,7 +48,7 @@ pub(crate) struct Index {
 /// The hashes whose buckets are full, and their slots.
 #[derive(Debug, Clone, Default)]
 struct Spill {
-    secret: DefaultHashBuilder,
+    secret: Secret,
     table: HashTable<(u64, u32)>,
     /// Bit i is set if bucket i, modulo the bits, had hashes spilled since the table was last empty.
     buckets: [u64; 16],
@@ -63,7 +63,7 @@ impl Spill {
 
     #[cold]
     fn find(&self, hash: u64) -> Option<usize> {
-        self.table.find(self.secret.hash_one(hash), |entry| is_of(entry, hash)).map(|&(_, slot)| slot as usize)
+        self.table.find(self.secret.place(hash), |entry| is_of(entry, hash)).map(|&(_, slot)| slot as usize)
     }
 
     #[cold]
@@ -73,12 +73,12 @@ impl Spill {
             buckets.fill(0);
         }
         buckets[hash as usize / 64 % 16] |= 1 << (hash % 64);
-        table.insert_unique(secret.hash_one(hash), (hash, slot), |&(hash, _)| secret.hash_one(hash));
+        table.insert_unique(secret.place(hash), (hash, slot), |&(hash, _)| secret.place(hash));
     }
 
     #[cold]
     fn remove(&mut self, hash: u64) {
-        if let Ok(entry) = self.table.find_entry(self.secret.hash_one(hash), |entry| is_of(entry, hash)) {
+        if let Ok(entry) = self.table.find_entry(self.secret.place(hash), |entry| is_of(entry, hash)) {
             entry.remove();
         }
     }

@@ -6,4 +6,5 @@ pub(crate) mod members;
 pub(crate) mod minimum;
 pub(crate) mod replicas;
 pub(crate) mod ring;
+pub(crate) mod secret;
 pub(crate) mod window;

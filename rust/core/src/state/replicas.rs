@@ -5,13 +5,13 @@
 //! keeps one key in 2^e, chosen by a hash of its hash. So what is kept depends on the set of pairs alone, not on their
 //! order nor on who recorded them (`docs/simulation.md`).
 
-use std::hash::BuildHasher;
 use std::mem::replace;
 use std::slice::IterMut;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::HashTable;
 
 use crate::hash::Sampling;
+use crate::state::secret::Secret;
 use crate::types::KeyHash;
 
 /// Parts of the tables; a part of 1e5 keys fits into the second-level cache.
@@ -108,7 +108,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new(most_keys: usize, most_groups: usize, seed: u64) -> Self {
-        let secret = DefaultHashBuilder::default();
+        let secret = Secret::default();
         let parts = (0..PARTS).map(|number| Part::new(number, secret.clone())).collect();
         Self { most_keys, most_groups, sampling: Sampling::new(seed), level: 0, parts }
     }
@@ -172,7 +172,7 @@ impl Tables {
 pub(crate) struct Part {
     number: usize,
     /// Places keys and groups in the tables. Drawn once per process, so that no adversarial keys can crowd them.
-    secret: DefaultHashBuilder,
+    secret: Secret,
     /// Keys by hash, each in the first vacant slot from its home on; a power of two.
     slots: Vec<Slot>,
     keys: usize,
@@ -215,7 +215,7 @@ impl Slot {
 }
 
 impl Part {
-    fn new(number: usize, secret: DefaultHashBuilder) -> Self {
+    fn new(number: usize, secret: Secret) -> Self {
         let (slots, others) = (vec![Slot::default(); 4], HashTable::new());
         Self { number, secret, slots, keys: 0, others, groups: 0, pairs: 0 }
     }
@@ -234,13 +234,13 @@ impl Part {
             return slot.has(hash, worker);
         }
         let group = worker / GROUP;
-        let found = self.others.find(place(&self.secret, hash, group), |other| other.is(hash, group));
+        let found = self.others.find(self.secret.place((hash, group)), |other| other.is(hash, group));
         found.is_some_and(|other| other.workers & Slot::word_and_bit(worker).1 != 0)
     }
 
     #[inline(always)]
     fn home(&self, hash: u64) -> usize {
-        self.secret.hash_one(hash) as usize & (self.slots.len() - 1)
+        self.secret.place(hash) as usize & (self.slots.len() - 1)
     }
 
     /// Where the key is, or the vacant slot where it belongs.
@@ -277,9 +277,9 @@ impl Part {
         } else {
             let (secret, group) = (&self.secret, worker / GROUP);
             let others = self.others.entry(
-                place(secret, hash, group),
+                secret.place((hash, group)),
                 |other| other.is(hash, group),
-                |other| place(secret, other.hash, other.group),
+                |other| secret.place((other.hash, other.group)),
             );
             &mut others.or_insert(Group { hash, workers: 0, group }).into_mut().workers
         };
@@ -326,12 +326,6 @@ impl Group {
     fn is(&self, hash: u64, group: u32) -> bool {
         is_of(self.hash, hash) && self.group == group
     }
-}
-
-/// Where a group of a key is in its table.
-#[inline(always)]
-fn place(secret: &DefaultHashBuilder, hash: u64, group: u32) -> u64 {
-    secret.hash_one((hash, group))
 }
 
 /// Which part a key belongs to.
