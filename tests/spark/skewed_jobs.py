@@ -25,7 +25,7 @@ import keysplit as ks
 ROWS, HOT = 3000, 2600
 SLOTS = 4
 PARTITIONS = 8
-SLEEP = "reflect('java.lang.Thread', 'sleep', 1L)"
+SLEEP = "reflect('java.lang.Thread', 'sleep', {}L)"
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def consume(df: DataFrame) -> None:
     df.write.format("noop").mode("overwrite").save()
 
 
-def slowly(df: DataFrame) -> DataFrame:
-    """A millisecond per row, in the tasks that make the rows."""
-    return df.withColumn("slept", F.expr(SLEEP))
+def slowly(df: DataFrame, milliseconds: int = 1) -> DataFrame:
+    """So many milliseconds per row, in the tasks that make the rows."""
+    return df.withColumn("slept", F.expr(SLEEP.format(milliseconds)))
 
 
 def sleep_of(rows: pd.DataFrame) -> pd.DataFrame:
@@ -246,7 +246,8 @@ def stream_join(spark: SparkSession, folder: Path) -> None:
     users(spark).write.mode("overwrite").parquet(f"{folder}/users")
     clicks = spark.readStream.schema("user string, n long, country long").parquet(f"{folder}/clicks")
     names = spark.readStream.schema("user string, number long").parquet(f"{folder}/users")
-    run(slowly(clicks.join(names, "user")), folder, "append", "stream_join")
+    # Each task writes down four states, which on a busy machine takes it a second or two.
+    run(slowly(clicks.join(names, "user"), 3), folder, "append", "stream_join")
 
 
 def run(df: DataFrame, folder: Path, mode: str, name: str) -> None:

