@@ -42,7 +42,8 @@ class Fish(ClockedModel, ElasticModel):
         **feedback: Any,
     ) -> None:
         super().observe(now=now, **feedback)
-        self.waiting.pass_time(self.start, self.time)
+        if now is None:  # else it has passed: a second call may find one more interval, by rounding
+            self.waiting.pass_time(self.start, self.time)
         if service_time_s is not None:
             self.waiting.learn(service_time_s)
 
