@@ -38,7 +38,7 @@ def open_store(url: str) -> "tuple[FileSystem, str]":
 
     try:
         found: tuple[Any, str] = FileSystem.from_uri(renamed(url))
-    except (NotImplementedError, ValueError) as error:  # an unreachable store is an OSError, which passes
+    except (NotImplementedError, ValueError) as error:  # an unreachable store is an OSError, raised as it is
         reason = str(error).splitlines()[0]
         wanted = "a file, a folder or a URL of a file system that pyarrow knows"
         raise ValueError(f"path must be {wanted}, got {url!r}: {reason}") from error

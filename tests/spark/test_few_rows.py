@@ -171,11 +171,14 @@ def test_where_nothing_says_how_many_rows_or_tasks_there_are_all_workers_write(m
     assert "over 1 worker by cut_to_fit, not over 12" in told(rows_per_file=10_000)
 
 
-def test_a_plan_of_far_fewer_rows_is_held_against_the_bytes(monkeypatch, sales):
+def test_a_plan_of_far_fewer_rows_is_held_against_the_bytes(monkeypatch, tmp_path, sales):
     plan = kss.plan(sales, "country", WORKERS, "cut_to_fit")
     monkeypatch.setattr(few_rows, "_BYTES_PER_TASK", session_of(sales).size(sales) / 5)
     assert "over 5 workers" in kss.explain(kss.write(sales, "country", plan=plan))
-    assert "over 2 workers" in kss.explain(kss.write(sales, "country", workers=WORKERS))
+    few, path = sales.limit(100).localCheckpoint(), tmp_path / "plan.json"
+    kss.write(few, "country", workers=WORKERS, plan=path).parquet(str(tmp_path / "few"))
+    kept = kss.write(sales, "country", plan=path)
+    assert "over 5 workers" in kss.explain(kept), "far more rows than in the last run"
     monkeypatch.setattr(few_rows, "_BYTES_PER_TASK", 1)
     assert kss.explain(kss.write(sales, "country", plan=plan)).endswith(
         f"over {WORKERS} workers by cut_to_fit"

@@ -21,12 +21,12 @@ _ROWS_OF_A_FILE = 10_000
 # What is left of a bucket without its frequent keys, of all the weight, where that is only rounding.
 _ROUNDED = 1e-12
 
-# Of rows that the plan was not made from, a task gets at most about so many bytes, as Spark estimates them,
-# which is what it reads of a file. There may be far more of them than the plan says.
+# A task gets at most about so many bytes, as Spark estimates the rows, which is what it reads of a file: a
+# plan that was made before, or the last run by one, may be of far fewer rows.
 _BYTES_PER_TASK = 128 << 20
 
 
-def fitted(request: Request, *, given: bool) -> tuple[Request, str]:
+def fitted(request: Request) -> tuple[Request, str]:
     """Return the request with a plan for as many tasks as its rows are worth, and why, "" if as it was.
 
     The smaller plan is made of what the plan was made from, so it keeps all that its grouping promises, and
@@ -38,7 +38,6 @@ def fitted(request: Request, *, given: bool) -> tuple[Request, str]:
 
     Args:
         request: a checked request for a write, with a plan or in mode "online".
-        given: whether the caller passed a plan in, which may be of other rows.
     """
     plan, least = request.plan, request.rows_per_file
     # Workers of given speeds are to get what was asked for.
@@ -51,7 +50,7 @@ def fitted(request: Request, *, given: bool) -> tuple[Request, str]:
         return request, ""
     least = ROWS_PER_FILE if least is None else least
     tasks = tasks_for(rows, least, slots)
-    if given and tasks < plan.workers:
+    if tasks < plan.workers:
         tasks = max(tasks, _tasks_for_bytes(request))
     if tasks >= plan.workers:
         return request, ""

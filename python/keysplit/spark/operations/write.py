@@ -1,7 +1,6 @@
 """`write`: a partitioned write whose hot partitions are written by several tasks."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
@@ -23,7 +22,6 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
-from keysplit.spark.plans import Plan
 from keysplit.spark.ways import took, way_of
 
 
@@ -138,7 +136,7 @@ def write(
         request,
         lambda request: without(routed_and_placed(request), request.df, request.worker_column),
         tried=True,
-        fit=partial(fitted, given=isinstance(plan, Plan)),
+        fit=fitted,
     )
     return took(rows.write.partitionBy(*names), way_of(rows))
 
