@@ -342,7 +342,8 @@ def test_hot_keys_are_broadcast_and_never_shuffled(conf, large, facts):
     assert same_rows(swapped, names.join(rows, "k", "left"))
 
 
-def test_a_side_that_spark_broadcasts_is_left_to_it(facts):
+def test_a_side_that_spark_broadcasts_is_left_to_it(monkeypatch, facts):
+    monkeypatch.setattr(gain, "_SMALL", 0)
     rows, names, plan = facts
     joined = kss.join(rows, names, "k", plan=plan)
     assert kss.explain(joined) == "plain: Spark broadcasts one side whole, and shuffles nothing"

@@ -39,7 +39,7 @@ def reason_for_no_plan_of_a_join(slots: int | None, size: int | None) -> str | N
         return None
     return (
         f"planning would cost more than it saves: {slots} tasks run at once, and Spark estimates the side "
-        f"with the hot keys at {size / 1e6:.1f} MB (up to {_SMALL / 1e6:.0f} MB, a shuffle is cheaper)"
+        f"with the hot keys at {size / 1e6:.1f} MB (up to {_SMALL / 1e6:.0f} MB, Spark's own join is cheaper)"
     )
 
 

@@ -163,10 +163,10 @@ def join(
     session = session_of(left)
     unplanned = None
     if way is None and not request.force:
-        if session.joins_by_broadcast(plain):
+        # Spark's plan takes longer to make than its estimate of a side
+        unplanned = gain.reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
+        if unplanned is None and session.joins_by_broadcast(plain):
             unplanned = "Spark broadcasts one side whole, and shuffles nothing"
-        else:
-            unplanned = gain.reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
         if unplanned is not None and request.kept is None:
             return took(plain, Way("plain", unplanned))
     # Both sides and the result get these columns, and in the end they are dropped by name.

@@ -135,6 +135,10 @@ class Classic:
         """Add a column that is computed in steps, each from the one before, which has the name until then."""
         return narrow.with_steps(df, name, steps, reads) if versions.has_classic_package(df) else None
 
+    def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """Return `move(df)`, which moves rows by the values of one column, its last."""
+        return narrow.moved(df, name, move) if versions.has_classic_package(df) else move(df)
+
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
         """Return `rows` with the columns of `df` alone, from which they were made by adding columns."""
         return narrow.only(rows, df)

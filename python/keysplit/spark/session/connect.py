@@ -92,6 +92,10 @@ class Connect:
         """Return None: the client has no plan that Spark has analysed."""
         return None
 
+    def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """Return `move(df)`."""
+        return move(df)
+
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
         """Return None, as `with_steps`."""
         return None

@@ -2,10 +2,10 @@
 
 What PySpark puts on top of a DataFrame with thousands of columns Spark analyses with all of them, several
 times over. Here an expression is analysed on the few columns that it reads, and then stands in a projection
-of attributes: Spark only checks that.
+of attributes. As nothing is left to analyse in that, Spark does not look through it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass
@@ -16,6 +16,7 @@ from keysplit.spark.session import versions
 from keysplit.spark.session.jvm import jvm, kind_of
 
 _PROJECT = "org.apache.spark.sql.catalyst.plans.logical.Project"
+_RELATION = "org.apache.spark.sql.catalyst.plans.logical.LocalRelation"
 
 
 def with_steps(df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]) -> DataFrame:
@@ -26,12 +27,27 @@ def with_steps(df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[s
     first = _project(_sequence(parsed[0], *(_parsed(parser, each, name) for each in reads)), plan)
     first = _analysed(df, first)
     alias, columns = first.projectList().apply(0), first.references().toSeq()
-    narrow, wide, every = plan, plan, plan.output()
+    narrow = _project(columns.appended(alias), _relation(columns))
     for step in parsed[1:]:
-        narrow, wide = _project(columns.appended(alias), narrow), _project(every.appended(alias), wide)
-        narrow = _analysed(df, _project(columns.appended(step), narrow))
-        alias, narrow = narrow.projectList().last(), narrow.child()
-    return frame(df, _project(every.appended(alias), wide))
+        narrow = _project(columns.appended(step), narrow)
+    narrow, aliases = _analysed(df, narrow), []
+    for _ in parsed:
+        aliases.append(narrow.projectList().last())
+        narrow = narrow.child()
+    wide, every = plan, plan.output()
+    for alias in reversed(aliases):
+        wide = _project(every.appended(alias), wide)
+    return _frame_of_analysed(df, wide)
+
+
+def moved(df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """Move rows to other partitions; arguments and result are those of `Session.moved`."""
+    plan = _plan(df)
+    column = plan.output().last()
+    if column.name() != name:
+        return move(df)
+    moving = _plan(move(frame(df, _relation(_sequence(column)))))
+    return _frame_of_analysed(df, moving.withNewChildren(_sequence(plan)))
 
 
 def only(rows: DataFrame, df: DataFrame) -> DataFrame | None:
@@ -39,7 +55,7 @@ def only(rows: DataFrame, df: DataFrame) -> DataFrame | None:
     plan, wanted = _plan(rows), _plan(df)
     if not wanted.outputSet().subsetOf(plan.outputSet()):
         return None
-    return frame(df, _project(wanted.output(), plan))
+    return _frame_of_analysed(df, _project(wanted.output(), plan))
 
 
 def aggregated(result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
@@ -57,13 +73,19 @@ def aggregated(result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame |
         return None
     for each in reversed(path):
         plan = each.withNewChildren(_sequence(plan))
-    return frame(df, plan)
+    return _frame_of_analysed(df, plan)
 
 
 def frame(df: DataFrame, plan: Any) -> DataFrame:
     """Return a plan as a DataFrame of the session of another one."""
     spark = df.sparkSession
     return type(df)(dataset(df).ofRows(spark._jsparkSession, plan), spark)
+
+
+def _frame_of_analysed(df: DataFrame, plan: Any) -> DataFrame:
+    """Do as `frame`, for a plan all of whose expressions Spark has analysed, on columns of the same types."""
+    plan.setAnalyzed()
+    return frame(df, plan)
 
 
 def _analysed(df: DataFrame, plan: Any) -> Any:
@@ -82,6 +104,11 @@ def _plan(df: DataFrame) -> Any:
 
 def _project(columns: Any, plan: Any) -> Any:
     return JavaClass(_PROJECT, jvm()._gateway_client)(columns, plan)
+
+
+def _relation(columns: Any) -> Any:
+    """Return a relation without rows that has these columns."""
+    return JavaClass(_RELATION, jvm()._gateway_client).fromExternalRows(columns, _sequence())
 
 
 def _parsed(parser: Any, text: str, name: str) -> Any:

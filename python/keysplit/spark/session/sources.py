@@ -85,6 +85,7 @@ class Sources:
 
     def __init__(self, spark: SparkSession, plan: Any) -> None:
         self._spark, self._plan = spark, plan
+        self._read: dict[int, tuple[str, dict[str, str]] | None] = {}  # by the id of a leaf in `_leaves`
 
     @cached_property
     def lone(self) -> tuple[Node, int] | None:
@@ -98,7 +99,9 @@ class Sources:
         kind, output = str(plan.getClass().getName()), plan.output()
         if kind not in _LONE or not output.size():
             return None
-        first = {"exprId": {"id": output.apply(0).exprId().id()}}
+        number = output.apply(0).exprId().id()
+        self._leaves = {(kind, int(number)): plan}  # there are no others
+        first = {"exprId": {"id": number}}
         return Node(kind, {"output": [[first]]}, ()), output.size()
 
     def of(self, node: Node, output: list[int]) -> Source:
@@ -115,7 +118,7 @@ class Sources:
     def again(self, node: Node, output: list[int]) -> str | None:
         """Return why another query that reads a leaf may see other rows; None if its rows are fixed."""
         leaf = None if node.kind in _WITHOUT_A_CALL else self._leaf(node, output)
-        found = None if leaf is None else _options(node, leaf)
+        found = None if leaf is None else self._options(node, leaf)
         if leaf is None or found is None:
             return None
         kind, options = found
@@ -187,10 +190,15 @@ class Sources:
 
     def _left_out(self, node: Node, leaf: Any) -> str | None:
         """Return why files that a task cannot read once, and then can, are left out of its rows."""
-        found = _options(node, leaf)
+        found = self._options(node, leaf)
         if found is None or "kafka" in found[0]:
             return None
         return reading.left_out(found[1], self._setting)
+
+    def _options(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
+        if id(leaf) not in self._read:
+            self._read[id(leaf)] = _options(node, leaf)
+        return self._read[id(leaf)]
 
     @cached_property
     def _micro_batch(self) -> Any:
