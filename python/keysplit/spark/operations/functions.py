@@ -1,10 +1,15 @@
 """Python functions over the rows of a key: their arguments, checked, and what cuts rows into groups."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -34,7 +39,7 @@ from pyspark.sql.types import (
 from keysplit.spark import carry, slices
 from keysplit.spark.checks import type_name
 from keysplit.spark.options import Request
-from keysplit.spark.session import collation_key
+from keysplit.spark.session import collation_key, session_of
 
 Function = Callable[..., Any]
 
@@ -97,12 +102,34 @@ class Cut:
 
 
 def over(function: Function, *arguments: Any) -> Function:
-    """Return a function over batches for mapInArrow; it goes to the executors, which need no keysplit."""
+    """Return a function over batches for mapInArrow; it goes to the executors, which need no keysplit.
+
+    Args:
+        function: one of a module that travels by value.
+        arguments: what it takes behind the batches.
+    """
+    code = _written(function)
+    name = f"keysplit_{sha256(code).hexdigest()}"
+    # Their classes would travel by value, too, and all that these use.
+    plain = (slices.Call, slices.Places)
+    given = [SimpleNamespace(**vars(each)) if isinstance(each, plain) else each for each in arguments]
 
     def run(batches: Any) -> Any:
-        return function(batches, *arguments)
+        # A Python worker runs many tasks, and reads the code in the first one: that takes longer than a
+        # small task.
+        if name not in sys.modules:
+            module = ModuleType(name)
+            module.function = cloudpickle.loads(code)  # type: ignore[attr-defined]
+            sys.modules[name] = module
+        return sys.modules[name].function(batches, *given)
 
     return run
+
+
+@cache
+def _written(function: Function) -> bytes:
+    code: bytes = cloudpickle.dumps(function)
+    return code
 
 
 def takes_key(argument: str, function: Any) -> bool:
@@ -129,7 +156,7 @@ def struct(df: DataFrame, argument: str, schema: Any) -> StructType:
     if not isinstance(schema, str):
         raise TypeError(f"{argument} must be a StructType or DDL, got {type_name(schema)}")
     try:
-        return df.sparkSession.createDataFrame([], schema).schema
+        return session_of(df).schema(schema)
     except PySparkException as error:
         raise ValueError(f"{argument} must be DDL such as 'word string, n long', got {schema!r}") from error
 

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from keysplit.spark.session import costs, driver, narrow, physical, sources, versions
 from keysplit.spark.session.interface import (
@@ -134,6 +135,12 @@ class Classic:
     ) -> DataFrame | None:
         """Add a column that is computed in steps, each from the one before, which has the name until then."""
         return narrow.with_steps(df, name, steps, reads) if versions.has_classic_package(df) else None
+
+    def schema(self, ddl: str) -> StructType:
+        """Return a schema written as DDL."""
+        # `createDataFrame` would begin with this, and then make an RDD
+        found = _parse_datatype_string(ddl)
+        return found if isinstance(found, StructType) else StructType([StructField("value", found)])
 
     def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """Return `move(df)`, which moves rows by the values of one column, its last."""

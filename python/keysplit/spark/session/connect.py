@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import PythonEvalType
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 from keysplit.spark.session import costs, physical, relations, versions
 from keysplit.spark.session.interface import (
@@ -91,6 +92,10 @@ class Connect:
     ) -> DataFrame | None:
         """Return None: the client has no plan that Spark has analysed."""
         return None
+
+    def schema(self, ddl: str) -> StructType:
+        """Return a schema written as DDL."""
+        return self._spark.createDataFrame([], ddl).schema
 
     def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """Return `move(df)`."""

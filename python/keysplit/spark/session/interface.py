@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructType
 
 
 class Session(Protocol):
@@ -67,6 +68,9 @@ class Session(Protocol):
         Returns:
             None where Spark has to be asked step by step.
         """
+
+    def schema(self, ddl: str) -> StructType:
+        """Return a schema written as DDL, as `createDataFrame` reads it."""
 
     def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """Return `move(df)`.
