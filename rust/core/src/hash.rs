@@ -168,8 +168,15 @@ pub(crate) fn first_candidates(hashes: &[u64], workers: u32, out: &mut [u32]) {
 }
 
 /// Runs a loop compiled for the widest vector unit of this processor.
+///
+/// `benches/vectors.py` measures what that brings: it compiles the loops for less, with `--cfg keysplit_vectors`.
 #[inline(always)]
 pub(crate) fn vectorised(run: impl FnOnce()) {
+    #[cfg(keysplit_vectors = "generic")]
+    run();
+    #[cfg(keysplit_vectors = "avx2")]
+    pulp::x86::V3::try_new().expect("a processor with AVX2").vectorize(run);
+    #[cfg(not(any(keysplit_vectors = "generic", keysplit_vectors = "avx2")))]
     pulp::Arch::new().dispatch(run);
 }
 

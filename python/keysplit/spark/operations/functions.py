@@ -1,15 +1,11 @@
 """Python functions over the rows of a key: their arguments, checked, and what cuts rows into groups."""
 
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -40,6 +36,7 @@ from keysplit.spark import carry, slices
 from keysplit.spark.checks import type_name
 from keysplit.spark.options import Request
 from keysplit.spark.session import collation_key, session_of
+from keysplit.spark.session.conversion import read_once
 
 Function = Callable[..., Any]
 
@@ -108,28 +105,15 @@ def over(function: Function, *arguments: Any) -> Function:
         function: one of a module that travels by value.
         arguments: what it takes behind the batches.
     """
-    code = _written(function)
-    name = f"keysplit_{sha256(code).hexdigest()}"
+    read = read_once(function)
     # Their classes would travel by value, too, and all that these use.
     plain = (slices.Call, slices.Places)
     given = [SimpleNamespace(**vars(each)) if isinstance(each, plain) else each for each in arguments]
 
     def run(batches: Any) -> Any:
-        # A Python worker runs many tasks, and reads the code in the first one: that takes longer than a
-        # small task.
-        if name not in sys.modules:
-            module = ModuleType(name)
-            module.function = cloudpickle.loads(code)  # type: ignore[attr-defined]
-            sys.modules[name] = module
-        return sys.modules[name].function(batches, *given)
+        return read(batches, *given)
 
     return run
-
-
-@cache
-def _written(function: Function) -> bytes:
-    code: bytes = cloudpickle.dumps(function)
-    return code
 
 
 def takes_key(argument: str, function: Any) -> bool:

@@ -142,10 +142,6 @@ class Classic:
         found = _parse_datatype_string(ddl)
         return found if isinstance(found, StructType) else StructType([StructField("value", found)])
 
-    def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        """Return `move(df)`, which moves rows by the values of one column, its last."""
-        return narrow.moved(df, name, move) if versions.has_classic_package(df) else move(df)
-
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
         """Return `rows` with the columns of `df` alone, from which they were made by adding columns."""
         return narrow.only(rows, df)

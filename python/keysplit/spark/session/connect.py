@@ -97,10 +97,6 @@ class Connect:
         """Return a schema written as DDL."""
         return self._spark.createDataFrame([], ddl).schema
 
-    def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        """Return `move(df)`."""
-        return move(df)
-
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
         """Return None, as `with_steps`."""
         return None

@@ -6,6 +6,10 @@ there by value: they need no keysplit.
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -23,6 +27,32 @@ def travel_by_value(name: str) -> None:
 
 
 travel_by_value(__name__)
+
+
+def read_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does what another one does, whose module travels by value.
+
+    A Python worker on an executor runs many tasks. It reads the code in the first one and not in each: that
+    can take longer than a task.
+    """
+    code = _written(function)
+    name = f"keysplit_{sha256(code).hexdigest()}"
+
+    def run(*arguments: Any) -> Any:
+        if name not in sys.modules:
+            module = ModuleType(name)
+            module.function = cloudpickle.loads(code)  # type: ignore[attr-defined]
+            sys.modules[name] = module
+        return sys.modules[name].function(*arguments)
+
+    return run
+
+
+@cache
+def _written(function: Callable[..., Any]) -> bytes:
+    code: bytes = cloudpickle.dumps(function)
+    return code
+
 
 _SETTINGS = {
     "timezone": ("spark.sql.session.timeZone", "UTC"),

@@ -72,15 +72,6 @@ class Session(Protocol):
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL, as `createDataFrame` reads it."""
 
-    def moved(self, df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        """Return `move(df)`.
-
-        Args:
-            df: the rows.
-            name: the column that `move` reads; quick if it is the last one.
-            move: moves rows to other partitions, and changes nothing else.
-        """
-
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
         """Return `rows` with the columns of `df` alone, from which they were made by adding columns.
 

@@ -5,7 +5,7 @@ times over. Here an expression is analysed on the few columns that it reads, and
 of attributes. As nothing is left to analyse in that, Spark does not look through it again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass
@@ -38,16 +38,6 @@ def with_steps(df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[s
     for alias in reversed(aliases):
         wide = _project(every.appended(alias), wide)
     return _frame_of_analysed(df, wide)
-
-
-def moved(df: DataFrame, name: str, move: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Move rows to other partitions; arguments and result are those of `Session.moved`."""
-    plan = _plan(df)
-    column = plan.output().last()
-    if column.name() != name:
-        return move(df)
-    moving = _plan(move(frame(df, _relation(_sequence(column)))))
-    return _frame_of_analysed(df, moving.withNewChildren(_sequence(plan)))
 
 
 def only(rows: DataFrame, df: DataFrame) -> DataFrame | None:
