@@ -632,6 +632,22 @@ def test_executors_need_no_keysplit(spark):
     assert done.stdout.decode().splitlines() == ["{'v': [5, 6, 7]}"] * 3 * len(formats)
 
 
+def test_a_python_worker_reads_our_code_once(spark, monkeypatch):
+    settings = settings_of(spark.range(1))
+    schema = T.StructType([T.StructField("v", T.LongType())])
+    call = slices.Call(lambda rows: rows[["v"]], False, schema, "pandas", settings)
+    task = cloudpickle.dumps(over(slices.whole, call, slices.Places(["k", "v"], [0, 1], [0], [0])))
+    # a worker has not read it before
+    for name in [name for name in sys.modules if name.startswith("keysplit_")]:
+        monkeypatch.delitem(sys.modules, name)
+    read, loads = [], cloudpickle.loads
+    monkeypatch.setattr(cloudpickle, "loads", lambda code: read.append(code) or loads(code))
+    for _ in range(3):
+        batches = loads(task)(iter([pa.record_batch({"k": [1, 2], "v": [5, 6]})]))
+        assert pa.Table.from_batches(batches).to_pydict() == {"v": [5, 6]}
+    assert len(read) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
