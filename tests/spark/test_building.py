@@ -194,9 +194,10 @@ def test_what_spark_cannot_do_is_said_before_any_job(spark, key, call, error, me
     assert jobs(spark, lambda: call(spark.range(40).selectExpr("id", f"{key} AS key")), error, message) == 0
 
 
-def test_geometry_is_no_key_and_no_identity(spark):
+def test_geometry_is_no_key_and_no_identity(spark, conf):
     if spark.version < "4.1":
         pytest.skip("this Spark has no geometry")
+    conf("spark.sql.geospatial.enabled", "true")  # off by default in 4.1
     df = spark.range(40).selectExpr(
         "id % 2 AS key", "id", "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') AS g"
     )
