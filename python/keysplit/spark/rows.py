@@ -96,9 +96,6 @@ _RANKS = {type_: at for at, types in enumerate(_BY_VALUES) for type_ in types}
 
 
 def _rank(type_: DataType) -> int:
-    rank = _RANKS.get(type(type_))
-    if rank is not None:  # as of most, of which there may be thousands
-        return rank
     return next((_RANKS[kind] for kind in type(type_).__mro__ if kind in _RANKS), len(_BY_VALUES))
 
 
