@@ -748,6 +748,11 @@ def test_a_change_is_worth_what_it_saves(spark):
 def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
     found, adapt, measured = Busiest(), kss.streaming.Adapt(capacities="measured"), []
 
+    def slowly(df, batch):
+        """Every tenth row takes a millisecond: Spark counts whole ones."""
+        sleep = "IF(value % 10 = 0, reflect('java.lang.Thread', 'sleep', 1L), NULL) AS slept"
+        found(df.selectExpr("*", sleep).where("slept IS NULL OR slept != ''"), batch)
+
     def times(self, run, batch, tasks):
         """What is measured, and in its place 1 ms per row, four times as long on worker 2."""
         for _ in range(600):  # Spark's record of the tasks may come later than that of the batch
@@ -763,7 +768,7 @@ def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
     task_times = Classic.task_times
     monkeypatch.setattr(Classic, "task_times", times)
     placed = kss.streaming.repartition(stream.read(), "key", workers=WORKERS, adapt=adapt)
-    query = start(placed, found, tmp_path / "c")
+    query = start(placed, slowly, tmp_path / "c")
     try:
         for number in range(4):
             stream.add(hot=0)
