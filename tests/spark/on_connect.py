@@ -157,6 +157,37 @@ def test_apply(rows, plan, format):
     assert same_rows(found, plain)
 
 
+JOINS = ["inner", "left", "right", "full", "semi", "anti"]
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+def test_schemas_are_those_of_the_server(rows, plan, nullable):
+    several = F.when(F.col("id") != 3, F.col("id"))
+    if nullable:
+        rows = rows.select("key", several.alias("id"), "v")
+    else:
+        rows = rows.select(F.coalesce("key", F.lit("none")).alias("key"), "id", "v")
+    options = {"plan": plan, "row_id": "id", "force": True}
+    others = rows.select("key", "id", several.alias("another"))
+    sums = [F.sum("id"), F.count("id"), F.max("key"), F.collect_list("id")]
+    found = [
+        kss.route(rows, "key", plan=plan, row_id="id"),
+        kss.repartition(rows, "key", **options),
+        kss.aggregate(rows, "key", *sums, **options),
+        kss.apply(rows, "key", unchanged, unchanged, "n long", plan=plan, row_id="id"),
+        *(
+            kss.join(rows, others, "key", how, way=way, **options)
+            for how in JOINS
+            for way in ("place", "broadcast")
+        ),
+        kss.join(rows, others, "key", way="grid", **options),
+    ]
+    for each in found:
+        client = each.sparkSession.client
+        assert each._cached_schema is not None
+        assert each.schema == client.schema(each._plan.to_proto(client))
+
+
 @pytest.mark.parametrize("how", ["inner", "full", "anti"])
 def test_join(rows, plan, how):
     other = rows.filter(F.col("id") < 60).select("key", F.upper("key").alias("name"))

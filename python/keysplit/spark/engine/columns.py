@@ -8,6 +8,7 @@ are `broadcast`.
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from keysplit.spark.engine import broadcast, literals
 from keysplit.spark.engine.packed import LENGTH_BITS, Lookup, cells_of
@@ -46,10 +47,12 @@ def with_worker(
             return rows
     key = F.expr(key) if isinstance(key, str) else key
     found = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
-    df, (*steps, last) = found.df, _steps(found, row, worker_column)
+    rows, (*steps, last) = found.df, _steps(found, row, worker_column)
     for step in steps:
-        df = df.withColumn(worker_column, F.expr(step))
-    return _done(found, df, worker_column, last)
+        rows = rows.withColumn(worker_column, F.expr(step))
+    rows = _done(found, rows, worker_column, last)
+    worker = StructField(worker_column, IntegerType(), False)
+    return session_of(df).with_schema(rows, StructType([*df.schema.fields, worker]))
 
 
 def _steps(found: Lookup, row: str | None, worker_column: str) -> list[str]:

@@ -43,7 +43,7 @@ from keysplit.spark.options import (
     check,
 )
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import versions
+from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion import settings_of
 from keysplit.spark.ways import Way, keys_are, took, way_of
 
@@ -292,10 +292,7 @@ def _in_parts(
             return rows.by_plan(request).mapInArrow(in_one_stage, result_type), way
         split = None if plan is None else np.array([each.hash for each in plan.split_keys])
         hash_place = cut.width
-        placed_rows = rows.by_plan(
-            request,
-            plan_hash(request).alias(request.columns.free("_hash", request.worker_column)),
-        )
+        placed_rows = rows.by_plan(request, request.columns.free("_hash", request.worker_column))
         fields = [StructField("", LongType()), StructField("", BooleanType())]
         fields += [*result_type, *part_type, *cut.carried]
         staged = placed_rows.mapInArrow(
@@ -330,15 +327,20 @@ class _Rows:
     def by_hash(self, workers: int | None) -> DataFrame:
         """Return the rows where Spark's own hash places their keys, sorted by key."""
         keys = [F.col(name) for name in self.keys]
-        rows = self.df.select("*", *self.extra)
+        rows = self.df.select("*", *self.extra) if self.extra else self.df
         rows = rows.repartition(*keys) if workers is None else rows.repartition(workers, *keys)
         return rows.sortWithinPartitions(*keys)
 
-    def by_plan(self, request: Request, *more: Column) -> DataFrame:
-        """Return the rows on their workers, sorted by key, with more columns behind."""
+    def by_plan(self, request: Request, hash_column: str | None = None) -> DataFrame:
+        """Return the rows on their workers, sorted by key; the hash of the key is behind if it has a name."""
         worker = request.worker_column
-        rows = routed(request).select("*", *self.extra, *more)
+        hashes = [] if hash_column is None else [plan_hash(request).alias(hash_column)]
+        rows = routed(request).select("*", *self.extra, *hashes)
         rows = placed(rows, worker, request.workers).drop(worker)
+        if not self.extra:
+            fields = [] if hash_column is None else [StructField(hash_column, LongType(), False)]
+            schema = StructType([*self.df.schema.fields, *fields])
+            rows = session_of(self.df).with_schema(rows, schema)
         return rows.sortWithinPartitions(*(F.col(name) for name in self.keys))
 
 

@@ -193,7 +193,8 @@ def join(
             types=types[other],
             own=own,
         )
-        return joined(both, plain, way, unplanned)
+        result, taken = joined(both, plain, way, unplanned)
+        return session.with_schema(result, plain.schema), taken
 
     # Spark has analysed the plain join.
     return built(replace(request, worker_column=worker), build, tried=True)

@@ -4,7 +4,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -65,6 +65,10 @@ class Classic:
         except (Py4JError, PySparkException):
             return None
         return value
+
+    def settings(self, defaults: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the values of settings, given by their names and what they are where Spark has none."""
+        return [str(self._spark.conf.get(*each)) for each in defaults]
 
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""
@@ -135,6 +139,10 @@ class Classic:
     ) -> DataFrame | None:
         """Add a column that is computed in steps, each from the one before, which has the name until then."""
         return narrow.with_steps(df, name, steps, reads) if versions.has_classic_package(df) else None
+
+    def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
+        """Return the DataFrame: Spark has analysed it."""
+        return df
 
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL."""

@@ -2,16 +2,17 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import ref
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import PythonEvalType
 from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from keysplit.spark.session import costs, physical, relations, versions
 from keysplit.spark.session.interface import (
@@ -50,6 +51,11 @@ class Connect:
         except PySparkException:
             return None
         return value
+
+    def settings(self, defaults: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the values of settings, given by their names and what they are where Spark has none."""
+        client: Any = self._spark.client  # one request for all
+        return list(map(str, client.get_config_with_defaults(*defaults)))
 
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""
@@ -93,9 +99,19 @@ class Connect:
         """Return None: the client has no plan that Spark has analysed."""
         return None
 
+    def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
+        """Return the DataFrame, whose schema is known: the server would analyse the whole query for it."""
+        frame: Any = df
+        frame._cached_schema = schema
+        if hasattr(frame, "_cached_schema_serialized"):  # read ten times as fast as a schema is copied
+            frame._cached_schema_serialized = CPickleSerializer().dumps(schema)
+        return df
+
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL."""
-        return self._spark.createDataFrame([], ddl).schema
+        # `createDataFrame` would begin with this, and then ask for the schema of no rows
+        found = self._spark.client._analyze(method="ddl_parse", ddl_string=ddl).parsed
+        return found if isinstance(found, StructType) else StructType([StructField("value", found)])
 
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
         """Return None, as `with_steps`."""

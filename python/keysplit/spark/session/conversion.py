@@ -20,6 +20,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructField, StructType
 from pyspark.util import fail_on_stopiteration as fail_on_stopiteration
 
+from keysplit.spark.session import session_of
+
 
 def travel_by_value(name: str) -> None:
     """Make executors need no keysplit for what a module holds, or a package with all of its modules."""
@@ -66,8 +68,7 @@ _SETTINGS = {
 
 def settings_of(df: DataFrame) -> dict[str, Any]:
     """Return the settings of the session that decide how functions over groups see and return rows."""
-    conf = df.sparkSession.conf
-    found: dict[str, Any] = {name: conf.get(*setting) for name, setting in _SETTINGS.items()}
+    found = dict(zip(_SETTINGS, session_of(df).settings(_SETTINGS.values()), strict=True))
     return {
         name: value if name == "timezone" else str(value).lower() == "true" for name, value in found.items()
     }

@@ -1,6 +1,6 @@
 """What the rest of keysplit may ask a Spark session beyond Spark's public API, and in which words."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,9 @@ class Session(Protocol):
 
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if there is none, or if nobody may read it."""
+
+    def settings(self, defaults: Iterable[tuple[str, str]]) -> list[str]:
+        """Return the values of settings, given by their names and what they are where Spark has none."""
 
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""
@@ -68,6 +71,9 @@ class Session(Protocol):
         Returns:
             None where Spark has to be asked step by step.
         """
+
+    def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
+        """Return the DataFrame, whose schema is known, so that Spark need not be asked for it."""
 
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL, as `createDataFrame` reads it."""
