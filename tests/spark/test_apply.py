@@ -1,6 +1,7 @@
 """`apply` equals applyInPandas of the whole group, and does the work of a hot key on all of its workers."""
 
 import datetime as dt
+import gc
 import re
 import subprocess
 import sys
@@ -640,12 +641,23 @@ def test_a_python_worker_reads_our_code_once(spark, monkeypatch):
     # a worker has not read it before
     for name in [name for name in sys.modules if name.startswith("keysplit_")]:
         monkeypatch.delitem(sys.modules, name)
-    read, loads = [], cloudpickle.loads
+    read, frozen, loads = [], [], cloudpickle.loads
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
     monkeypatch.setattr(cloudpickle, "loads", lambda code: read.append(code) or loads(code))
     for _ in range(3):
         batches = loads(task)(iter([pa.record_batch({"k": [1, 2], "v": [5, 6]})]))
         assert pa.Table.from_batches(batches).to_pydict() == {"v": [5, 6]}
-    assert len(read) == 1
+    assert len(read) == len(frozen) == 1
+
+
+def test_a_python_worker_does_not_go_through_all_modules_after_each_task(spark):
+    def set_aside(rows):
+        return pd.DataFrame({"v": [gc.get_freeze_count()]})
+
+    rows = spark.range(4, numPartitions=1).withColumn("key", F.col("id"))
+    found = kss.apply(rows, "key", set_aside, schema="v long").collect()
+    # pandas alone has more objects
+    assert min(each.v for each in found) > 10_000
 
 
 @pytest.mark.parametrize(

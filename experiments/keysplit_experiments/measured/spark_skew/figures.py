@@ -61,7 +61,11 @@ def compared(
     """Run all ways in turn, round after round; yield for each its medians relative to the first way's."""
     found: dict[str, list[Figures]] = {way: [] for way in ways}
     for _ in range(rounds):
-        runs = {way: measured(spark, run, df, reducers) for way, run in ways.items()}
+        runs = {}
+        for way, run in ways.items():
+            # Spark keeps Python workers by their environment: no way gets those that another one has left
+            spark.sparkContext.environment["KEYSPLIT_MEASURED_WAY"] = way
+            runs[way] = measured(spark, run, df, reducers)
         base = next(iter(runs.values()))
         for way, figures in runs.items():
             found[way].append(figures.over(base))

@@ -4,6 +4,7 @@ PySpark has these classes in every version, under other names. This file is used
 there by value: they need no keysplit.
 """
 
+import gc
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -35,7 +36,8 @@ def read_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that does what another one does, whose module travels by value.
 
     A Python worker on an executor runs many tasks. It reads the code in the first one and not in each: that
-    can take longer than a task.
+    can take longer than a task. After each task it collects garbage, which goes through all objects of all
+    modules, pandas first, and takes longer still: those that are there in the first task are set aside.
     """
     code = _written(function)
     name = f"keysplit_{sha256(code).hexdigest()}"
@@ -45,6 +47,7 @@ def read_once(function: Callable[..., Any]) -> Callable[..., Any]:
             module = ModuleType(name)
             module.function = cloudpickle.loads(code)  # type: ignore[attr-defined]
             sys.modules[name] = module
+            gc.freeze()
         return sys.modules[name].function(*arguments)
 
     return run
