@@ -188,6 +188,21 @@ def test_schemas_are_those_of_the_server(rows, plan, nullable):
         assert each.schema == client.schema(each._plan.to_proto(client))
 
 
+@pytest.mark.parametrize("how", JOINS)
+@pytest.mark.parametrize("widths", [("int", "bigint"), ("bigint", "tinyint")])
+def test_keys_of_two_widths_in_a_join(rows, how, widths):
+    number = F.when(F.col("key") != "hot", F.col("v")).otherwise(0)
+    left, right = (rows.withColumn("key", number.cast(width)) for width in widths)
+    right = right.filter(F.col("id") < 60).select("key", F.upper(F.col("id").cast("string")).alias("name"))
+    for way in ("place", "broadcast"):
+        options = {"workers": WORKERS, "row_id": "id", "force": True, "split": "left"}
+        found = kss.join(left, right, "key", how, way=way, **options)
+        assert kss.explain(found).startswith(way)
+        client = found.sparkSession.client
+        assert found.schema == client.schema(found._plan.to_proto(client)), way
+        assert same_rows(found, left.join(right, "key", how)), way
+
+
 @pytest.mark.parametrize("how", ["inner", "full", "anti"])
 def test_join(rows, plan, how):
     other = rows.filter(F.col("id") < 60).select("key", F.upper("key").alias("name"))

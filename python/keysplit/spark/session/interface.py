@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 
 class Session(Protocol):
@@ -208,6 +208,9 @@ class Joining(Protocol):
         where: Column | None = None,
     ) -> DataFrame:
         """Join rows made of both sides on the keys, on a column that both have got, and by a condition."""
+
+    def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
+        """Return rows of an inner join with the keys, of these types, that a right join shows."""
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join; `drop` names what `rows`, which `join` made, have more."""

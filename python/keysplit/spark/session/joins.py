@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
-from keysplit.spark.names import in_sql
+from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.session.jvm import items, jvm
 from keysplit.spark.session.narrow import dataset, frame
 
@@ -43,6 +45,10 @@ class ClassicJoin:
         if where is not None:
             condition = condition & where
         return left.join(right, condition, kind)
+
+    def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
+        """Return rows of an inner join, which have the keys of both sides."""
+        return rows
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join, of rows that `join` made."""
@@ -97,6 +103,11 @@ class JoinOfNames:
                 "window to the keys instead"
             )
         return joined.where(where)
+
+    def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
+        """Return rows of an inner join, which has the keys of the left side, with those of the right side."""
+        keys = zip(self._on, types, strict=True)
+        return rows.withColumns({name: F.col(quoted(name)).cast(type_) for name, type_ in keys})
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join, of rows that `join` made."""

@@ -25,6 +25,8 @@ def by_broadcast(sides: Sides, keys: Sequence[FrequentKey]) -> DataFrame:
     # Spark broadcasts no side that is kept whole. The rows of it that match something come out of a join that
     # does not keep them, the others are those whose key the split side does not have.
     matched = sides.join(hot, F.broadcast(few), sides.hot if sides.kind == "full" else "inner")
+    if sides.kind == "right":
+        matched = sides.joining.with_keys_of_right(matched, sides.types)
     there = sides.of(keys, sides.joining.again(sides.request.df)).first
     met, same = sides.renamed_keys
     # By a condition, as a join on names moves the keys to the front.
