@@ -45,7 +45,7 @@ def spark(tmp_path_factory):
         .config("spark.sql.session.timeZone", "Europe/Berlin")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.driver.bindAddress", "127.0.0.1")
-        # over TCP a small Python task waits 40 ms; from Spark 4.1 on
+        # over TCP a small Python task waits; from Spark 4.1 on
         .config("spark.python.unix.domain.socket.enabled", "true")
         # what has ended is written down before the bus of the listeners is empty
         .config("spark.appStateStore.asyncTracking.enable", "false")

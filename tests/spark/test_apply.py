@@ -23,7 +23,8 @@ from keysplit import spark as kss
 from keysplit.spark import slices
 from keysplit.spark.operations.functions import over
 from keysplit.spark.session import versions
-from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.session.conversion import of_pandas, settings_of
+from keysplit.spark.slices import results
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -210,6 +211,29 @@ RESULTS = {
         ),
         "a double, b string",
     ),
+    "fractions by turns": (
+        lambda rows: pd.DataFrame({"a": [0.5 if len(rows) % 2 else 2**53 + 1]}),
+        "a long",
+    ),
+    "labels by turns": (
+        lambda rows: pd.DataFrame({"a": [1], "b": [2]})[["a", "b"][:: 1 if len(rows) % 2 else -1]],
+        "a long, b long",
+    ),
+    "times": (
+        lambda rows: pd.DataFrame(
+            {
+                "a": TIMES[1:3],
+                "b": pd.Series(TIMES[1:3], dtype=object),
+                "c": pd.Series([TIMES[1], None], dtype=object),
+                "d": [time.replace(tzinfo=None) for time in TIMES[1:3]],
+            }
+        ),
+        "a timestamp, b timestamp, c timestamp, d timestamp_ntz",
+    ),
+    "nullable types": (
+        lambda rows: pd.DataFrame({"a": pd.array([len(rows), None], "Int64"), "b": pd.array([True, None])}),
+        "a long, b boolean",
+    ),
     "categories": (lambda rows: pd.DataFrame({"a": pd.Categorical([str(len(rows))])}), "a string"),
     "a frame that is returned again": (lambda rows: again(rows), "n long"),
     "a list that is returned again": (lambda rows: again(rows, values=True), "values array<long>"),
@@ -263,6 +287,31 @@ def test_results_are_taken_as_spark_takes_them(spark, conf, of_all_values, safel
         if pair[0] != pair[1]:
             different[name] = pair
     assert different == {}
+
+
+def test_results_are_the_same_without_what_only_pandas_has(spark, monkeypatch):
+    """pandas shows the arrays of columns at once by a method that others need not have."""
+    columns = {
+        "n": [1, 2],
+        "t": TIMES[1:3],
+        "d": [time.replace(tzinfo=None) for time in TIMES[1:3]],
+        "s": ["a", None],
+        "k": pd.array([True, None]),
+    }
+    frames = [pd.DataFrame(columns).iloc[:rows] for rows in (2, 0, 1, 2)]
+    schema = spark.createDataFrame([], "n long, t timestamp, d timestamp_ntz, s string, k boolean").schema
+
+    def converted():
+        convert = of_pandas(schema, settings_of(spark.range(1)))
+        held = results.Held(convert, schema)
+        for each in frames:
+            held.add(convert.checked(each))
+        return held.taken()
+
+    found = converted()
+    monkeypatch.setattr(results, "arrays_of", results.arrays_of_series)
+    assert converted() == found
+    assert found.num_rows == 5
 
 
 @pytest.mark.versions

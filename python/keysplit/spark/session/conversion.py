@@ -92,22 +92,26 @@ def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:
 
 
 class _InPandas(ABC):
-    """What the versions have in common."""
+    """What the versions have in common.
+
+    Attributes:
+        labels: those of the columns of the last result that had any; the same object while they are equal.
+    """
 
     def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
         self._schema = schema
         self._settings = settings
-        self._labels: Any = None
+        self.labels: Any = None
 
     def checked(self, result: Any) -> Any:
         """Return what the function returned, or raise what Spark raises if it does not fit the schema."""
         from pyspark.worker import verify_pandas_result
 
-        known = type(result) is pd.DataFrame and self._labels is not None
-        if not (known and self._labels.equals(result.columns)):
+        known = type(result) is pd.DataFrame and self.labels is not None
+        if not (known and self.labels.equals(result.columns)):
             by_name = self._settings["by_name"]
             verify_pandas_result(result, self._schema, by_name, truncate_return_schema=False)
-            self._labels = result.columns if len(result.columns) else None
+            self.labels = result.columns if len(result.columns) else None
         return result
 
     def types(self) -> list[pa.DataType]:

@@ -1,5 +1,6 @@
 """The rows of groups as frames of pandas."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,17 +31,20 @@ class Frames:
         self._series = convert.to_pandas(shared)
         self._whole = pd.concat(self._series, axis=1)
 
-    def frame(self, at: int) -> pd.DataFrame:
-        """Return the rows of a group; nobody else has this frame."""
-        if len(self._bounds) == 2:
-            return self._whole
-        begin, end = self._bounds[at], self._bounds[at + 1]
-        frame = self._whole.iloc[begin:end].copy()
-        frame.index = pd.RangeIndex(end - begin)
-        for place, alone in self._alone.items():
-            if alone[at]:
-                frame.isetitem(place, self._column(place, at))
-        return frame
+    def each(self) -> Iterator[pd.DataFrame]:
+        """Yield the rows of each group; nobody else has these frames."""
+        groups = len(self._bounds) - 1
+        if groups == 1:
+            yield self._whole
+            return
+        owners = np.repeat(np.arange(groups), np.diff(self._bounds))
+        # It copies the rows and cuts the copy: half the work of a copy of each slice.
+        for at, frame in self._whole.groupby(owners, sort=False):
+            frame.index = pd.RangeIndex(len(frame))
+            for place, alone in self._alone.items():
+                if alone[at]:
+                    frame.isetitem(place, self._column(place, at))
+            yield frame
 
     def key(self, at: int) -> tuple[Any, ...]:
         """Return the first row of a group."""

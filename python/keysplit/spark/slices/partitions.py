@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keysplit.spark.slices.calling import Call, batch_of, calls_of
+from keysplit.spark.slices.calling import Call, calls_of
 from keysplit.spark.slices.cutting import Cutter, Groups, Places, groups_of
+from keysplit.spark.slices.results import batch_of
 
 
 def whole(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iterator[pa.RecordBatch]:
