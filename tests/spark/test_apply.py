@@ -235,6 +235,7 @@ RESULTS = {
         "a long, b boolean",
     ),
     "categories": (lambda rows: pd.DataFrame({"a": pd.Categorical([str(len(rows))])}), "a string"),
+    "rows written in place": (lambda rows: written(rows), "key long, id int"),
     "a frame that is returned again": (lambda rows: again(rows), "n long"),
     "a list that is returned again": (lambda rows: again(rows, values=True), "values array<long>"),
     "wrong name": (lambda rows: pd.DataFrame({"b": [1]}), "a long"),
@@ -248,6 +249,15 @@ RESULTS = {
     "an error": (lambda rows: rows["none"], "a long"),
 }
 AGAIN = {}
+
+
+def written(rows):
+    """Change the rows in place, as a function may: those of other groups stay."""
+    rows["id"] += 1
+    rows.loc[0, "key"] = -1
+    rows.sort_values("id", ascending=False, inplace=True)
+    rows["id"].to_numpy()[:] *= 2
+    return rows[["id", "key"]]
 
 
 def again(rows, values=False):

@@ -6,38 +6,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 # Values of these cannot be changed after the function has returned them.
 _FIXED = (
-    BooleanType,
-    ByteType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
+    T.BooleanType,
+    T.ByteType,
+    T.DateType,
+    T.DayTimeIntervalType,
+    T.DecimalType,
+    T.DoubleType,
+    T.FloatType,
+    T.IntegerType,
+    T.LongType,
+    T.ShortType,
+    T.StringType,
+    T.TimestampNTZType,
+    T.TimestampType,
 )
 
 
@@ -49,7 +34,7 @@ class Held:
         schema: their columns.
     """
 
-    def __init__(self, convert: Any, schema: StructType) -> None:
+    def __init__(self, convert: Any, schema: T.StructType) -> None:
         self._convert = convert
         self._waits = all(isinstance(field.dataType, _FIXED) for field in schema)
         self._batches: list[pa.RecordBatch] = []
