@@ -17,6 +17,8 @@ import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import PLANS, bucket_of, expected_loads, head_threshold, place
 from keysplit.spark.adapt import current, rule, running
+from keysplit.spark.adapt.drawn import Bounds
+from keysplit.spark.adapt.drawn import read as rows_drawn
 from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
@@ -30,7 +32,6 @@ from keysplit.spark.options import Options, check
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import driver
 from keysplit.spark.session.classic import Classic
-from keysplit.spark.session.jvm import items
 
 WORKERS, ROWS = 4, 3000
 
@@ -368,30 +369,6 @@ def test_a_session_keeps_no_function_but_that_of_the_last_query(spark, stream, t
     assert len(found.batches[0]) == ROWS
 
 
-def test_a_batch_that_is_attempted_again_draws_few_rows(spark, stream, tmp_path, monkeypatch):
-    """What the first attempt drew may have been too much for the driver."""
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(120_000)  # other queries have learned
-    drawn, add = [], Memory.add
-
-    def count(self, batch):
-        drawn.append(len(batch.hashes))
-        add(self, batch)
-
-    monkeypatch.setattr(Memory, "add", count)
-    stream.add(hot=0)
-    Log(tmp_path / "c" / "keysplit" / "worker-key").version_of(0, 0)
-    df = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
-    query = start(df, Busiest(), tmp_path / "c")
-    try:
-        for number in range(3):
-            learned(query, number)
-            stream.add(hot=0)
-    finally:
-        query.stop()
-    assert drawn[0] < 10
-    assert drawn[1:3] == [ROWS, ROWS]
-
-
 def test_a_version_that_cannot_be_taken_is_passed_over(spark, stream, tmp_path, recwarn):
     stream.add(hot=0)
     adapt, found = kss.streaming.Adapt(gain=100.0, log=tmp_path / "log"), Busiest()
@@ -656,9 +633,8 @@ def test_an_older_version_in_use_is_not_deleted(tmp_path, plan):
 
 def batch(number, keys, chance=1.0, weights=None):
     hashes = np.asarray(keys, np.int64) * 0x1E3779B97F4A7C15
-    return Batch(
-        number, np.zeros(4, np.int64), hashes, np.ones(len(keys)) if weights is None else weights, chance
-    )
+    weights = np.ones(len(keys)) if weights is None else weights
+    return Batch(number, np.zeros(4, np.int64), hashes, weights, np.full(len(keys), 1 / chance))
 
 
 def test_memory_adds_up_what_it_was_given():
@@ -874,11 +850,11 @@ def test_an_online_grouping_goes_on_with_fewer_workers(spark, stream, tmp_path):
     assert last.head[0].key == ("hot 1",)
 
 
-def asked_of(plan, drawn=0.5, shown=0.5):
+def asked_of(plan, chance=0.5):
     """What asks for the tables of a plan in a batch."""
 
     def ask(question, reading="{}"):
-        found = Tables(plan).answer(question, drawn, shown)
+        found = Tables(plan).answer(question, chance)
         return f"(SELECT {reading.format('told')} FROM VALUES ('{found}') AS answers(told))"
 
     return ask
@@ -895,7 +871,7 @@ def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
     plan = kss.plan(rows, "key", workers=workers, row_id="value")
     assert bool(plan.head) == (workers > 1 and hot > 0)
     request = check(rows, "key", Options(plan=plan))
-    placed = current.routed(request, "metrics", asked_of(plan))
+    placed = current.routed(request, "metrics", Bounds(1000.0, 0.5), asked_of(plan))
     expected = kss.route(rows, "key", plan=plan)
     assert placed.exceptAll(expected).count() == expected.exceptAll(placed).count() == 0
 
@@ -906,27 +882,31 @@ def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
     assert found.exceptAll(same).count() == same.exceptAll(found).count() == 0
 
 
+def drawn_of(rows, chance, bounds, weight=None):
+    """What a batch draws, and by the hash of its key the number of each row."""
+    plan = kss.plan(rows.limit(1000), "key", workers=WORKERS, row_id="value", weight=weight)
+    request = check(rows, "key", Options(workers=WORKERS, row_id="value", weight=weight))
+    metrics = Observation()
+    routed = current.routed(request, metrics, bounds, asked_of(plan, chance))
+    routed.write.format("noop").mode("overwrite").save()
+    assert by_worker.counted(bytes(metrics.get["rows"]), WORKERS).sum() == rows.count()
+    found = rows_drawn(metrics.get["drawn"], chance, bounds, request.key_types, weight is not None)
+    return found, rows.select("key", plan_hash(request).alias("hash")).toPandas().set_index("hash").key
+
+
 @pytest.mark.versions
 def test_rows_are_drawn_by_chance_alone(spark):
     number, drawn, shown = 100_000, 0.1, 0.25
     rows = spark.range(0, number, numPartitions=4).selectExpr("id AS key", "id AS value")
-    plan = kss.plan(rows.limit(1000), "key", workers=WORKERS, row_id="value")
-    request = check(rows, "key", Options(plan=plan))
-    table = rows.select("key", plan_hash(request).alias("hash")).toPandas().set_index("hash").key
     found = []
     for _ in range(2):
-        metrics = Observation()
-        routed = current.routed(request, metrics, asked_of(plan, drawn, shown))
-        routed.write.format("noop").mode("overwrite").save()
-        ids = table[current.hashes_of(bytes(metrics.get["hashes"]))].to_numpy()
-        some = metrics.get["values"]
-        if not isinstance(some, list):  # Spark 3.5 leaves them in the JVM
-            some = [{"hash": each.getLong(0), "texts": items(each.getSeq(1))} for each in items(some)]
-        texts = {each["hash"]: int(bytes(each["texts"][0])) for each in some}
-        assert all(table[hash_] == text for hash_, text in texts.items())
-        assert set(texts.values()) <= set(ids.tolist())
+        read, table = drawn_of(rows, drawn, Bounds(1e9, shown))
+        assert (read.weights == 1).all()
+        assert (read.repeats == 1 / drawn).all()
+        ids, some = table[read.hashes].to_numpy(), read.texts
+        assert all(table[hash_] == int(text) for hash_, (text,) in some.items())
+        assert set(some) <= set(read.hashes.tolist())
         assert len(set(ids.tolist())) == len(ids)
-        assert by_worker.counted(bytes(metrics.get["rows"]), WORKERS).sum() == number
         is_drawn = np.bincount(ids, minlength=number)
         # 10,000 rows or so, and 2,500, to 9 standard deviations
         assert abs(len(ids) - number * drawn) < 9 * (number * drawn) ** 0.5
@@ -942,6 +922,59 @@ def test_rows_are_drawn_by_chance_alone(spark):
         found.append(is_drawn)
         both = [(is_drawn[1:] * is_drawn[:-1]).sum(), *((found[0] * each).sum() for each in found[1:])]
         assert all(abs(each - number * drawn**2) < 9 * number**0.5 * drawn for each in both)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("generated", [True, False], ids=["generated", "interpreted"])
+@pytest.mark.parametrize("chance", [1.0, 0.1])
+def test_few_rows_are_drawn_of_however_many(spark, chance, generated):
+    number, tasks, most = 200_000, 4, 300.0
+    rows = spark.range(0, number, numPartitions=tasks).selectExpr("id AS key", "id AS value", "id % 3 AS w")
+    settings = {
+        "spark.sql.codegen.wholeStage": generated,
+        "spark.sql.codegen.factoryMode": "FALLBACK" if generated else "NO_CODEGEN",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, str(value))
+        read, table = drawn_of(rows, chance, Bounds(most, 0.5), weight="w")
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert (read.weights == table[read.hashes].to_numpy() % 3).all()
+    # What each task draws: each task counts its own rows, and the later ones draw fewer.
+    places = np.arange(1, int(number / tasks * chance) + 1) * np.arange(1, tasks + 1)[:, None]
+    chances = np.minimum(1.0, most / places)
+    deviation = (chances * (1 - chances)).sum() ** 0.5 + (number * chance) ** 0.5 * chances.mean()
+    assert abs(len(read.hashes) - chances.sum()) < 9 * deviation
+    assert len(read.hashes) < 4 * most * np.log(number) * np.log(tasks)
+    deviation = (1 / (chances * chance**2)).sum() ** 0.5
+    assert abs(read.repeats.sum() - number) < 9 * deviation
+    # later rows are drawn by a lower chance, and stand for more
+    late = table[read.hashes].to_numpy() % (number // tasks) >= number // tasks // 2
+    assert abs(read.repeats[late].sum() - number / 2) < 9 * deviation
+    assert read.repeats[late].mean() > read.repeats[~late].mean()
+
+
+@pytest.mark.versions
+def test_keys_of_what_is_drawn_are_as_in_a_profile(spark):
+    texts = ["", "a b", "a,b", "ü", "x" * 1000, None]
+    numbers = [None, 1, -1, 2**62, 0, None]
+    rows = spark.createDataFrame(list(zip(texts, numbers, strict=True)), "text string, number bigint")
+    request = check(
+        rows, ["text", "number"], Options(plan=kss.plan(rows, ["text", "number"], 2, row_id="number"))
+    )
+    metrics = Observation()
+    bounds = Bounds(1e9, 1.0)
+    routed = current.routed(request, metrics, bounds, asked_of(request.plan, 1.0))
+    routed.write.format("noop").mode("overwrite").save()
+    read = rows_drawn(metrics.get["drawn"], 1.0, bounds, request.key_types, weighted=False)
+    shown = [None if each is None else each[:256] + "…" * (len(each) > 256) for each in texts]
+    written = [None if each is None else str(each) for each in numbers]
+    assert set(read.texts.values()) == set(zip(shown, written, strict=True))
+    nothing = rows_drawn("", 1.0, bounds, request.key_types, weighted=False)
+    assert len(nothing.hashes) == len(nothing.repeats) == len(nothing.texts) == 0
 
 
 def test_the_chance_of_a_row_is_exact():

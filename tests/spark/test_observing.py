@@ -156,7 +156,7 @@ def hashed(keys):
 
 
 def drawn(keys, rows, chance=1.0):
-    return Batch(3, np.array(rows), hashed(keys), np.ones(len(keys)), chance)
+    return Batch(3, np.array(rows), hashed(keys), np.ones(len(keys)), np.full(len(keys), 1 / chance))
 
 
 def test_figures_of_a_batch():
@@ -774,9 +774,7 @@ def rated(spark):
 
 
 @pytest.mark.versions
-def test_a_running_query_is_observed(spark, tmp_path, monkeypatch):
-    # the first plans rest on whole batches, however many of them there are
-    monkeypatch.setattr("keysplit.spark.adapt.running._FIRST", 1.0)
+def test_a_running_query_is_observed(spark, tmp_path):
     df = kss.streaming.route(rated(spark), "key", workers=WORKERS, adapt="auto", row_id="value")
     query, told = start(df, tmp_path), []
     try:

@@ -108,9 +108,7 @@ def flat(batches):
     return sorted(row for rows in batches.values() for row in rows)
 
 
-def test_windows_equal_a_batch(files, plan, tmp_path, monkeypatch):
-    # the first new plan rests on a whole batch, whenever Spark reports it
-    monkeypatch.setattr("keysplit.spark.adapt.running._FIRST", 1.0)
+def test_windows_equal_a_batch(files, plan, tmp_path):
     windows = {
         "tumbling": F.window("at", "30 minutes"),
         "sliding": F.window("at", "90 minutes", "30 minutes").alias("span"),

@@ -4,62 +4,48 @@ The tables of the plan are an answer of the driver, see `Session.asks_driver`: t
 micro-batch, and for all their attempts.
 """
 
-import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.adapt import tables
+from keysplit.spark.adapt import drawn, tables
+from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.counting import by_worker
-from keysplit.spark.counting.by_sample import texts_shown
 from keysplit.spark.engine import columns, literals
 from keysplit.spark.frame import Columns
 from keysplit.spark.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.options import Request
-from keysplit.spark.session import Ask, random_number
+from keysplit.spark.session import Ask
 
 
-def routed(request: Request, metrics: str, ask: Ask) -> DataFrame:
+def routed(request: Request, metrics: str, bounds: Bounds, ask: Ask) -> DataFrame:
     """Add the worker of each row by the plan of its micro-batch; count the rows of each, and draw some rows.
 
     Args:
         request: the request.
         metrics: the name of the metrics.
+        bounds: how rows are drawn.
         ask: makes queries of questions.
 
     Returns:
-        The rows with their workers. The metrics are `rows`, a sketch that `by_worker.counted` reads; of the
-        rows that were drawn `hashes`, which `hashes_of` reads, and `weights`, if they have others than 1; and
-        of some of them `values`, with `hash` and `texts`.
+        The rows with their workers. The metrics are `rows`, a sketch that `by_worker.counted` reads, and
+        `drawn`, which `drawn.read` reads.
     """
     worker = request.worker_column
-    array, bucket, random, *drawn = (
-        request.columns.free(f"keysplit_{name}", worker)
-        for name in ("tables", "bucket", "random", "hashes", "values", "weights")
+    array, bucket, text = (
+        request.columns.free(f"keysplit_{name}", worker) for name in ("tables", "bucket", "drawn")
     )
-    rows = request.df.select("*", plan_hash(request).alias(worker), random_number().alias(random))
+    rows = request.df.select("*", plan_hash(request).alias(worker))
     rows = _found(rows, worker, (array, bucket), tables.BY_CELLS, ask)
     rows = rows.withColumn(
         worker, F.expr(columns.worker_of_found(in_sql(array), worker, row_hash_in_sql(request)))
     )
-    # Spark generates no code for what it observes, so each aggregate reads a column, null for most rows.
-    is_drawn, is_shown = (
-        F.expr(each(in_sql(random), in_sql(array)))
-        for each in (tables.is_drawn_in_sql, tables.is_shown_in_sql)
-    )
-    own = plan_hash(request)
-    values = F.struct(own.alias("hash"), texts_shown(request.keys, request.key_types).alias("texts"))
-    found = [F.when(is_drawn, F.lpad(F.hex(own), 16, "0")), F.when(is_shown, values)]
-    if request.weight is not None:
-        found.append(F.when(is_drawn, F.coalesce(request.weight, F.lit(0.0))))
-    drawn = drawn[: len(found)]
-    rows = rows.select("*", *map(Column.alias, found, drawn)).drop(array, bucket, random)
-    lists = [F.collect_list(quoted(each)) for each in drawn]
-    # As numbers the hashes would take thrice the room in Spark's logs.
-    lists[0] = F.unhex(F.array_join(lists[0], ""))
-    named = map(Column.alias, lists, ("hashes", "values", "weights"))
+    # Spark generates no code for what it observes, so it reads one column more, null for most rows.
+    written = drawn.written(request, bounds, F.expr(tables.last_in_sql(in_sql(array))))
+    rows = rows.select("*", written.alias(text)).drop(array, bucket)
     counts = F.expr(by_worker.counting(worker, request.workers)).alias("rows")
-    return rows.observe(metrics, counts, *named).drop(*drawn)
+    texts = F.array_join(F.collect_list(quoted(text)), drawn.BETWEEN).alias("drawn")
+    return rows.observe(metrics, counts, texts).drop(text)
 
 
 def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:
@@ -69,11 +55,6 @@ def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:
     rows = _found(df, key, (array, bucket), tables.BY_WORKERS, ask)
     workers = f"CAST({columns.workers_of_found(in_sql(array), key)} AS ARRAY<INT>)"
     return rows.withColumn(key, F.expr(workers)).drop(array, bucket)
-
-
-def hashes_of(packed: bytes) -> np.ndarray:
-    """Return the hashes, int64, that the metrics hold as bytes."""
-    return np.frombuffer(packed, ">i8").astype(np.int64)
 
 
 def _found(df: DataFrame, key: str, names: tuple[str, str], question: str, ask: Ask) -> DataFrame:

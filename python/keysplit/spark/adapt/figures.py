@@ -81,9 +81,10 @@ def figures_of(
     """
     rows = batch.rows[: len(speeds)]
     total = int(rows.sum())
-    drawn, counts = np.unique(batch.hashes, return_counts=True)
+    drawn, at = np.unique(batch.hashes, return_inverse=True)
+    counts = np.bincount(at, batch.repeats, minlength=len(drawn))
     met = dict(zip(drawn.tolist(), counts.tolist(), strict=True))
-    number = max(len(batch.hashes), 1)
+    number = float(batch.repeats.sum()) or 1.0
     return Figures(
         batch=batch.number,
         version=version,
@@ -92,13 +93,13 @@ def figures_of(
         busiest=float((rows / speeds).max() * speeds.sum() / total) if total else 1.0,
         hash_busiest=_by_hash(batch, plan),
         replication=1
-        + sum(_copies(each.workers, met.get(each.hash, 0), batch) for each in plan.head) / max(len(drawn), 1),
+        + sum(_copies(each.workers, met.get(each.hash, 0.0)) for each in plan.head) / max(len(drawn), 1),
         copies=sum(len(each.workers) - 1 for each in plan.head),
         hot=tuple(
             HotKey(
                 each.text,
                 each.count / plan.total if plan.total else 0.0,
-                met.get(each.hash, 0) / number,
+                met.get(each.hash, 0.0) / number,
                 len(each.workers),
                 ages.get(each.hash, 1),
             )
@@ -109,16 +110,19 @@ def figures_of(
 
 
 def _by_hash(batch: Batch, plan: Plan) -> float:
-    rows = len(batch.hashes)
+    rows, total = len(batch.hashes), float(batch.repeats.sum())
     buckets = bucket_of(batch.hashes, len(plan.tail).bit_length() - 1)
+    sample = None
+    if rows < total:
+        sample = Sample(rows, rows / total, total**2 / float((batch.repeats**2).sum()))
     return replace(
         plan,
-        total=float(rows),
-        buckets=np.bincount(buckets, minlength=len(plan.tail)).astype(np.float64),
-        sample=None if batch.chance == 1.0 else Sample(rows, batch.chance, float(rows)),
+        total=total,
+        buckets=np.bincount(buckets, batch.repeats, minlength=len(plan.tail)),
+        sample=sample,
     ).hash_busiest
 
 
-def _copies(workers: tuple[int, ...], drawn: int, batch: Batch) -> int:
+def _copies(workers: tuple[int, ...], met: float) -> int:
     """Return on how many workers beyond one a key was met: it has no more workers than rows."""
-    return min(len(workers), round(drawn / batch.chance)) - 1 if drawn else 0
+    return min(len(workers), round(met)) - 1 if met else 0

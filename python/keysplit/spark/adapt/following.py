@@ -49,7 +49,8 @@ class Following:
             )
         if not len(batch.hashes):
             return
-        workers = self._router.route(batch.hashes, weights=batch.weights, now=now)
+        weights = batch.amounts / batch.repeats.min()  # rows that stand for more count for more
+        workers = self._router.route(batch.hashes, weights=weights, now=now)
         pairs = np.unique(np.stack([batch.hashes, workers.astype(np.int64)]), axis=1)
         starts = np.flatnonzero(np.diff(pairs[0], prepend=pairs[0, 0] - 1))
         groups = np.split(pairs[1], starts[1:])

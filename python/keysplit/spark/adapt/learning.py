@@ -25,7 +25,7 @@ class Batch:
         rows: the rows of each counter of workers, int64.
         hashes: the hashes of the keys of the rows that were drawn, int64.
         weights: their weights, float64.
-        chance: the chance of a row to be drawn.
+        repeats: how many rows each of them stands for, float64.
         texts: the values of some of these keys, by their hash.
     """
 
@@ -33,8 +33,14 @@ class Batch:
     rows: np.ndarray
     hashes: np.ndarray
     weights: np.ndarray
-    chance: float
+    repeats: np.ndarray
     texts: Mapping[int, tuple[str | None, ...]] = field(default_factory=dict)
+
+    @property
+    def amounts(self) -> np.ndarray:
+        """The weight that each row that was drawn stands for."""
+        amounts: np.ndarray = self.weights * self.repeats
+        return amounts
 
 
 class Memory:
@@ -81,7 +87,7 @@ class Memory:
         """Remember a batch."""
         if not len(batch.hashes):
             return
-        weights = batch.weights / batch.chance
+        weights = batch.amounts
         hashes, at = np.unique(batch.hashes, return_inverse=True)
         counts = np.bincount(at, weights, minlength=len(hashes))
         squares = float((weights**2).sum())

@@ -133,10 +133,6 @@ class Log:
         """
         self._versions = sorted(self._numbers("plan"))
 
-    def has_record(self, batch: int) -> bool:
-        """Return whether the version of a batch was recorded before this process began."""
-        return batch in self._batches
-
     def version_of(self, batch: int, version: int) -> int:
         """Return the version that a batch goes by: this one, unless an earlier attempt has recorded another.
 

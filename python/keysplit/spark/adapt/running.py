@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from keysplit.planning import PLANS, Summary, head_threshold, place, speeds_of
-from keysplit.spark import values
-from keysplit.spark.adapt import current, rule
+from keysplit.spark.adapt import drawn, rule
+from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.adapt.figures import Figures, figures_of
 from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
@@ -35,9 +35,6 @@ MOST_BATCHES = 1000
 
 # Rows that are drawn of a batch: so many for each key that may be frequent, and these bounds.
 _PER_KEY, _LEAST, _MOST = 100, 4_000, 20_000
-# The chance of a row to be drawn while nobody knows how many there are, and for how much of that a batch is
-# attempted again: what it draws may have been too much.
-_FIRST, _AGAIN = 0.1, 1e-3
 # Of so many drawn rows the values of the key come along.
 _SHOWN = 512
 # Batches that Spark may not have reported yet.
@@ -65,7 +62,7 @@ class Adapting:
 
     Attributes:
         metrics: the name under which Spark reports what micro-batches have counted.
-        shown: the chance of a row that was drawn to come along with the values of its key.
+        bounds: how micro-batches draw rows.
     """
 
     def __init__(
@@ -82,7 +79,8 @@ class Adapting:
         self.types, self.weighted = types, weighted
         self.name = _folder_named(name)
         self.metrics = f"keysplit {self.name} {id(self):x}"
-        self.shown = min(1.0, _SHOWN / _wanted(adapt, first))
+        wanted = _wanted(adapt, first)
+        self.bounds = Bounds(wanted, min(1.0, _SHOWN / wanted))
         self._queries: dict[str, _Query] = {}
         self._opening = threading.Lock()
         self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
@@ -92,7 +90,7 @@ class Adapting:
     def answer(self, question: str, batch: MicroBatch | None) -> str:
         """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
         if batch is None:
-            return Tables(self.first).answer(question, drawn=0.0, shown=0.0)
+            return Tables(self.first).answer(question, chance=0.0)
         query = self._queries.get(batch.run)
         if query is None:
             with self._opening:  # its log may be far away, so other plans do not wait
@@ -196,7 +194,7 @@ class _Query:
         self._following: Following | None = None
         self._take_newest()
         self._wanted = _wanted(adapt, self._plan)
-        self._chance = _FIRST
+        self._chance = 1.0  # until it is known how many rows there are
         self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
         self._changed = -adapt.every
         self._learned = self._reported = -1  # the last batch
@@ -220,7 +218,7 @@ class _Query:
             if used is None:
                 self._await_report(number - 1)
                 used = self._used_in(number) or self._begin(number)
-            return used.tables.answer(question, used.chance, self._owner.shown)
+            return used.tables.answer(question, used.chance)
 
     def publish(self, plan: Plan) -> int:
         """Publish a plan for the batches to come."""
@@ -289,7 +287,6 @@ class _Query:
         except OSError as error:  # what others have published comes later
             warn(f"a stream's plan log could not be read: {error}")
         self._take_newest()
-        again = self._log.has_record(number)
         version, plan = self._log.version_of(number, self._version), self._plan
         if version != self._version:
             plan = self._log.plan(version)
@@ -297,8 +294,7 @@ class _Query:
                 plan, f"the query, whose batch {number} was begun by version {version}"
             )
         tables = self._tables if plan is self._plan else Tables(plan)
-        chance = self._chance * (_AGAIN if again else 1.0)
-        used = _Used(number, version, plan, tables, chance, time.monotonic())
+        used = _Used(number, version, plan, tables, self._chance, time.monotonic())
         self._used.append(used)
         self._log.prune()
         return used
@@ -322,15 +318,10 @@ class _Query:
 
     def _batch(self, used: _Used, metrics: Mapping[str, Any]) -> Batch:
         """Return what a micro-batch has counted."""
-        hashes, types = current.hashes_of(bytes(metrics["hashes"])), self._owner.types
-        return Batch(
-            number=used.number,
-            rows=by_worker.counted(bytes(metrics["rows"]), self._owner.first.workers),
-            hashes=hashes,
-            weights=np.array(metrics["weights"]) if self._owner.weighted else np.ones(len(hashes)),
-            chance=used.chance,
-            texts={row["hash"]: _texts_of(row["texts"], types) for row in metrics["values"]},
-        )
+        owner = self._owner
+        rows = by_worker.counted(bytes(metrics["rows"]), owner.first.workers)
+        found = drawn.read(metrics["drawn"], used.chance, owner.bounds, owner.types, owner.weighted)
+        return Batch(used.number, rows, **found._asdict())
 
     def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
         """Learn how fast workers are, and return how long each was busy, None if that is not known."""
@@ -379,7 +370,7 @@ class _Query:
             row_id=plan.row_id,
             group_weight=plan.group_weight,
         )
-        if rule.change(plan, new, summary, float(batch.weights.sum()) / batch.chance).pays(adapt):
+        if rule.change(plan, new, summary, float(batch.amounts.sum())).pays(adapt):
             try:
                 self.publish(new)
             except FileNotFoundError:  # a temporary checkpoint, which has ended with the query
@@ -400,8 +391,3 @@ def _folder_named(name: str) -> str:
     if len(found.encode()) <= _LONGEST:
         return found
     return f"{found[: _LONGEST // 8]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-
-
-def _texts_of(written: list[Any], types: list[DataType]) -> tuple[str | None, ...]:
-    found = map(values.read, written, types)
-    return tuple(None if value is None else str(value) for value in found)

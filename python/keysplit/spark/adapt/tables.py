@@ -17,10 +17,10 @@ from keysplit.spark.plans import Plan
 BY_CELLS, BY_WORKERS = "cells", "workers"
 """Questions for the tables: with the cells of frequent keys, and with all their workers."""
 
-# Where in the array things are: up to which random number a row is drawn, and up to which the values of its
-# key come along; by how many bits a hash is shifted to give its bucket; the slots of frequent keys less one,
-# where the first is, and how far behind it its run is; the first bucket.
-_DRAWN, _SHOWN, _SHIFT, _MASK, _HELD, _RUNS, _TAIL = range(7)
+# Where in the array things are: the last random number by which a row may be drawn; by how many bits a hash
+# is shifted to give its bucket; the slots of frequent keys less one, where the first is, and how far behind
+# it its run is; the first bucket.
+_LAST, _SHIFT, _MASK, _HELD, _RUNS, _TAIL = range(6)
 
 
 class Tables:
@@ -29,16 +29,15 @@ class Tables:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def answer(self, question: str, drawn: float, shown: float) -> str:
+    def answer(self, question: str, chance: float) -> str:
         """Return the array that `BY_CELLS` or `BY_WORKERS` asks for.
 
         Args:
             question: which of them.
-            drawn: the chance of a row to be drawn.
-            shown: the chance of a row that was drawn to come along with the values of its key.
+            chance: the chance of a row to be drawn, at most.
         """
         tables = self._with_cells if question == BY_CELLS else self._with_workers
-        return f"{last_of(drawn)},{last_of(drawn * shown)},{tables}"
+        return f"{last_of(chance)},{tables}"
 
     @cached_property
     def _with_cells(self) -> str:
@@ -55,14 +54,9 @@ def last_of(chance: float) -> int:
     return max(int(chance * 2.0**64) - 1, 0) - 2**63
 
 
-def is_drawn_in_sql(random: str, tables: str) -> str:
-    """Return whether a row is drawn, in SQL, by a random number of its own; `tables` is the array."""
-    return f"{random} <= {_at(tables, _DRAWN)}"
-
-
-def is_shown_in_sql(random: str, tables: str) -> str:
-    """Return the same for a row whose key's values come along."""
-    return f"{random} <= {_at(tables, _SHOWN)}"
+def last_in_sql(tables: str) -> str:
+    """Return up to which random BIGINT a row may be drawn, in SQL; `tables` is the array."""
+    return _at(tables, _LAST)
 
 
 def bucket_in_sql(own: str, tables: str) -> str:

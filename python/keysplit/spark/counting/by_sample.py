@@ -253,10 +253,10 @@ class _Lottery:
         return self._rows.filter(chance.in_sql(self._place, self._number))
 
     def _texts(self) -> Column:
-        return texts_shown(self._keys.columns, self._keys.types)
+        return F.array(*texts_shown(self._keys.columns, self._keys.types))
 
 
-def texts_shown(columns: Sequence[str], types: Sequence[DataType]) -> Column:
+def texts_shown(columns: Sequence[str], types: Sequence[DataType]) -> list[Column]:
     """Return the values of a row's key as texts that `values.read` reads, cut to so many bytes each."""
     texts = [
         values.write(values.send(F.col(name), type_), type_)
@@ -264,12 +264,10 @@ def texts_shown(columns: Sequence[str], types: Sequence[DataType]) -> Column:
     ]
     # a value may have megabytes
     cut = [F.concat(F.substring(text, 1, _BYTES), F.lit("…").cast("binary")) for text in texts]
-    return F.array(
-        *(
-            F.when(F.octet_length(text) > _BYTES, end).otherwise(text)
-            for text, end in zip(texts, cut, strict=True)
-        )
-    )
+    return [
+        F.when(F.octet_length(text) > _BYTES, end).otherwise(text)
+        for text, end in zip(texts, cut, strict=True)
+    ]
 
 
 def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

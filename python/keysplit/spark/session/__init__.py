@@ -46,6 +46,7 @@ __all__ = [
     "Session",
     "Steadiness",
     "collation_key",
+    "counter",
     "is_connect",
     "local_rows",
     "random_number",
@@ -132,3 +133,13 @@ def random_number() -> Column:
     from keysplit.spark.session import classic
 
     return classic.random_number()
+
+
+def counter() -> tuple[Column, Column]:
+    """Return two BIGINTs in classic sessions: one counts the rows of a task that it is evaluated for, from 1.
+
+    The other says how far it is.
+    """
+    from keysplit.spark.session import classic
+
+    return classic.counter()

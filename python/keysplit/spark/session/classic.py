@@ -266,14 +266,36 @@ def random_number() -> Column:
     code it generates, which it then compiles anew.
     """
     random = jvm().java.lang.Class.forName("java.util.concurrent.ThreadLocalRandom")
-    types, objects = jvm().org.apache.spark.sql.types, _catalyst().expressions.objects
-    none, last = jvm().PythonUtils.toSeq([]), []
-    if "classic" in type(F.lit(0)).__module__:  # Spark 4 has one more argument
-        last = [jvm().scala.Option.empty()]
-    # Null for null arguments, of which there are none; may be null; is deterministic.
-    flags = True, False, False
-    own = objects.StaticInvoke(random, types.ObjectType(random), "current", none, none, *flags, *last)
-    return column_of(objects.Invoke(own, "nextLong", types.DataTypes.LongType, none, none, *flags))
+    type_, none = jvm().org.apache.spark.sql.types.ObjectType(random), jvm().PythonUtils.toSeq([])
+    # Spark 4 has one more argument.
+    last = [jvm().scala.Option.empty()] if "classic" in type(F.lit(0)).__module__ else []
+    static = _catalyst().expressions.objects.StaticInvoke
+    return _called(static(random, type_, "current", none, none, *_UNSTEADY, *last), "nextLong")
+
+
+def counter() -> tuple[Column, Column]:
+    """Return two BIGINTs: one counts up from 1 whenever it is evaluated, the other says how far that is.
+
+    Each task counts by itself, as it has its own copy of the objects in its code. Streams have no
+    `monotonically_increasing_id`.
+    """
+    # of one number: Py4J makes a Python object of a single one
+    numbers = jvm().java.util.concurrent.atomic.AtomicLongArray(1)
+    literal, types = _catalyst().expressions.Literal, jvm().org.apache.spark.sql.types
+    own = literal(numbers, types.ObjectType(numbers.getClass()))
+    first = literal(0, types.DataTypes.IntegerType)
+    return _called(own, "incrementAndGet", first), _called(own, "get", first)
+
+
+# Of a call: null for null arguments, of which there are none; may be null; is deterministic.
+_UNSTEADY = True, False, False
+
+
+def _called(target: Any, method: str, *arguments: Any) -> Column:
+    """Return what a method of an object of the JVM returns, BIGINT, for each row anew."""
+    seq, invoke = jvm().PythonUtils.toSeq, _catalyst().expressions.objects.Invoke
+    type_ = jvm().org.apache.spark.sql.types.DataTypes.LongType
+    return column_of(invoke(target, method, type_, seq(list(arguments)), seq([]), *_UNSTEADY))
 
 
 def column_of(expression: Any) -> Column:
