@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from keysplit_experiments.measured.processes import cpu_s, jvm_pid
+from keysplit_experiments.measured.processes import CpuClock, jvm_pid
 
 ROWS = 100
 # Rounds in which workers start and the JVM compiles.
@@ -86,9 +86,9 @@ def measured(spark: SparkSession, rows: DataFrame, rounds: int) -> dict[str, tup
         for way, stage in WAYS.items():
             # each way has workers of its own
             spark.sparkContext.environment["KEYSPLIT_MEASURED_WAY"] = way
-            start, used = time.monotonic(), cpu_s(jvm)
+            start, cpu = time.monotonic(), CpuClock(jvm)
             stage(rows).write.format("noop").mode("overwrite").save()
-            taken = [time.monotonic() - start, cpu_s(jvm) - used]
+            taken = [time.monotonic() - start, cpu.stop()]
             base = base or taken
             if number >= WARMING:
                 for place, (time_s, plain_s) in enumerate(zip(taken, base, strict=True)):

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit_experiments.measured.processes import cpu_s
+from keysplit_experiments.measured.processes import CpuClock
 
 WORKERS = 8
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -136,12 +136,12 @@ def split_keys(events: DataFrame, plan: kss.Plan) -> DataFrame:
 
 def run(query: DataFrame, checkpoint: Path) -> tuple[float, float]:
     """Run a query to the end of its input; return its CPU time, and the median duration of its batches."""
-    before = cpu_s(os.getpid())
+    cpu = CpuClock(os.getpid())
     writer = query.writeStream.format("noop").trigger(availableNow=True)
     running = writer.option("checkpointLocation", str(checkpoint)).start()
     running.awaitTermination()
     durations = [each["durationMs"]["triggerExecution"] for each in running.recentProgress]
-    return cpu_s(os.getpid()) - before, median(durations[1:]) / 1000
+    return cpu.stop(), median(durations[1:]) / 1000
 
 
 if __name__ == "__main__":

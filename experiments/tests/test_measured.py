@@ -1,6 +1,8 @@
 """The programs of `measured` run and measure what they say; the documentation's figures take full runs."""
 
 import mmap
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from itertools import product
@@ -16,7 +18,7 @@ import pytest
 
 import keysplit as ks
 from keysplit import planning
-from keysplit_experiments.measured import balance, groupings, memory, plans
+from keysplit_experiments.measured import balance, groupings, memory, plans, processes
 
 
 @pytest.fixture(scope="module")
@@ -410,3 +412,36 @@ def test_plans_print(data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
     monkeypatch.delenv("KEYSPLIT_DATA")
     assert [stream.name for stream in plans.streams(plans.data_folder(), quick=True)] == streams[:3]
+
+
+# A daemon as PySpark's, which waits for no worker, and a worker that is busy for half a second.
+WORKER = """
+import os, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if not os.fork():
+    while time.process_time() < 0.5:
+        pass
+    print("busy", flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+try:
+    os.wait()
+except ChildProcessError:
+    print("ended", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_the_time_of_a_worker_that_nobody_waits_for_counts() -> None:
+    before, clock = processes.cpu_s(os.getpid()), processes.CpuClock(os.getpid())
+    command = [sys.executable, "-c", WORKER, "pyspark.daemon"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdin is not None
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == "busy\n"
+        clock._look()
+        daemon.stdin.write("end\n")
+        daemon.stdin.flush()
+        assert daemon.stdout.readline() == "ended\n"
+        without = processes.cpu_s(os.getpid()) - before
+        assert clock.stop() > without + 0.4

@@ -1,6 +1,7 @@
 """What processes use."""
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,55 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+# How often workers are looked at. Spark ends those that have been idle for a minute.
+_LOOK_S = 5.0
+
+
 def cpu_s(root: int) -> float:
-    """CPU time of a process and of all its descendants, those that have ended included, in seconds."""
-    # of its own in user and in system mode, and of children that have ended
-    return sum(sum(map(int, fields[11:15])) for fields in _family(root).values()) / _TICKS
+    """CPU time of a process and of all its descendants, in seconds.
+
+    Those that have ended are included, but for Python workers of Spark: see `CpuClock`.
+    """
+    return sum(map(_cpu_s, _family(root).values()))
+
+
+class CpuClock:
+    """The CPU time of a process and of all its descendants from now on.
+
+    Spark ends idle Python workers, and the system forgets the time of a process that nobody waits for. So
+    their time is written down while they live.
+
+    Args:
+        root: the process.
+    """
+
+    def __init__(self, root: int) -> None:
+        self._root, self._workers, self._lost = root, dict[int, float](), 0.0
+        self._stopped = threading.Event()
+        self._began = self._look()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> float:
+        """Return the seconds, and look no more."""
+        self._stopped.set()
+        self._thread.join()
+        return self._look() + self._lost - self._began
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_LOOK_S):
+            self._look()
+
+    def _look(self) -> float:
+        family = _family(self._root)
+        workers = {
+            pid: _cpu_s(family[pid])
+            for pid, (role, _) in _roles(family, self._root).items()
+            if role == "worker"
+        }
+        self._lost += sum(used for pid, used in self._workers.items() if pid not in workers)
+        self._workers = workers
+        return sum(map(_cpu_s, family.values()))
 
 
 def jvm_pid(spark: Any) -> int:
@@ -27,19 +73,24 @@ def resident_mb(root: int) -> dict[str, list[float]]:
         "worker".
     """
     found = dict[str, list[float]]()
-    for role, pages in _roles(root).values():
+    for role, pages in _roles(_family(root), root).values():
         found.setdefault(role, []).append(pages * _PAGE / 1e6)
     return found
 
 
 def jvm_of(root: int) -> int | None:
     """The process of the JVM that a PySpark driver has started, None if there is none."""
-    return next((pid for pid, (role, _) in _roles(root).items() if role == "JVM"), None)
+    return next((pid for pid, (role, _) in _roles(_family(root), root).items() if role == "JVM"), None)
 
 
-def _roles(root: int) -> dict[int, tuple[str, int]]:
+def _cpu_s(fields: list[str]) -> float:
+    """CPU time of a process in both modes, and of children that it has waited for, in seconds."""
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def _roles(family: dict[int, list[str]], root: int) -> dict[int, tuple[str, int]]:
     """What each process of a PySpark driver is, and how many pages it has in memory."""
-    family, commands = _family(root), dict[int, bytes]()
+    commands = dict[int, bytes]()
     for pid in family:
         try:
             commands[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from keysplit import spark as kss
-from keysplit_experiments.measured.processes import cpu_s, jvm_pid
+from keysplit_experiments.measured.processes import CpuClock, jvm_pid
 
 REDUCERS = 32
 Result: TypeAlias = DataFrame | DataFrameWriter
@@ -79,10 +79,10 @@ def measured(spark: SparkSession, run: Way, df: DataFrame, reducers: int = REDUC
     jvm = jvm_pid(spark)
     group = f"run {time.time_ns()}"
     context.setJobGroup(group, group)
-    start, used = time.monotonic(), cpu_s(jvm)
+    start, cpu = time.monotonic(), CpuClock(jvm)
     result = run(df)
     finish(result)
-    figures = Figures(time.monotonic() - start, cpu_s(jvm) - used, took=_way(result))
+    figures = Figures(time.monotonic() - start, cpu.stop(), took=_way(result))
     context.setLocalProperty("spark.jobGroup.id", None)
     tracker, store = context._jsc.statusTracker(), context._jsc.sc().statusStore()
     time.sleep(0.5)  # the listener that fills the store lags behind
