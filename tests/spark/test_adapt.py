@@ -684,6 +684,16 @@ def test_what_chance_explains_changes_nothing():
     assert memory.total == 100_000
 
 
+def test_rows_that_stand_for_more_count_for_more():
+    memory, following = Memory(12, 0.02, 0.5), Following(ks.Fish(workers=4))
+    hashes, repeats = np.array([1, 2, 2], np.int64), np.array([40.0, 10.0, 10.0])
+    some = Batch(0, np.zeros(4, np.int64), hashes, np.array([1.0, 1.0, 2.0]), repeats)
+    memory.add(some)
+    assert memory.total == 40 + 10 + 20
+    following.add(some, np.zeros(0), np.ones(4))
+    assert following._router.loads.sum() == 4 + 1 + 2
+
+
 def test_empty_batches_change_nothing():
     memory = Memory(12, 0.02, 0.5)
     memory.add(batch(0, []))

@@ -173,6 +173,16 @@ def test_figures_of_a_batch():
     assert 1.6 < found.hash_busiest < 2.4
 
 
+def test_figures_count_what_a_drawn_row_stands_for():
+    whole = drawn([1] * 400 + list(range(10, 610)), [400, 200, 200, 200])
+    hashes, repeats = hashed([1] * 4 + list(range(10, 610))), np.array([100.0] * 4 + [1.0] * 600)
+    some = Batch(3, whole.rows, hashes, np.ones(604), repeats)
+    ours, theirs = (figures_of(each, 5, made_plan(), np.ones(4), {}) for each in (some, whole))
+    assert ours.hot == theirs.hot
+    assert ours.replication == theirs.replication
+    assert 1.15 < ours.hash_busiest < theirs.hash_busiest, "chance explains more of what few rows say"
+
+
 def test_a_key_has_no_more_workers_than_rows():
     plan = made_plan()
     assert figures_of(drawn([1, 2, 3], [1, 1, 1, 0]), 0, plan, np.ones(4), {}).replication == 1.0

@@ -6,8 +6,8 @@ How many rows a batch has is not known before it is read: the first one, or one 
 number. So a row is drawn in two steps. By a chance that is the same for all rows of a batch, it *may* be
 drawn. Of those that may, each is drawn by a chance of `Bounds.rows` over its place, which is its number among
 those of its task times the number of the task. So n rows in p tasks send at most about
-`rows * log(n) * log(p)` to the driver, and as many as a sample of equal chances would need if the number of
-rows was known. A row that was drawn stands for one over its chance, so estimates are unbiased.
+`rows * (1 + log n) * (1 + log p)` to the driver; some `rows` of them where the batch is as large as the one
+before. A row that was drawn stands for one over its chance, so estimates are unbiased.
 """
 
 from collections.abc import Mapping

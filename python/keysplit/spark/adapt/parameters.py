@@ -39,8 +39,8 @@ class Adapt:
         every: the smallest number of batches between two changes, at least 1.
         sample: how many rows of a batch are drawn for the driver, at least 100; if left out, 100 for each key
             that can be frequent, but 4,000 to 20,000 in all. Of a batch that is larger than the one before,
-            n rows in p tasks, at most about `sample * log(n) * log(p)` are drawn. Each adds some 25 bytes to
-            the metrics of the batch.
+            n rows in p tasks, at most about `sample * (1 + log n) * (1 + log p)` are drawn. Each adds some 25
+            bytes to the metrics of the batch.
         capacities: a function that returns the current relative speed of each worker, above 0; it is called
             on the driver after each batch, and the next one waits for it. "measured" derives the speeds from
             the time per row of tasks. It needs an operation that places rows, such as `repartition`, so that
