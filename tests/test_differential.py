@@ -336,7 +336,9 @@ def has(name: str, params: dict[str, Any]) -> bool:
     return set(params) <= set(ks.GROUPINGS[name].__dataclass_fields__)
 
 
-@pytest.mark.parametrize("exponent", [0.8, 1.4, 2.0])
+@pytest.mark.parametrize(
+    "exponent", [pytest.param(0.8, marks=pytest.mark.slow), 1.4, pytest.param(2.0, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("name", "setting"),
     [(name, setting) for name in sorted(MODELS) for setting in LONG if has(name, LONG[setting])],

@@ -24,7 +24,9 @@ def program(request):
 
 
 # the others run to their end where they are killed
-@pytest.mark.parametrize("program", ["naive_bayes", "word_count"], indirect=True)
+@pytest.mark.parametrize(
+    "program", [pytest.param("naive_bayes", marks=pytest.mark.slow), "word_count"], indirect=True
+)
 def test_application(spark, tmp_path, capsys, program):
     runpy.run_path(str(program))["main"](spark, tmp_path)
     verdicts = VERDICT.findall(capsys.readouterr().out)

@@ -134,6 +134,7 @@ def test_the_texts_are_there(monkeypatch):
     assert documents["text"][1] == "Yay. Another good phone interview."
 
 
+@pytest.mark.slow
 def test_without_texts_documents_are_drawn(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(BAYES["main"].__globals__, "TWEETS", False)
     BAYES["main"](spark, tmp_path)
