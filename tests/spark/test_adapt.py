@@ -10,7 +10,6 @@ from zlib import crc32
 import numpy as np
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 import keysplit as ks
@@ -30,7 +29,7 @@ from keysplit.spark.engine import columns
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.options import Options, check
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import driver
+from keysplit.spark.session import driver, session_of
 from keysplit.spark.session.classic import Classic
 
 WORKERS, ROWS = 4, 3000
@@ -141,16 +140,8 @@ def test_the_plan_follows_the_keys_and_a_restart(spark, stream, tmp_path):
         assert (expected[each.value].to_numpy() == each.worker.to_numpy()).all()
 
 
-def test_a_batch_waits_for_what_the_one_before_has_shown(spark, stream, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "_WAIT", 1e9)
-    monkeypatch.setattr(running, "_LONGEST_WAIT_S", 60.0)
-    learn = running.Adapting.learn
-
-    def late(self, run, report):
-        threading.Event().wait(2)  # the next batch has begun
-        learn(self, run, report)
-
-    monkeypatch.setattr(running.Adapting, "learn", late)
+def test_a_batch_goes_by_what_the_one_before_has_shown(spark, stream, tmp_path, monkeypatch):
+    monkeypatch.setattr(running.Adapting, "learn", lambda self, run, number: None)  # no report ever comes
     for _ in range(3):
         stream.add(hot=0)
     checkpoint, found = tmp_path / "checkpoint", Busiest()
@@ -162,6 +153,54 @@ def test_a_batch_waits_for_what_the_one_before_has_shown(spark, stream, tmp_path
     assert batches[1] == 1
     # The first went by a hash; the plan is made of some of its rows.
     assert found.shares[1] - 1 < (found.shares[0] - 1) / 2
+    assert set(found.shares) == {0, 1, 2}
+
+
+@pytest.mark.versions
+def test_two_queries_of_one_stream_learn_each_from_its_own_rows(spark, stream, tmp_path):
+    routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
+    found = [Busiest(), Busiest()]
+    queries = [start(routed, each, tmp_path / f"checkpoint {at}") for at, each in enumerate(found)]
+    try:
+        for number in range(3):
+            stream.add(hot=0)
+            for query in queries:
+                learned(query, number)
+        figures = [adapting_in(str(each.runId))[0].figures(str(each.runId)) for each in queries]
+    finally:
+        for query in queries:
+            query.stop()
+    for seen, shown in zip(found, figures, strict=True):
+        assert [each.batch for each in shown] == [0, 1, 2]
+        for each in shown:
+            counts = seen.batches[each.batch].worker.value_counts()
+            # `foreachBatch` reads its rows once here, as `toPandas` does
+            assert each.rows.tolist() == [counts.get(worker, 0) for worker in range(WORKERS)]
+
+
+@pytest.mark.versions
+def test_what_an_attempt_has_counted_that_failed_counts_for_nothing(spark, stream, tmp_path):
+    routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
+    for number in range(2):
+        stream.add(hot=number)
+    found, failed = Busiest(), []
+
+    def fails_once(df, batch):
+        found(df, batch)
+        if batch == 1 and not failed:
+            failed.append(batch)
+            raise RuntimeError("after all its rows were counted")
+
+    with pytest.raises(StreamingQueryException):
+        start(routed, fails_once, tmp_path / "c").processAllAvailable()
+    query = start(routed, fails_once, tmp_path / "c")
+    try:
+        learned(query, 1)
+        shown = adapting_in(str(query.runId))[0].figures(str(query.runId))
+    finally:
+        query.stop()
+    assert [each.batch for each in shown] == [1]
+    assert shown[0].rows.sum() == ROWS
 
 
 def test_settings_with_which_no_plan_can_be_asked_for_are_refused(stream, conf, monkeypatch):
@@ -174,16 +213,32 @@ def test_settings_with_which_no_plan_can_be_asked_for_are_refused(stream, conf, 
         kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
 
 
-def test_a_batch_does_not_wait_for_a_report_that_never_comes(spark, stream, tmp_path, monkeypatch):
-    monkeypatch.setattr(running.Adapting, "learn", lambda self, run, report: None)
+def test_a_batch_waits_for_a_report_where_times_are_measured_but_not_for_ever(
+    spark, stream, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(running, "_WAIT", 1e9)
+    monkeypatch.setattr(running, "_LONGEST_WAIT_S", 3.0)
+    waited, learn_once = [], running._Query._learn_once
+
+    def seen(self, number):
+        waited.append((number, self._reported))
+        learn_once(self, number)
+
+    monkeypatch.setattr(running._Query, "_learn_once", seen)
+    learn = running.Adapting.learn
+    monkeypatch.setattr(
+        running.Adapting, "learn", lambda self, run, number: number == 0 and learn(self, run, number)
+    )
     for _ in range(3):
         stream.add(hot=0)
-    found = Busiest()
-    routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
-    query = start(routed, found, tmp_path / "checkpoint")
+    adapt = kss.streaming.Adapt(capacities="measured")
+    routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt=adapt)
+    query = start(routed, Busiest(), tmp_path / "checkpoint")
     query.processAllAvailable()
     query.stop()
-    assert set(found.shares) == {0, 1, 2}
+    # the report of the first has come by the time that the second is planned, that of the second never does
+    assert (0, 0) in waited
+    assert waited[-1] == (1, 0)
 
 
 def test_a_batch_that_is_attempted_again_goes_by_the_plan_of_its_first_attempt(spark, stream, tmp_path):
@@ -881,7 +936,7 @@ def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
     plan = kss.plan(rows, "key", workers=workers, row_id="value")
     assert bool(plan.head) == (workers > 1 and hot > 0)
     request = check(rows, "key", Options(plan=plan))
-    placed = current.routed(request, "metrics", Bounds(1000.0, 0.5), asked_of(plan))
+    placed = current.routed(request, tally_of(rows, workers), Bounds(1000.0, 0.5), asked_of(plan))
     expected = kss.route(rows, "key", plan=plan)
     assert placed.exceptAll(expected).count() == expected.exceptAll(placed).count() == 0
 
@@ -892,15 +947,22 @@ def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
     assert found.exceptAll(same).count() == same.exceptAll(found).count() == 0
 
 
+def tally_of(rows, workers=WORKERS):
+    return session_of(rows).tally(by_worker.counters(workers))
+
+
 def drawn_of(rows, chance, bounds, weight=None):
     """What a batch draws, and by the hash of its key the number of each row."""
     plan = kss.plan(rows.limit(1000), "key", workers=WORKERS, row_id="value", weight=weight)
     request = check(rows, "key", Options(workers=WORKERS, row_id="value", weight=weight))
-    metrics = Observation()
-    routed = current.routed(request, metrics, bounds, asked_of(plan, chance))
-    routed.write.format("noop").mode("overwrite").save()
-    assert by_worker.counted(bytes(metrics.get["rows"]), WORKERS).sum() == rows.count()
-    found = rows_drawn(metrics.get["drawn"], chance, bounds, request.key_types, weight is not None)
+    tally = tally_of(rows)
+    routed = current.routed(request, tally, bounds, asked_of(plan, chance)).cache()
+    counts = dict(routed.groupBy("worker").count().collect())
+    sent = tally.take()
+    routed.unpersist()
+    assert sum(each.counts for each in sent).tolist() == [counts.get(worker, 0) for worker in range(WORKERS)]
+    fields = [field for each in sent for field in each.fields]
+    found = rows_drawn(fields, chance, bounds, request.key_types, weight is not None)
     return found, rows.select("key", plan_hash(request).alias("hash")).toPandas().set_index("hash").key
 
 
@@ -975,16 +1037,41 @@ def test_keys_of_what_is_drawn_are_as_in_a_profile(spark):
     request = check(
         rows, ["text", "number"], Options(plan=kss.plan(rows, ["text", "number"], 2, row_id="number"))
     )
-    metrics = Observation()
-    bounds = Bounds(1e9, 1.0)
-    routed = current.routed(request, metrics, bounds, asked_of(request.plan, 1.0))
+    tally, bounds = tally_of(rows, 2), Bounds(1e9, 1.0)
+    routed = current.routed(request, tally, bounds, asked_of(request.plan, 1.0))
     routed.write.format("noop").mode("overwrite").save()
-    read = rows_drawn(metrics.get["drawn"], 1.0, bounds, request.key_types, weighted=False)
+    read = rows_drawn(
+        [field for each in tally.take() for field in each.fields],
+        1.0,
+        bounds,
+        request.key_types,
+        weighted=False,
+    )
     shown = [None if each is None else each[:256] + "…" * (len(each) > 256) for each in texts]
     written = [None if each is None else str(each) for each in numbers]
     assert set(read.texts.values()) == set(zip(shown, written, strict=True))
-    nothing = rows_drawn("", 1.0, bounds, request.key_types, weighted=False)
+    nothing = rows_drawn([], 1.0, bounds, request.key_types, weighted=False)
     assert len(nothing.hashes) == len(nothing.repeats) == len(nothing.texts) == 0
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("keys", [["", "a"], ["", None], [""]], ids=str)
+def test_an_empty_key_is_a_field(spark, keys):
+    rows = spark.createDataFrame([(key, at) for at, key in enumerate(keys)], "key string, value bigint")
+    plan = kss.plan(rows, "key", 2, row_id="value")
+    request = check(rows, "key", Options(workers=2, row_id="value", weight="value"))
+    tally, bounds = tally_of(rows, 2), Bounds(10**9, 1.0)
+    routed = current.routed(request, tally, bounds, asked_of(plan, 1.0))
+    routed.write.format("noop").mode("overwrite").save()
+    read = rows_drawn(
+        [field for each in tally.take() for field in each.fields],
+        1.0,
+        bounds,
+        request.key_types,
+        weighted=True,
+    )
+    assert sorted(read.weights.tolist()) == list(range(len(keys)))
+    assert set(read.texts.values()) == {(key,) for key in keys}
 
 
 def test_the_chance_of_a_row_is_exact():

@@ -80,7 +80,7 @@ class Query:
             for name in plans
         ]
         for each in adapting:
-            each.learn = lambda run, report: self.heard.append(report.batch)
+            each.learn = lambda run, number: self.heard.append(number)
         monkeypatch.setattr(observer, "adapting_in", lambda run: adapting if run == "the-run" else [])
         session = SimpleNamespace(listen=self.listen)
         monkeypatch.setattr(observer, "session_of_query", lambda query: session)

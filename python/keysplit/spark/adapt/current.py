@@ -15,37 +15,31 @@ from keysplit.spark.frame import Columns
 from keysplit.spark.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.options import Request
-from keysplit.spark.session import Ask
+from keysplit.spark.session import Ask, Tally
 
 
-def routed(request: Request, metrics: str, bounds: Bounds, ask: Ask) -> DataFrame:
+def routed(request: Request, tally: Tally, bounds: Bounds, ask: Ask) -> DataFrame:
     """Add the worker of each row by the plan of its micro-batch; count the rows of each, and draw some rows.
 
     Args:
         request: the request.
-        metrics: the name of the metrics.
+        tally: counts the rows of each worker, see `by_worker`, and sends those that are drawn.
         bounds: how rows are drawn.
         ask: makes queries of questions.
 
     Returns:
-        The rows with their workers. The metrics are `rows`, a sketch that `by_worker.counted` reads, and
-        `drawn`, which `drawn.read` reads.
+        The rows with their workers.
     """
     worker = request.worker_column
-    array, bucket, text = (
-        request.columns.free(f"keysplit_{name}", worker) for name in ("tables", "bucket", "drawn")
-    )
+    array, bucket = (request.columns.free(f"keysplit_{name}", worker) for name in ("tables", "bucket"))
     rows = request.df.select("*", plan_hash(request).alias(worker))
     rows = _found(rows, worker, (array, bucket), tables.BY_CELLS, ask)
     rows = rows.withColumn(
         worker, F.expr(columns.worker_of_found(in_sql(array), worker, row_hash_in_sql(request)))
     )
-    # Spark generates no code for what it observes, so it reads one column more, null for most rows.
-    written = drawn.written(request, bounds, F.expr(tables.last_in_sql(in_sql(array))))
-    rows = rows.select("*", written.alias(text)).drop(array, bucket)
-    counts = F.expr(by_worker.counting(worker, request.workers)).alias("rows")
-    texts = F.array_join(F.collect_list(quoted(text)), drawn.BETWEEN).alias("drawn")
-    return rows.observe(metrics, counts, texts).drop(text)
+    counter = F.expr(by_worker.counter_in_sql(worker, request.workers))
+    noted = drawn.noted(request, rows, tally, counter, bounds, F.expr(tables.last_in_sql(in_sql(array))))
+    return rows.withColumn(worker, F.when(~noted, -1).otherwise(F.col(quoted(worker)))).drop(array, bucket)
 
 
 def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:

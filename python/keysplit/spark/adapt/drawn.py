@@ -1,6 +1,4 @@
-"""Rows that a micro-batch draws for the driver, each a text among the metrics of the batch.
-
-As one text they are one column that Spark observes, and one aggregate that is run for every row.
+"""Rows that a micro-batch draws for the driver, which its tasks send as they end.
 
 How many rows a batch has is not known before it is read: the first one, or one after an outage, may have any
 number. So a row is drawn in two steps. By a chance that is the same for all rows of a batch, it *may* be
@@ -10,26 +8,23 @@ those of its task times the number of the task. So n rows in p tasks send at mos
 before. A row that was drawn stands for one over its chance, so estimates are unbiased.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from keysplit.spark import values
 from keysplit.spark.adapt.tables import last_of
-from keysplit.spark.counting.by_sample import texts_shown
+from keysplit.spark.counting.by_sample import MOST_BYTES
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.options import Request
-from keysplit.spark.session import counter, random_number
+from keysplit.spark.session import Tally, random_number, task_number
 
-BETWEEN = ","
-"""What stands between the texts of two rows."""
-
-# What stands in place of a null value: no hexadecimal digits.
-_NULL = "x"
+# What stands in place of a null value, and between two values: no hexadecimal digits.
+_NULL, _BETWEEN = "x", "_"
 
 
 class Bounds(NamedTuple):
@@ -40,7 +35,7 @@ class Bounds(NamedTuple):
         shown: the chance of a row that was drawn to come along with the values of its key.
     """
 
-    rows: float
+    rows: int
     shown: float
 
 
@@ -60,55 +55,73 @@ class Drawn(NamedTuple):
     texts: Mapping[int, tuple[str | None, ...]]
 
 
-def written(request: Request, bounds: Bounds, last: Column) -> Column:
-    """Return the text of a row that is drawn, null for others.
+def noted(
+    request: Request, rows: DataFrame, tally: Tally, counter: Column, bounds: Bounds, last: Column
+) -> Column:
+    """Count a row and send it if it is drawn; the column is TRUE whatever there is.
 
-    It has the hash of the key, the place of the row, its weight if there are others than 1, and of some rows
+    Of a row the hash of its key is sent, its place, its weight if there are others than 1, and of some rows
     the values of the key.
 
     Args:
         request: the request.
+        rows: the rows.
+        tally: what counts and sends.
+        counter: the number of its counter, INT.
         bounds: how many rows are drawn.
         last: up to which random BIGINT a row may be drawn.
     """
-    count, counted = counter()
-    task = F.spark_partition_id() + 1
-    number = random_number() * F.lit(2.0**-64) + F.lit(0.5)  # 0 to 1
-    is_drawn = (random_number() <= last) & (number * count * task < F.lit(float(bounds.rows)))
-    fields = [F.hex(plan_hash(request)), F.hex(counted * task)]
-    if request.weight is not None:
-        fields.append(F.coalesce(request.weight, F.lit(0.0)).cast("double").cast("string"))
-    texts = [F.coalesce(F.hex(text), F.lit(_NULL)) for text in texts_shown(request.keys, request.key_types)]
-    fields.append(F.when(random_number() <= last_of(bounds.shown), F.concat_ws(" ", *texts)))
-    return F.when(is_drawn, F.concat_ws(" ", *fields))
+    types = request.key_types
+    weights = [] if request.weight is None else [F.coalesce(request.weight.cast("double"), F.lit(0.0))]
+
+    def drawn(known: Sequence[Column]) -> tuple[Column, Sequence[Column]]:
+        next_place, place = tally.place((task_number() + 1).cast("bigint"))
+        hash_, keys, weight = known[0], known[1 : 1 + len(types)], known[1 + len(types) :]
+        texts = [
+            F.coalesce(F.hex(_shown(key, type_)), F.lit(_NULL))
+            for key, type_ in zip(keys, types, strict=True)
+        ]
+        shown = F.when(random_number() <= last_of(bounds.shown), F.concat_ws(_BETWEEN, *texts))
+        return random_number(below=next_place) < F.lit(bounds.rows), [hash_, place, *weight, shown]
+
+    known = [plan_hash(request), *map(F.col, request.keys), *weights]
+    return tally.note(rows, counter, random_number() <= last, known, drawn)
 
 
-def read(texts: str, chance: float, bounds: Bounds, types: list[DataType], weighted: bool) -> Drawn:
-    """Return the rows that `written` wrote.
+def read(fields: list[str], chance: float, bounds: Bounds, types: list[DataType], weighted: bool) -> Drawn:
+    """Return the rows that `noted` has sent.
 
     Args:
-        texts: their texts.
+        fields: their fields, one row after the other.
         chance: the chance by which a row might be drawn.
         bounds: how many were drawn.
         types: the types of the key columns.
         weighted: whether rows have weights.
     """
-    rows = [text.split(" ") for text in texts.split(BETWEEN)] if texts else []
-    hashes = np.array([int(fields[0], 16) for fields in rows], np.uint64).astype(np.int64)
-    places = np.array([int(fields[1], 16) for fields in rows], np.float64)
-    first = 3 if weighted else 2
+    number = 4 if weighted else 3  # of fields of a row
+    hashes, places = np.array(fields[::number], np.int64), np.array(fields[1::number], np.float64)
     return Drawn(
         hashes=hashes,
-        weights=np.array([float(fields[2]) for fields in rows]) if weighted else np.ones(len(rows)),
+        weights=np.array(fields[2::number], np.float64) if weighted else np.ones(len(hashes)),
         repeats=np.maximum(places / bounds.rows, 1.0) / chance,
         texts={
-            hash_: tuple(map(_value, fields[first:], types))
-            for hash_, fields in zip(hashes.tolist(), rows, strict=True)
-            if len(fields) > first
+            hash_: tuple(map(_value, written.split(_BETWEEN), types))
+            for hash_, written in zip(hashes.tolist(), fields[number - 1 :: number], strict=True)
+            if written != "null"
         },
     )
 
 
+def _shown(value: Column, type_: DataType) -> Column:
+    """Return the text of a value, BINARY, with one byte more than is shown: it may have megabytes."""
+    return F.substring(values.write(values.send(value, type_), type_), 1, MOST_BYTES + 1)
+
+
 def _value(written: str, type_: DataType) -> str | None:
-    value = values.read(None if written == _NULL else bytes.fromhex(written), type_)
+    if written == _NULL:
+        return None
+    text = bytes.fromhex(written)
+    if len(text) > MOST_BYTES:
+        text = text[:MOST_BYTES] + "…".encode()
+    value = values.read(text, type_)
     return None if value is None else str(value)

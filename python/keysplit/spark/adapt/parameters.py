@@ -26,8 +26,7 @@ class Adapt:
 
     Where rare keys have candidates (`partial_key`, `d_choices`, `w_choices`, `round_robin` and the online
     groupings), they stay where they are unless their worker is loaded by more than `gain` of a fair share
-    above the best of these. Until the batches are balanced, a batch waits for what the one before has
-    shown, but at most a tenth of the time since that began, and at most a second.
+    above the best of these.
 
     Args:
         decay: what the memory counts for after one more batch, 0..=1. 0 forgets all but the last batch, 1
@@ -40,11 +39,13 @@ class Adapt:
         sample: how many rows of a batch are drawn for the driver, at least 100; if left out, 100 for each key
             that can be frequent, but 4,000 to 20,000 in all. Of a batch that is larger than the one before,
             n rows in p tasks, at most about `sample * (1 + log n) * (1 + log p)` are drawn. Each adds some 25
-            bytes to the metrics of the batch.
+            bytes to what the tasks of the batch send to the driver.
         capacities: a function that returns the current relative speed of each worker, above 0; it is called
             on the driver after each batch, and the next one waits for it. "measured" derives the speeds from
             the time per row of tasks. It needs an operation that places rows, such as `repartition`, so that
-            a worker is a task. If left out, speeds are those of the plan.
+            a worker is a task. Until the batches are balanced, a batch waits for the times of the one
+            before, but at most a tenth of the time since that began, and at most a second. If left out,
+            speeds are those of the plan.
         log: the folder of the plan log, or its URL as `Plan.save` takes it. If left out, `keysplit` in the
             checkpoint of the query.
 
@@ -58,7 +59,7 @@ class Adapt:
 
     Deviations:
         The papers route by what a source has seen up to the very message. A plan of a micro-batch knows the
-        batches before: a change of the keys is answered one or two batches later.
+        batches before: a change of the keys is answered one batch later.
 
     Example:
         >>> from keysplit.spark.streaming import Adapt  # doctest: +SKIP

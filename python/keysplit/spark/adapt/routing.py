@@ -30,7 +30,7 @@ def routed(request: Request) -> tuple[DataFrame, Ask]:
         _name_of(request),
     )
     ask = adapting.session.asks_driver(request.df, adapting.answer)
-    return current.routed(request, adapting.metrics, adapting.bounds, ask), ask
+    return current.routed(request, adapting.tally, adapting.bounds, ask), ask
 
 
 def place_of_log(request: Request) -> str:

@@ -6,10 +6,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -23,11 +20,12 @@ from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.parameters import Adapt
+from keysplit.spark.adapt.sent import SentByBatch
 from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.adapt.tables import Tables
 from keysplit.spark.counting import by_worker
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import MicroBatch, Report, session_of
+from keysplit.spark.session import MicroBatch, session_of
 from keysplit.spark.warn import warn
 
 MOST_BATCHES = 1000
@@ -61,7 +59,8 @@ class Adapting:
         name: names the folder of its log in a checkpoint.
 
     Attributes:
-        metrics: the name under which Spark reports what micro-batches have counted.
+        tally: counts the rows of micro-batches, and sends those that are drawn.
+        sent: what it has sent.
         bounds: how micro-batches draw rows.
     """
 
@@ -78,7 +77,8 @@ class Adapting:
         self.first, self.adapt = first, adapt
         self.types, self.weighted = types, weighted
         self.name = _folder_named(name)
-        self.metrics = f"keysplit {self.name} {id(self):x}"
+        self.tally = self.session.tally(by_worker.counters(first.workers))
+        self.sent = SentByBatch(self.tally)
         wanted = _wanted(adapt, first)
         self.bounds = Bounds(wanted, min(1.0, _SHOWN / wanted))
         self._queries: dict[str, _Query] = {}
@@ -98,15 +98,11 @@ class Adapting:
                 self._queries[batch.run] = query
         return query.answer(question, batch.number)
 
-    def learn(self, run: str, report: Report) -> None:
-        """Learn from what Spark reports of a batch of a run; whoever hears of it first says so."""
+    def learn(self, run: str, number: int) -> None:
+        """Learn from a batch of a run that has ended; whoever hears of it first says so."""
         query = self._queries.get(run)
-        if query is None:
-            return
-        try:
-            query.learn(report)
-        except Exception as error:  # the stream goes on by the plan that it has
-            warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
+        if query is not None:
+            query.learn(number)
 
     def figures(self, run: str) -> "list[Figures]":
         """Return what the batches of a run of a query have shown, the oldest first."""
@@ -180,7 +176,8 @@ class _Query:
 
     def __init__(self, owner: Adapting, batch: MicroBatch, place: tuple[str, str]) -> None:
         adapt, folder = owner.adapt, place[1]
-        self._owner, self._place = owner, place
+        self._owner, self._place, self._query = owner, place, batch.query
+        owner.sent.forget(batch.query)  # of a run that was ended in the midst of a batch
         self._lock = threading.Condition(threading.RLock())
         try:
             self._log = Log(folder)
@@ -203,12 +200,16 @@ class _Query:
         self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(owner.first.workers)
         self._listening = owner.session.listen(
-            batch.query, batch.run, partial(owner.learn, batch.run), partial(owner.ended, batch.run)
+            batch.query,
+            batch.run,
+            lambda report: owner.learn(batch.run, report.batch),
+            lambda: owner.ended(batch.run),
         )
 
     def close(self) -> None:
         """Listen no longer."""
         _give_back(self._place)
+        self._owner.sent.forget(self._query)
         self._listening.stop()
 
     def answer(self, question: str, number: int) -> str:
@@ -216,7 +217,7 @@ class _Query:
         with self._lock:
             used = self._used_in(number)
             if used is None:
-                self._await_report(number - 1)
+                self._catch_up()
                 used = self._used_in(number) or self._begin(number)
             return used.tables.answer(question, used.chance)
 
@@ -232,38 +233,43 @@ class _Query:
         with self._lock:
             return list(self._figures)
 
-    def learn(self, report: Report) -> None:
-        """Learn from a micro-batch that has ended, if that is not done; publish a new plan if one pays."""
+    def learn(self, number: int) -> None:
+        """Learn from a micro-batch that Spark says has ended, if that is not done."""
         with self._lock:
-            if report.batch <= self._learned:
-                return
-            try:
-                metrics = report.metrics(self._owner.metrics)
-                if metrics is not None:
-                    self._learn(report.batch, metrics)
-            finally:
-                self._reported = report.batch
-                self._lock.notify_all()
+            self._learn_once(number)
+            self._reported = number
+            self._lock.notify_all()
 
     def _used_in(self, number: int) -> _Used | None:
         return next((each for each in self._used if each.number == number), None)
 
-    def _await_report(self, number: int) -> None:
-        """Wait until a micro-batch that has just ended is learned from: Spark reports it a moment later.
+    def _catch_up(self) -> None:
+        """Learn from the micro-batch before, which has ended: all that its tasks have sent is there.
 
-        While the stream is balanced there is nothing to wait for.
+        For how long they ran Spark writes down a moment later, before it reports that the batch has ended.
         """
-        used = self._used_in(number)
-        if used is not None and not self._balanced:
+        if not self._used:
+            return
+        used = self._used[-1]
+        if self._owner.adapt.capacities == "measured" and not self._balanced:
             most_s = min((time.monotonic() - used.began_s) * _WAIT, _LONGEST_WAIT_S)
-            self._lock.wait_for(lambda: self._reported >= number, most_s)
+            self._lock.wait_for(lambda: self._reported >= used.number, most_s)
+        self._learn_once(used.number)
 
-    def _learn(self, number: int, metrics: Mapping[str, Any]) -> None:
+    def _learn_once(self, number: int) -> None:
+        """Learn from a micro-batch that has ended, if that is not done; publish a new plan if one pays."""
+        if number > self._learned:
+            try:
+                self._learn(number)
+            except Exception as error:  # the stream goes on by the plan that it has
+                warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
+
+    def _learn(self, number: int) -> None:
         self._learned = number
         used = self._used_in(number)
         if used is None:  # an empty one, which Spark has not planned
             return
-        batch = self._batch(used, metrics)
+        batch = self._batch(used)
         total = int(batch.rows.sum())
         self._memory.add(batch)
         if total:
@@ -316,11 +322,15 @@ class _Query:
         texts = {each.hash: each.key for each in plan.head}
         return Memory.of(plan.summary, texts, head_threshold(plan.grouping), self._owner.adapt.decay)
 
-    def _batch(self, used: _Used, metrics: Mapping[str, Any]) -> Batch:
+    def _batch(self, used: _Used) -> Batch:
         """Return what a micro-batch has counted."""
         owner = self._owner
-        rows = by_worker.counted(bytes(metrics["rows"]), owner.first.workers)
-        found = drawn.read(metrics["drawn"], used.chance, owner.bounds, owner.types, owner.weighted)
+        sent = owner.sent.of(self._query, used.number)
+        rows = np.zeros(by_worker.counters(owner.first.workers), np.int64)
+        for each in sent:
+            rows += each.counts
+        fields = [field for each in sent for field in each.fields]
+        found = drawn.read(fields, used.chance, owner.bounds, owner.types, owner.weighted)
         return Batch(used.number, rows, **found._asdict())
 
     def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:

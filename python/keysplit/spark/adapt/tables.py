@@ -18,9 +18,12 @@ BY_CELLS, BY_WORKERS = "cells", "workers"
 """Questions for the tables: with the cells of frequent keys, and with all their workers."""
 
 # Where in the array things are: the last random number by which a row may be drawn; by how many bits a hash
-# is shifted to give its bucket; the slots of frequent keys less one, where the first is, and how far behind
-# it its run is; the first bucket.
-_LAST, _SHIFT, _MASK, _HELD, _RUNS, _TAIL = range(6)
+# is shifted to give its bucket; the first bucket. After the buckets come the slots of frequent keys, each
+# with the hash of its key and its run, and then the cells.
+_LAST, _SHIFT, _TAIL = range(3)
+# A bucket without frequent keys holds its worker. Another one holds -1 less one number of three, which have
+# so many bits: where the first slot is, the slots less one, and its worker. So one number is read for a row.
+_MASK_BITS, _WORKER_BITS = 23, 16
 
 
 class Tables:
@@ -60,7 +63,7 @@ def last_in_sql(tables: str) -> str:
 
 
 def bucket_in_sql(own: str, tables: str) -> str:
-    """Return the worker of a key's bucket, BIGINT, in SQL; -1 less that if frequent keys are in the bucket.
+    """Return what the bucket of a key holds, BIGINT, in SQL: its worker, below 0 if frequent keys are in it.
 
     Where few keys are frequent, most rows need no more than this.
 
@@ -68,7 +71,9 @@ def bucket_in_sql(own: str, tables: str) -> str:
         own: the hash of a row's key.
         tables: the array.
     """
-    return _at(tables, f"{_TAIL} + shiftrightunsigned({own}, CAST({_at(tables, _SHIFT)} AS INT))")
+    shifted = f"shiftrightunsigned({own}, CAST({_at(tables, _SHIFT)} AS INT))"
+    # what cannot be null takes less code
+    return f"coalesce({_at(tables, f'{_TAIL} + {shifted}')}, 0L)"
 
 
 def found_in_sql(own: str, bucket: str, tables: str) -> str:
@@ -79,23 +84,30 @@ def found_in_sql(own: str, bucket: str, tables: str) -> str:
         bucket: what `bucket_in_sql` has found for it.
         tables: the array.
     """
-    mask, held = _at(tables, _MASK), _at(tables, _HELD)
-    slots = [f"{held} + ({each} & {mask})" for each in (own, f"shiftrightunsigned({own}, 32)")]
-    cases = " ".join(f"WHEN {_at(tables, slot)} = {own} THEN {slot}" for slot in slots)
-    run = _at(tables, f"{_at(tables, _RUNS)} + CASE {cases} END")
-    return f"CASE WHEN {bucket} >= 0 THEN -1 - {bucket} ELSE coalesce({run}, {bucket}) END"
+    first = f"shiftrightunsigned(~{bucket}, {_MASK_BITS + _WORKER_BITS})"
+    mask = f"(shiftrightunsigned(~{bucket}, {_WORKER_BITS}) & {(1 << _MASK_BITS) - 1})"
+    slots = [f"{first} + shiftleft({each} & {mask}, 1)" for each in (own, f"shiftrightunsigned({own}, 32)")]
+    cases = " ".join(
+        f"WHEN {_at(tables, slot)} = {own} THEN {_at(tables, f'({slot}) | 1')}" for slot in slots
+    )
+    worker = f"~(~{bucket} & {(1 << _WORKER_BITS) - 1})"
+    return f"CASE WHEN {bucket} >= 0 THEN ~{bucket} {cases} ELSE {worker} END"
 
 
 def _written(plan: Plan, cells: np.ndarray) -> str:
     arrays = literals.arrays_of(plan)
     tail, held, runs = arrays["tail"].astype(np.int64), arrays["held"], arrays["runs"]
     shared = np.unique(bucket_of(plan.tables.hashes, len(tail).bit_length() - 1))
-    tail[shared] = -1 - tail[shared]
-    first = _TAIL + len(tail)
+    first = _TAIL + len(tail) + len(tail) % 2  # even, so that the run of a slot is at the next odd place
+    assert len(held) <= 1 << _MASK_BITS
+    mask = len(held) - 1
+    tail[shared] = ~(first << _MASK_BITS + _WORKER_BITS | mask << _WORKER_BITS | tail[shared])
     # A run below 0 is a worker.
-    runs = np.where(runs < 0, runs, runs + ((first + len(held) + len(runs)) << LENGTH_BITS))
-    numbers = np.concatenate([arrays["shift"], arrays["mask"], [first, len(held)], tail, held, runs, cells])
-    return literals.written(numbers.astype(np.int64))
+    runs = np.where(runs < 0, runs, runs + ((first + 2 * len(held)) << LENGTH_BITS))
+    slots = np.stack([held, runs], axis=1).ravel()
+    padding = np.zeros(first - _TAIL - len(tail), np.int64)
+    numbers = np.concatenate([arrays["shift"], tail, padding, slots, cells])
+    return literals.written(numbers)
 
 
 def _at(tables: str, place: str | int) -> str:

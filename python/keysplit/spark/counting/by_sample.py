@@ -32,8 +32,12 @@ _MOST_AT_FIRST, _MOST = 1 << 19, 1 << 22
 _ERROR = 0.1 / 1.96
 # A key that stands for fewer rows of the sample is not frequent: its error is more than half of its share.
 _MET = 16
-# The values of a frequent key come along with about so many of its rows, and so many bytes of each value.
-_SHOWN, _BYTES = 20, 256
+# The values of a frequent key come along with about so many of its rows.
+_SHOWN = 20
+
+MOST_BYTES = 256
+"""Bytes of a text of a key that come along."""
+
 # No seed that people choose: an upstream sample with the same one would draw the same numbers.
 _SEED = 0x3C6EF372FE94F82B
 # monotonically_increasing_id numbers the rows of a partition by so many bits, and the partition by the rest.
@@ -253,21 +257,18 @@ class _Lottery:
         return self._rows.filter(chance.in_sql(self._place, self._number))
 
     def _texts(self) -> Column:
-        return F.array(*texts_shown(self._keys.columns, self._keys.types))
-
-
-def texts_shown(columns: Sequence[str], types: Sequence[DataType]) -> list[Column]:
-    """Return the values of a row's key as texts that `values.read` reads, cut to so many bytes each."""
-    texts = [
-        values.write(values.send(F.col(name), type_), type_)
-        for name, type_ in zip(columns, types, strict=True)
-    ]
-    # a value may have megabytes
-    cut = [F.concat(F.substring(text, 1, _BYTES), F.lit("…").cast("binary")) for text in texts]
-    return [
-        F.when(F.octet_length(text) > _BYTES, end).otherwise(text)
-        for text, end in zip(texts, cut, strict=True)
-    ]
+        texts = [
+            values.write(values.send(F.col(name), type_), type_)
+            for name, type_ in zip(self._keys.columns, self._keys.types, strict=True)
+        ]
+        # a value may have megabytes
+        cut = [F.concat(F.substring(text, 1, MOST_BYTES), F.lit("…").cast("binary")) for text in texts]
+        return F.array(
+            *(
+                F.when(F.octet_length(text) > MOST_BYTES, end).otherwise(text)
+                for text, end in zip(texts, cut, strict=True)
+            )
+        )
 
 
 def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

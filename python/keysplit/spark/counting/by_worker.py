@@ -24,6 +24,18 @@ def workers_per_count(workers: int) -> int:
     return 1 << max(0, (workers - 1).bit_length() - (MOST_COUNTS - 1).bit_length())
 
 
+def counters(workers: int) -> int:
+    """Return how many counters there are."""
+    return -(-workers // workers_per_count(workers))
+
+
+def counter_in_sql(worker_column: str, workers: int) -> str:
+    """Return the number of a worker's counter, INT, in SQL."""
+    each = workers_per_count(workers)
+    worker = in_sql(worker_column)
+    return worker if each == 1 else f"shiftright({worker}, {each.bit_length() - 1})"
+
+
 def together(values: np.ndarray, workers: int) -> np.ndarray:
     """Add up the values of workers that share a counter.
 
@@ -40,12 +52,9 @@ def counting(worker_column: str, workers: int) -> str:
     Its state has a counter per worker, so it stays small however many rows and tasks there are. It is
     deterministic, as `DataFrame.observe` demands.
     """
-    each = workers_per_count(workers)
-    worker = in_sql(worker_column)
-    if each > 1:
-        worker = f"shiftright({worker}, {each.bit_length() - 1})"
-    error, seed = _free_of_collisions(-(-workers // each))
-    return f"count_min_sketch({worker}, {error!r}D, {_CONFIDENCE}, {seed})"
+    error, seed = _free_of_collisions(counters(workers))
+    counter = counter_in_sql(worker_column, workers)
+    return f"count_min_sketch({counter}, {error!r}D, {_CONFIDENCE}, {seed})"
 
 
 def counted(sketch: bytes, workers: int) -> np.ndarray:
@@ -55,13 +64,12 @@ def counted(sketch: bytes, workers: int) -> np.ndarray:
         ValueError: if it is not the sketch that `counting` asks for.
     """
     # Spark's CountMinSketch.Version.V1: version, total, depth, width, a multiplier per row, then the rows.
-    counts = -(-workers // workers_per_count(workers))
     try:
         version, total, depth, width, multiplier = struct.unpack_from(">iqiiq", sketch)
         table = np.frombuffer(sketch, ">i8", width, struct.calcsize(">iqiiq")).astype(np.int64)
     except (struct.error, ValueError) as error:
         raise ValueError(f"the counts of a run cannot be read: {error}") from error
-    rows: np.ndarray = table[_columns(multiplier, width, counts) % width]
+    rows: np.ndarray = table[_columns(multiplier, width, counters(workers)) % width]
     if version != 1 or depth != 1 or rows.sum() != total:
         raise ValueError("the counts of a run cannot be read: Spark has made another sketch")
     return rows

@@ -23,8 +23,10 @@ from keysplit.spark.session.interface import (
     RecordedExecution,
     Records,
     Report,
+    Sent,
     Session,
     Steadiness,
+    Tally,
 )
 
 if TYPE_CHECKING:
@@ -43,16 +45,18 @@ __all__ = [
     "RecordedExecution",
     "Records",
     "Report",
+    "Sent",
     "Session",
     "Steadiness",
+    "Tally",
     "collation_key",
-    "counter",
     "is_connect",
     "local_rows",
     "random_number",
     "records_of",
     "session_of",
     "session_of_query",
+    "task_number",
 ]
 
 
@@ -128,18 +132,19 @@ def collation_key(column: Column) -> Column:
     return classic.collation_key(column)
 
 
-def random_number() -> Column:
-    """Return a random BIGINT in classic sessions: another one for each row, by the same generated code."""
-    from keysplit.spark.session import classic
+def random_number(below: Column | None = None) -> Column:
+    """Return a random BIGINT in classic sessions, another one for each row, by the same generated code.
 
-    return classic.random_number()
-
-
-def counter() -> tuple[Column, Column]:
-    """Return two BIGINTs in classic sessions: one counts the rows of a task that it is evaluated for, from 1.
-
-    The other says how far it is.
+    Args:
+        below: numbers are from 0 on below this BIGINT, which is above 0; if left out, any.
     """
-    from keysplit.spark.session import classic
+    from keysplit.spark.session import tallies
 
-    return classic.counter()
+    return tallies.random_number(below)
+
+
+def task_number() -> Column:
+    """Return the number of a task's partition in classic sessions, INT, without a state as Spark's own."""
+    from keysplit.spark.session import tallies
+
+    return tallies.task_number()

@@ -31,12 +31,14 @@ from keysplit.spark.session.interface import (
     Node,
     OnReport,
     Steadiness,
+    Tally,
     tree_of,
 )
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
-from keysplit.spark.session.jvm import items, jvm, kind_of
+from keysplit.spark.session.jvm import column_of, expression_of, items, jvm, kind_of
 from keysplit.spark.session.listening import ListeningInJava, settle
 from keysplit.spark.session.steadiness import Proof
+from keysplit.spark.session.tallies import JavaTally
 
 _AGGREGATE = "AggregateExpression"
 # Actions that are searched for the one with an observation; Spark keeps as many.
@@ -175,6 +177,10 @@ class Classic:
         """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks."""
         return driver.task_times(self._spark, run, batch, tasks)
 
+    def tally(self, counters: int) -> Tally:
+        """Return what tasks of micro-batches count and send to the driver."""
+        return JavaTally(self._spark.sparkContext, counters)
+
     def listen(self, query: str, run: str, on_report: OnReport, ended: Callable[[], None]) -> Listening:
         """Pass on what Spark reports of a run of a streaming query, on another thread."""
         return ListeningInJava(self._spark, run, on_report, ended)
@@ -257,61 +263,6 @@ def rows_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
 def collation_key(column: Column) -> Column:
     """Return the bytes whose equality is that of a collated string; the expression has no SQL name."""
     return column_of(_catalyst().expressions.CollationKey(expression_of(column)))
-
-
-def random_number() -> Column:
-    """Return a random BIGINT, another one for each row.
-
-    Unlike `rand` it has no seed. Spark gives `rand` another one in each micro-batch and writes that into the
-    code it generates, which it then compiles anew.
-    """
-    random = jvm().java.lang.Class.forName("java.util.concurrent.ThreadLocalRandom")
-    type_, none = jvm().org.apache.spark.sql.types.ObjectType(random), jvm().PythonUtils.toSeq([])
-    # Spark 4 has one more argument.
-    last = [jvm().scala.Option.empty()] if "classic" in type(F.lit(0)).__module__ else []
-    static = _catalyst().expressions.objects.StaticInvoke
-    return _called(static(random, type_, "current", none, none, *_UNSTEADY, *last), "nextLong")
-
-
-def counter() -> tuple[Column, Column]:
-    """Return two BIGINTs: one counts up from 1 whenever it is evaluated, the other says how far that is.
-
-    Each task counts by itself, as it has its own copy of the objects in its code. Streams have no
-    `monotonically_increasing_id`.
-    """
-    # of one number: Py4J makes a Python object of a single one
-    numbers = jvm().java.util.concurrent.atomic.AtomicLongArray(1)
-    literal, types = _catalyst().expressions.Literal, jvm().org.apache.spark.sql.types
-    own = literal(numbers, types.ObjectType(numbers.getClass()))
-    first = literal(0, types.DataTypes.IntegerType)
-    return _called(own, "incrementAndGet", first), _called(own, "get", first)
-
-
-# Of a call: null for null arguments, of which there are none; may be null; is deterministic.
-_UNSTEADY = True, False, False
-
-
-def _called(target: Any, method: str, *arguments: Any) -> Column:
-    """Return what a method of an object of the JVM returns, BIGINT, for each row anew."""
-    seq, invoke = jvm().PythonUtils.toSeq, _catalyst().expressions.objects.Invoke
-    type_ = jvm().org.apache.spark.sql.types.DataTypes.LongType
-    return column_of(invoke(target, method, type_, seq(list(arguments)), seq([]), *_UNSTEADY))
-
-
-def column_of(expression: Any) -> Column:
-    """Return the column of an expression of the JVM."""
-    kind, sql = type(F.lit(0)), jvm().org.apache.spark.sql
-    if "classic" in kind.__module__:
-        return kind(sql.classic.ExpressionUtils.column(expression))
-    return kind(sql.Column(expression))  # before Spark 4
-
-
-def expression_of(column: Column) -> Any:
-    """Return the expression of the JVM that is behind a column."""
-    sql = jvm().org.apache.spark.sql
-    if "classic" in type(column).__module__:
-        return sql.classic.ExpressionUtils.expression(column._jc)
-    return column._jc.expr()  # before Spark 4
 
 
 def _physical(df: DataFrame) -> str:

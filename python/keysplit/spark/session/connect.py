@@ -24,10 +24,12 @@ from keysplit.spark.session.interface import (
     Listening,
     OnReport,
     Steadiness,
+    Tally,
 )
 from keysplit.spark.session.joins import JoinOfNames
 from keysplit.spark.warn import warn
 
+_NO_ADAPT = "adapt must be left out on Spark Connect: the server cannot ask the client for the next plan"
 _PYTHON_AGGREGATES = [
     value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
 ]
@@ -130,9 +132,11 @@ class Connect:
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Refuse: the server knows no function of this process."""
-        raise ValueError(
-            "adapt must be left out on Spark Connect: the server cannot ask the client for the next plan"
-        )
+        raise ValueError(_NO_ADAPT)
+
+    def tally(self, counters: int) -> Tally:
+        """Refuse: the client cannot put calls of Java into the server's code."""
+        raise ValueError(_NO_ADAPT)
 
     def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
         """Return None: the client does not see tasks."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType, StructType
@@ -123,6 +124,16 @@ class Session(Protocol):
             The time of each task, by its number; None if that is not known.
         """
 
+    def tally(self, counters: int) -> "Tally":
+        """Return what the tasks of micro-batches count and send to the driver.
+
+        Args:
+            counters: how many counters there are.
+
+        Raises:
+            ValueError: where Spark cannot do that.
+        """
+
     def listen(self, query: str, run: str, on_report: "OnReport", ended: Callable[[], None]) -> "Listening":
         """Pass on what Spark reports of a run of a streaming query, on another thread.
 
@@ -187,6 +198,57 @@ class Ask(Protocol):
         Args:
             question: the question.
             reading: SQL, with `{}` for the text of the answer, that is computed once per micro-batch.
+        """
+
+
+class Sent(NamedTuple):
+    """What a task has sent to the driver as it ended.
+
+    A task that Spark runs a second time sends a second time, as Spark's own accumulators do.
+    """
+
+    query: str
+    """The id of its query."""
+    batch: int | None
+    """Its micro-batch; None outside of streams."""
+    counts: np.ndarray
+    """What its counters have counted, int64."""
+    fields: list[str]
+    """The fields of all rows that it has sent, one row after the other."""
+
+
+class Tally(Protocol):
+    """What tasks count, and rows that they send to the driver as they end."""
+
+    def place(self, step: Column) -> tuple[Column, Column]:
+        """Return two BIGINTs: one goes up by a step at each evaluation, the other says how far it is.
+
+        Each task begins at 0.
+        """
+
+    def note(
+        self,
+        rows: DataFrame,
+        counter: Column,
+        may_be_sent: Column,
+        values: Sequence[Column],
+        sent: Callable[[Sequence[Column]], tuple[Column, Sequence[Column]]],
+    ) -> Column:
+        """Count a row and maybe send something of it; the column is TRUE whatever there is.
+
+        Args:
+            rows: the rows.
+            counter: the number of the row's counter, INT.
+            may_be_sent: whether anything else is to be computed of the row, as for few of them.
+            values: what that takes.
+            sent: takes columns of these values, and returns whether the row is sent, and its fields: numbers,
+                and texts without spaces, commas and brackets; null is sent as "null".
+        """
+
+    def take(self) -> list[Sent]:
+        """Return what tasks that have ended have sent since this was last asked.
+
+        What others send in the same moment may be lost.
         """
 
 

@@ -230,7 +230,7 @@ class Observer:
             if self._stopped:
                 return
             for each in self._plans():
-                each.learn(self._run, report)
+                each.learn(self._run, report.batch)
             progress = progress_of(report.to_dict())
             if progress is not None:
                 self._take_early(before=progress.batch)
