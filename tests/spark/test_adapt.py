@@ -951,6 +951,18 @@ def tally_of(rows, workers=WORKERS):
     return session_of(rows).tally(by_worker.counters(workers))
 
 
+def fields_of(sent):
+    return [field for each in sent for field in each.fields]
+
+
+def all_drawn(rows, request, plan):
+    """What a batch draws by which every row is drawn, with the values of its key."""
+    tally, bounds = tally_of(rows, request.workers), Bounds(10**9, 1.0)
+    routed = current.routed(request, tally, bounds, asked_of(plan, 1.0))
+    routed.write.format("noop").mode("overwrite").save()
+    return rows_drawn(fields_of(tally.take()), 1.0, bounds, request.key_types, request.weight is not None)
+
+
 def drawn_of(rows, chance, bounds, weight=None):
     """What a batch draws, and by the hash of its key the number of each row."""
     plan = kss.plan(rows.limit(1000), "key", workers=WORKERS, row_id="value", weight=weight)
@@ -961,8 +973,7 @@ def drawn_of(rows, chance, bounds, weight=None):
     sent = tally.take()
     routed.unpersist()
     assert sum(each.counts for each in sent).tolist() == [counts.get(worker, 0) for worker in range(WORKERS)]
-    fields = [field for each in sent for field in each.fields]
-    found = rows_drawn(fields, chance, bounds, request.key_types, weight is not None)
+    found = rows_drawn(fields_of(sent), chance, bounds, request.key_types, weight is not None)
     return found, rows.select("key", plan_hash(request).alias("hash")).toPandas().set_index("hash").key
 
 
@@ -1037,21 +1048,27 @@ def test_keys_of_what_is_drawn_are_as_in_a_profile(spark):
     request = check(
         rows, ["text", "number"], Options(plan=kss.plan(rows, ["text", "number"], 2, row_id="number"))
     )
-    tally, bounds = tally_of(rows, 2), Bounds(1e9, 1.0)
-    routed = current.routed(request, tally, bounds, asked_of(request.plan, 1.0))
-    routed.write.format("noop").mode("overwrite").save()
-    read = rows_drawn(
-        [field for each in tally.take() for field in each.fields],
-        1.0,
-        bounds,
-        request.key_types,
-        weighted=False,
-    )
+    read = all_drawn(rows, request, request.plan)
     shown = [None if each is None else each[:256] + "…" * (len(each) > 256) for each in texts]
     written = [None if each is None else str(each) for each in numbers]
     assert set(read.texts.values()) == set(zip(shown, written, strict=True))
-    nothing = rows_drawn([], 1.0, bounds, request.key_types, weighted=False)
+    nothing = rows_drawn([], 1.0, Bounds(1, 1.0), request.key_types, weighted=False)
     assert len(nothing.hashes) == len(nothing.repeats) == len(nothing.texts) == 0
+
+
+def test_workers_that_share_a_counter_are_counted_together(spark):
+    workers = 2 * by_worker.MOST_COUNTS + 1
+    rows = spark.range(3000).selectExpr("id AS key", "id AS value")
+    plan = kss.plan(rows, "key", workers, row_id="value")
+    request = check(rows, "key", Options(workers=workers, row_id="value"))
+    tally = tally_of(rows, workers)
+    routed = current.routed(request, tally, Bounds(100, 0.5), asked_of(plan)).cache()
+    found = routed.groupBy("worker").count().toPandas()
+    routed.unpersist()
+    counts = np.bincount(found.worker, found["count"], minlength=workers)
+    together = by_worker.together(counts, workers)
+    assert len(together) < workers
+    assert sum(each.counts for each in tally.take()).tolist() == together.tolist()
 
 
 @pytest.mark.versions
@@ -1060,16 +1077,7 @@ def test_an_empty_key_is_a_field(spark, keys):
     rows = spark.createDataFrame([(key, at) for at, key in enumerate(keys)], "key string, value bigint")
     plan = kss.plan(rows, "key", 2, row_id="value")
     request = check(rows, "key", Options(workers=2, row_id="value", weight="value"))
-    tally, bounds = tally_of(rows, 2), Bounds(10**9, 1.0)
-    routed = current.routed(request, tally, bounds, asked_of(plan, 1.0))
-    routed.write.format("noop").mode("overwrite").save()
-    read = rows_drawn(
-        [field for each in tally.take() for field in each.fields],
-        1.0,
-        bounds,
-        request.key_types,
-        weighted=True,
-    )
+    read = all_drawn(rows, request, plan)
     assert sorted(read.weights.tolist()) == list(range(len(keys)))
     assert set(read.texts.values()) == {(key,) for key in keys}
 

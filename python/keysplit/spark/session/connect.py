@@ -182,10 +182,6 @@ class _Report:
         self._progress = progress
         self.batch = int(progress["batchId"])
 
-    def metrics(self, name: str) -> dict[str, Any] | None:
-        """Return None: what observes a plan is refused here."""
-        return None
-
     def to_dict(self) -> dict[str, Any]:
         """Return all of it."""
         return self._progress

@@ -169,9 +169,6 @@ class Report(Protocol):
 
     batch: int
 
-    def metrics(self, name: str) -> dict[str, Any] | None:
-        """Return what was observed under a name, None if nothing was."""
-
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, as Spark writes it as JSON."""
 

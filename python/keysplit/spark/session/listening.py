@@ -5,7 +5,6 @@ calls to the JVM. This one reads what is asked for, of one run.
 """
 
 import json
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -32,8 +31,7 @@ class ListeningInJava:
     def __init__(self, spark: SparkSession, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
         sql: Any = spark._jvm.org.apache.spark.sql
-        rows = sql.api.python.PythonSQLUtils
-        listener = _Listener(run, lambda progress: on_report(_Report(progress, rows)), ended)
+        listener = _Listener(run, lambda progress: on_report(_Report(progress)), ended)
         self._listener = sql.streaming.PythonStreamingQueryListenerWrapper(listener)
         self._streams = spark._jsparkSession.streams()
         self._context = spark.sparkContext
@@ -51,14 +49,9 @@ class ListeningInJava:
 class _Report:
     """A progress of Spark, in the JVM; this is a `keysplit.spark.session.Report`."""
 
-    def __init__(self, progress: Any, rows: Any) -> None:
-        self._progress, self._rows = progress, rows
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
         self.batch = int(progress.batchId())
-
-    def metrics(self, name: str) -> dict[str, Any] | None:
-        """Return what was observed under a name, None if nothing was."""
-        found = self._progress.observedMetrics().get(name)
-        return None if found is None else pickle.loads(self._rows.toPyRow(found)).asDict()
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it."""
