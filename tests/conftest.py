@@ -16,5 +16,5 @@ settings.register_profile("brief", max_examples=10, derandomize=True, **COMMON)
 settings.register_profile("thorough", max_examples=20_000, **COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# What Java compiles for some hundred tests needs more room than it has by default.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{QUICK} -XX:ReservedCodeCacheSize=256m")
+# What Java compiles for some hundred tests needs more room than it has by default. So do young objects.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{QUICK} -XX:ReservedCodeCacheSize=256m -Xms1g -Xmn300m")

@@ -1,8 +1,9 @@
 """Options of a Java that starts fast: tests start many. Run as a program, this makes the archive they name.
 
-The queries of tests are small: half of the time goes where Java compiles each only once. The archive holds
-the classes of Spark as Java has read them. A Java that is told of an archive it cannot take does without that
-of its own classes, too: so one that is not there is not named.
+The queries of tests are small: half of the time goes where Java compiles each only once. A tenth went where
+Java cleared and collected the pages in which Spark takes memory, of 16 MB and more by default. The archive
+holds the classes of Spark as Java has read them. A Java that is told of an archive it cannot take does
+without that of its own classes, too: so one that is not there is not named.
 """
 
 import os
@@ -11,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 ARCHIVE = Path(sys.prefix, "spark.jsa")
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.buffer.pageSize=1m"
 WITH_ARCHIVE = f"{OPTIONS} -XX:SharedArchiveFile={ARCHIVE} -Xlog:cds*=off"
 MADE = ARCHIVE.is_file() and ARCHIVE.stat().st_size > 0 and " " not in str(ARCHIVE)
 QUICK = WITH_ARCHIVE if MADE else OPTIONS

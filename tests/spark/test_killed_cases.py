@@ -12,11 +12,20 @@ import pyspark
 import pytest
 
 PROGRAM = Path(__file__).with_name("killed_cases.py")
+INDICES = ["zip_with_index", "index_of_pandas", "beside_a_subquery"]
 UNSTEADY = ["uuids_in_python", "script", "random_udf", "negative_zero", "sum_of_floats"]
-COLLATED = ["collated_key", "collated_struct", "collated_max"]
+# Spark 3.5 has no collations
+COLLATED = [] if pyspark.__version__ < "4" else ["collated_key", "collated_struct", "collated_max"]
 CHOSEN = ["sample", "limit", "offset"]
-ACTS = ["join", "apply", "write", "write_of_few_rows", "in_foreach_batch"]
-JOINS = ["join_by_broadcast", "join_by_grid"]
+ACTS = [
+    "join",
+    "apply",
+    "write",
+    "write_of_few_rows",
+    "in_foreach_batch",
+    "join_by_broadcast",
+    "join_by_grid",
+]
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,15 +49,9 @@ def cases(folder, *arguments):
     return found
 
 
-@pytest.mark.parametrize(
-    "names",
-    [["zip_with_index", "index_of_pandas", "beside_a_subquery"], UNSTEADY, COLLATED, CHOSEN, ACTS, JOINS],
-    ids=lambda names: names[0],
-)
+@pytest.mark.parametrize("names", [INDICES + CHOSEN, UNSTEADY + COLLATED, ACTS], ids=lambda names: names[0])
 def test_nothing_is_lost_or_doubled(tmp_path, names):
-    if names == COLLATED and pyspark.__version__ < "4":
-        pytest.skip("Spark 3.5 has no collations")
-    act = names in (ACTS, JOINS)
+    act = names == ACTS
     found = cases(tmp_path, *names, *(["--speculation"] if act else []))
     assert list(found) == names
     # a task that routes hung, and a copy of it won

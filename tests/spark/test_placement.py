@@ -9,8 +9,6 @@ from pyspark.sql import types as T
 from keysplit import spark as kss
 from keysplit.spark.engine import placement
 
-pytestmark = pytest.mark.versions
-
 ADAPTIVE = pytest.mark.parametrize("adaptive", ["true", "false"])
 OLD_WAY = pytest.mark.parametrize("by_id", [True, False], ids=["by id", "by pre-image"])
 
@@ -32,7 +30,7 @@ def misplaced(df):
 
 @ADAPTIVE
 @OLD_WAY
-@pytest.mark.parametrize("workers", [1, 2, 7, 64])
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(7, marks=pytest.mark.versions), 64])
 def test_rows_are_placed(spark, conf, way, workers, adaptive):
     conf("spark.sql.adaptive.enabled", adaptive)
     df = frame(spark, T.LongType(), skewed(list(range(12)), 600))
