@@ -45,6 +45,14 @@ class Query:
         return list(self.df.columns)
 
     @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Where the columns of each name are, as the session compares names, without backticks."""
+        found: dict[str, list[int]] = {}
+        for at, name in enumerate(self.columns):
+            found.setdefault(self.fold(name.replace("`", "")), []).append(at)
+        return found
+
+    @cached_property
     def fold(self) -> Callable[[str], str]:
         """The function that makes column names equal which the session takes for one."""
         # without an answer it is Spark's default: a serverless service may let nobody read its settings
@@ -179,11 +187,10 @@ class Query:
 
     def _why(self, name: str, reasons: Sequence[str | None]) -> str | None:
         """Return why the values of a column, or of a field of one, may differ, None if they do not."""
-        name = self.fold(name.replace("`", ""))
-        columns = [self.fold(column.replace("`", "")) for column in self.columns]
-        places = [at for at, column in enumerate(columns) if column == name] or [
-            at for at, column in enumerate(columns) if name.startswith(f"{column}.")
-        ]
+        parts = self.fold(name.replace("`", "")).split(".")
+        whole, *shorter = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        known = self._places
+        places = known.get(whole) or sorted(at for each in shorter for at in known.get(each, []))
         if not places:
             return "a column that keysplit cannot find"
         return next((reasons[at] for at in places if reasons[at]), None)

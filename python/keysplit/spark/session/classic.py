@@ -21,6 +21,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from keysplit.spark.session import costs, driver, narrow, physical, sources, versions
+from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import (
     AggregateColumn,
     Answer,
@@ -35,7 +36,7 @@ from keysplit.spark.session.interface import (
     tree_of,
 )
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
-from keysplit.spark.session.jvm import column_of, expression_of, items, jvm, kind_of
+from keysplit.spark.session.jvm import column_of, expression_of, items, java_class, kind_of, sequence
 from keysplit.spark.session.listening import ListeningInJava, settle
 from keysplit.spark.session.steadiness import Proof
 from keysplit.spark.session.tallies import JavaTally
@@ -124,7 +125,7 @@ class Classic:
         while kind_of(plan) != "Aggregate":
             plan = plan.children().apply(0)
         # One expression around all of them: they come over in one call.
-        around = _catalyst().expressions.Coalesce(plan.aggregateExpressions())
+        around = java_class(f"{PACKAGE}Coalesce")(plan.aggregateExpressions())
         found = _topmost(tree_of(json.loads(around.toJSON())))
         return [
             CalledAggregate(
@@ -262,12 +263,13 @@ def rows_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 def collation_key(column: Column) -> Column:
     """Return the bytes whose equality is that of a collated string; the expression has no SQL name."""
-    return column_of(_catalyst().expressions.CollationKey(expression_of(column)))
+    return column_of(java_class(f"{PACKAGE}CollationKey")(expression_of(column)))
 
 
 def _physical(df: DataFrame) -> str:
     if df.isStreaming:  # a plan of its micro-batches: Spark makes none of the stream as it is
-        return str(jvm().PythonSQLUtils.explainString(df._jdf.queryExecution(), "simple"))
+        python = java_class("org.apache.spark.sql.api.python.PythonSQLUtils")
+        return str(python.explainString(df._jdf.queryExecution(), "simple"))
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
@@ -287,8 +289,7 @@ def _call(call: Any) -> AggregateColumn:
         def divide(total: Column, count: Column) -> Column:
             # Spark divides decimals for avg by an expression of its own, which rounds as no other does.
             terms = [expression_of(term) for term in (total, count)]
-            sequence = jvm().PythonUtils.toSeq(terms)
-            return column_of(division.falseValue().withNewChildren(sequence))
+            return column_of(division.falseValue().withNewChildren(sequence(*terms)))
 
     return AggregateColumn(
         kind, function.prettyName(), call.sql(), whole, argument, bool(call.isDistinct()), divide=divide
@@ -313,7 +314,3 @@ def _sql_of_aggregate(around: Any, at: int) -> str:
                 return str(node.sql())
         else:
             waiting.extend(reversed(items(node.children())))
-
-
-def _catalyst() -> Any:
-    return jvm().org.apache.spark.sql.catalyst

@@ -18,7 +18,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from keysplit.spark.session.interface import Answer, Ask, MicroBatch
-from keysplit.spark.session.jvm import items
+from keysplit.spark.session.jvm import items, java_class
 from keysplit.spark.session.tasks import BATCH, QUERY
 from keysplit.stores import renamed
 
@@ -51,7 +51,7 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
     ensure_callback_server_started(spark.sparkContext._gateway)
     _drop_unused()
     name = f"{ASKING}{uuid.uuid4().hex}"
-    text = spark._jvm.org.apache.spark.sql.types.DataTypes.StringType
+    text = java_class("org.apache.spark.sql.types.DataTypes").StringType
     spark._jsparkSession.udf().register(name, _Function(spark, answer), text)
 
     def ask(question: str, reading: str = "{}") -> str:
@@ -153,7 +153,7 @@ def running(spark: SparkSession, query: str) -> Any:
     """
     # `foreachBatch` gets frames of another session, which knows no queries
     known = spark._jsparkSession.sharedState().activeStreamingQueries()
-    found = known.get(spark._jvm.java.util.UUID.fromString(query))
+    found = known.get(java_class("java.util.UUID").fromString(query))
     if found is None:
         raise LookupError(f"the streaming query {query} is not there")
     return found

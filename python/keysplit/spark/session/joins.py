@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from keysplit.spark.names import in_sql, quoted
-from keysplit.spark.session.jvm import items, jvm
+from keysplit.spark.session.jvm import items, sequence
 from keysplit.spark.session.narrow import dataset, frame
 
 
@@ -52,7 +52,7 @@ class ClassicJoin:
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join, of rows that `join` made."""
-        children = jvm().PythonUtils.toSeq([rows._jdf.queryExecution().analyzed()])
+        children = sequence(rows._jdf.queryExecution().analyzed())
         return self._frame(self._plan.withNewChildren(children))
 
     def again(self, side: DataFrame) -> DataFrame:

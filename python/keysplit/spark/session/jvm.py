@@ -2,19 +2,31 @@
 
 from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-
-def jvm() -> Any:
-    """Return the JVM of the running session."""
-    return SparkContext._active_spark_context._jvm
+_CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
 
 
-def items(sequence: Any) -> list[Any]:
+def java_class(name: str) -> Any:
+    """Return a class of the running session's JVM by its whole name.
+
+    Asked for by `jvm.org.apache...`, Java looks for a class of the name of each package first, in all of
+    Spark's jars, and each is a call.
+    """
+    return JavaClass(name, SparkContext._active_spark_context._jvm._gateway_client)
+
+
+def sequence(*values: Any) -> Any:
+    """Return a sequence of Scala of these values."""
+    return java_class("org.apache.spark.api.python.PythonUtils").toSeq(list(values))
+
+
+def items(values: Any) -> list[Any]:
     """Return what is in a sequence of Scala."""
-    return [sequence.apply(at) for at in range(sequence.size())]
+    return [values.apply(at) for at in range(values.size())]
 
 
 def kind_of(value: Any) -> str:
@@ -24,15 +36,14 @@ def kind_of(value: Any) -> str:
 
 def column_of(expression: Any) -> Column:
     """Return the column of an expression of the JVM."""
-    kind, sql = type(F.lit(0)), jvm().org.apache.spark.sql
+    kind = type(F.lit(0))
     if "classic" in kind.__module__:
-        return kind(sql.classic.ExpressionUtils.column(expression))
-    return kind(sql.Column(expression))  # before Spark 4
+        return kind(java_class(_CLASSIC).column(expression))
+    return kind(java_class("org.apache.spark.sql.Column")(expression))  # before Spark 4
 
 
 def expression_of(column: Column) -> Any:
     """Return the expression of the JVM that is behind a column."""
-    sql = jvm().org.apache.spark.sql
     if "classic" in type(column).__module__:
-        return sql.classic.ExpressionUtils.expression(column._jc)
+        return java_class(_CLASSIC).expression(column._jc)
     return column._jc.expr()  # before Spark 4

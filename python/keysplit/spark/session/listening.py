@@ -15,6 +15,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from keysplit.spark.session.interface import OnReport
+from keysplit.spark.session.jvm import java_class
 
 _SETTLED_MS = 10_000
 
@@ -30,9 +31,9 @@ class ListeningInJava:
 
     def __init__(self, spark: SparkSession, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
-        sql: Any = spark._jvm.org.apache.spark.sql
+        wrapper = java_class("org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper")
         listener = _Listener(run, lambda progress: on_report(_Report(progress)), ended)
-        self._listener = sql.streaming.PythonStreamingQueryListenerWrapper(listener)
+        self._listener = wrapper(listener)
         self._streams = spark._jsparkSession.streams()
         self._context = spark.sparkContext
         self._streams.addListener(self._listener)

@@ -8,12 +8,11 @@ of attributes. As nothing is left to analyse in that, Spark does not look throug
 from collections.abc import Sequence
 from typing import Any
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame
 
 from keysplit.spark.names import in_sql
 from keysplit.spark.session import versions
-from keysplit.spark.session.jvm import jvm, kind_of
+from keysplit.spark.session.jvm import java_class, kind_of, sequence
 
 _PROJECT = "org.apache.spark.sql.catalyst.plans.logical.Project"
 _RELATION = "org.apache.spark.sql.catalyst.plans.logical.LocalRelation"
@@ -24,7 +23,7 @@ def with_steps(df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[s
     plan = _plan(df)
     parser = df.sparkSession._jsparkSession.sessionState().sqlParser()
     parsed = [_parsed(parser, each, name) for each in steps]
-    first = _project(_sequence(parsed[0], *(_parsed(parser, each, name) for each in reads)), plan)
+    first = _project(sequence(parsed[0], *(_parsed(parser, each, name) for each in reads)), plan)
     first = _analysed(df, first)
     alias, columns = first.projectList().apply(0), first.references().toSeq()
     narrow = _project(columns.appended(alias), _relation(columns))
@@ -62,7 +61,7 @@ def aggregated(result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame |
     if not below.child().equals(wanted) or not wanted.outputSet().subsetOf(plan.outputSet()):
         return None
     for each in reversed(path):
-        plan = each.withNewChildren(_sequence(plan))
+        plan = each.withNewChildren(sequence(plan))
     return _frame_of_analysed(df, plan)
 
 
@@ -85,7 +84,7 @@ def _analysed(df: DataFrame, plan: Any) -> Any:
 def dataset(df: DataFrame) -> Any:
     """Return the class of the JVM that is behind a DataFrame."""
     package = "org.apache.spark.sql.classic." if versions.has_classic_package(df) else "org.apache.spark.sql."
-    return JavaClass(f"{package}Dataset", jvm()._gateway_client)
+    return java_class(f"{package}Dataset")
 
 
 def _plan(df: DataFrame) -> Any:
@@ -93,17 +92,13 @@ def _plan(df: DataFrame) -> Any:
 
 
 def _project(columns: Any, plan: Any) -> Any:
-    return JavaClass(_PROJECT, jvm()._gateway_client)(columns, plan)
+    return java_class(_PROJECT)(columns, plan)
 
 
 def _relation(columns: Any) -> Any:
     """Return a relation without rows that has these columns."""
-    return JavaClass(_RELATION, jvm()._gateway_client).fromExternalRows(columns, _sequence())
+    return java_class(_RELATION).fromExternalRows(columns, sequence())
 
 
 def _parsed(parser: Any, text: str, name: str) -> Any:
     return parser.parseExpression(f"{text} AS {in_sql(name)}")
-
-
-def _sequence(*values: Any) -> Any:
-    return jvm().PythonUtils.toSeq(list(values))

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from keysplit.spark.session.interface import RecordedExecution
-from keysplit.spark.session.jvm import items, jvm
+from keysplit.spark.session.jvm import items, java_class
 from keysplit.spark.session.listening import settle
 
 _LARGEST = re.compile(
@@ -33,9 +33,8 @@ class Recorded:
         self._context = spark.sparkContext
         settle(self._context)
         self._store = self._context._jsc.sc().statusStore()
-        java: Any = jvm()
-        self._mapper = java.com.fasterxml.jackson.databind.ObjectMapper()
-        self._mapper.registerModule(java.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+        self._mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
+        self._mapper.registerModule(java_class("com.fasterxml.jackson.module.scala.DefaultScalaModule")())
 
     def event_log(self) -> str | None:
         """Return where the session's own event log is, None if it writes none or keeps its end back."""
@@ -54,7 +53,7 @@ class Recorded:
             "id": self._context.applicationId,
             "version": self._context.version,
             "start_ms": int(self._context._jsc.sc().startTime()),
-            "now_ms": int(jvm().java.lang.System.currentTimeMillis()),
+            "now_ms": int(java_class("java.lang.System").currentTimeMillis()),
             "conf": dict(self._context.getConf().getAll()),
         }
 

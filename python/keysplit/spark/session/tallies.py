@@ -18,11 +18,13 @@ from pyspark.sql import functions as F
 
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import Sent
-from keysplit.spark.session.jvm import column_of, expression_of, jvm
+from keysplit.spark.session.jvm import column_of, expression_of, java_class, sequence
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 # What a task has sent, as Java writes it: its counts, its query and micro-batch, and its texts.
 _SENT = re.compile(r"\[\[([^][]*)\], ([^],]*), ([^],]*), ([^]]*)\]")
+_CONCURRENT = "java.util.concurrent."
+_TYPES = "org.apache.spark.sql.types."
 # Characters that Py4J sends at once.
 _PIECE = 8_000
 # What Java writes where there is nothing.
@@ -38,12 +40,12 @@ class JavaTally:
     """
 
     def __init__(self, context: SparkContext, counters: int) -> None:
-        java = jvm().java.util.concurrent
         self._all = context._jsc.sc().collectionAccumulator()
         # after the counts comes the place of the last row that may be sent
-        self._numbers, self._counters = _constant(java.atomic.AtomicLongArray(counters + 1)), counters
-        self._texts = _constant(jvm().java.lang.StringBuffer())
-        self._sent = java.ConcurrentLinkedQueue()
+        numbers = java_class(f"{_CONCURRENT}atomic.AtomicLongArray")(counters + 1)
+        self._numbers, self._counters = _constant(numbers), counters
+        self._texts = _constant(java_class("java.lang.StringBuffer")())
+        self._sent = java_class(f"{_CONCURRENT}ConcurrentLinkedQueue")()
 
     def place(self, step: Column) -> tuple[Column, Column]:
         """Return two BIGINTs: one goes up by a step at each evaluation, the other says how far it is."""
@@ -127,12 +129,12 @@ def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Col
         expression: the expression.
         row: a struct of these columns; null if it reads none.
     """
-    sql = jvm().org.apache.spark.sql.catalyst
-    plan = sql.optimizer.ReplaceExpressions.apply(rows.select(expression)._jdf.queryExecution().analyzed())
-    names = getattr(sql.expressions, "package$AttributeSeq")(plan.child().output())
+    analysed = rows.select(expression)._jdf.queryExecution().analyzed()
+    plan = java_class("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(analysed)
+    names = java_class(f"{PACKAGE}package$AttributeSeq")(plan.child().output())
     found = plan.projectList().head().child()
-    bound = sql.expressions.BindReferences.bindReference(found, names, False)
-    none = sql.expressions.Literal(None, jvm().org.apache.spark.sql.types.StructType())
+    bound = java_class(f"{PACKAGE}BindReferences").bindReference(found, names, False)
+    none = java_class(f"{PACKAGE}Literal")(None, java_class(f"{_TYPES}StructType")())
     value = none if row is None else expression_of(row)
     constant = _constant(bound, f"{PACKAGE}Expression")
     return column_of(_call(constant, "eval", _type("Boolean"), value, nullable=True))
@@ -143,7 +145,7 @@ def _text(value: Any) -> str:
 
     Py4J sends what is longer in several pieces, and TCP may wait 40 ms between the first two.
     """
-    written = jvm().java.lang.StringBuilder().append(value)
+    written = java_class("java.lang.StringBuilder")().append(value)
     length = written.length()
     return "".join(written.substring(at, min(at + _PIECE, length)) for at in range(0, length, _PIECE))
 
@@ -161,40 +163,38 @@ def random_number(below: Column | None = None) -> Column:
 
 def _call(target: Any, method: str, returns: Any, *arguments: Any, nullable: bool = False) -> Any:
     """Return the expression of what a method of an object returns, for each row anew."""
-    seq = jvm().PythonUtils.toSeq
     # a call for null arguments too, whether it may return null, and is deterministic
     how = False, nullable, False
-    return _objects().Invoke(target, method, returns, seq(list(arguments)), seq([]), *how)
+    return java_class(f"{PACKAGE}objects.Invoke")(
+        target, method, returns, sequence(*arguments), sequence(), *how
+    )
 
 
 def _static(name: str, method: str, *arguments: Any, returns: Any = None) -> Any:
     """Return the expression of what a static method of a class returns, an object of it if not said."""
-    seq = jvm().PythonUtils.toSeq
     # Spark 4 has one more argument.
-    last = [jvm().scala.Option.empty()] if "classic" in type(F.lit(0)).__module__ else []
+    last = [java_class("scala.Option").empty()] if "classic" in type(F.lit(0)).__module__ else []
     how = False, False, False, *last
     type_ = _object(name) if returns is None else returns
-    return _objects().StaticInvoke(_class(name), type_, method, seq(list(arguments)), seq([]), *how)
+    return java_class(f"{PACKAGE}objects.StaticInvoke")(
+        _class(name), type_, method, sequence(*arguments), sequence(), *how
+    )
 
 
 def _constant(value: Any, kind: str | None = None) -> Any:
     """Return the expression of an object of Java, of its class or another; each task has its own copy."""
     if kind is None:
         kind = "java.lang.String" if isinstance(value, str) else value.getClass().getName()
-    return jvm().org.apache.spark.sql.catalyst.expressions.Literal(value, _object(kind))
+    return java_class(f"{PACKAGE}Literal")(value, _object(kind))
 
 
 def _type(name: str) -> Any:
-    return getattr(jvm().org.apache.spark.sql.types.DataTypes, f"{name}Type")
+    return getattr(java_class(f"{_TYPES}DataTypes"), f"{name}Type")
 
 
 def _object(name: str) -> Any:
-    return jvm().org.apache.spark.sql.types.ObjectType(_class(name))
+    return java_class(f"{_TYPES}ObjectType")(_class(name))
 
 
 def _class(name: str) -> Any:
-    return jvm().java.lang.Class.forName(name)
-
-
-def _objects() -> Any:
-    return jvm().org.apache.spark.sql.catalyst.expressions.objects
+    return java_class("java.lang.Class").forName(name)
