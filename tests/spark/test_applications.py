@@ -1,4 +1,4 @@
-"""The programs in examples/applications are exact, also when their driver is killed."""
+"""The programs in examples/applications are exact, and one of each operation also if its driver is killed."""
 
 import random
 import re
