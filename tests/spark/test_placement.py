@@ -41,6 +41,18 @@ def test_rows_are_placed(spark, conf, way, workers, adaptive):
     assert sorted(map(repr, rows.drop("worker").collect())) == sorted(map(repr, df.collect()))
 
 
+@pytest.mark.versions
+@pytest.mark.parametrize("columns", [["worker", "id"], ["id", "worker"]])
+def test_rows_are_placed_as_spark_itself_does(spark, columns):
+    df = spark.range(100).withColumn("worker", (F.col("id") % 5).cast("int")).select(*columns)
+    if not hasattr(df, "repartitionById"):
+        pytest.skip("this Spark has no repartitionById")
+    found = placement.placed(df, "worker", 5)
+    assert found.sameSemantics(df.repartitionById(5, "worker"))
+    assert found.columns == columns
+    assert misplaced(found) == 0
+
+
 @pytest.mark.newest
 @OLD_WAY
 def test_rows_are_placed_on_a_thousand_workers(spark, way):

@@ -1,6 +1,9 @@
 """Names of columns, as Spark's SQL reads them."""
 
 import re
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
 
 
 def in_sql(name: str) -> str:
@@ -17,3 +20,11 @@ def path_in_sql(path: str) -> str:
 def quoted(name: str) -> str:
     """Return a column name so that Spark reads dots and backticks in it as they are."""
     return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
+
+
+def free_names(df: DataFrame, name: str, ends: Iterable[str]) -> list[str]:
+    """Return a name for each end that no column has, however the session minds the case of letters."""
+    taken = {column.lower() for column in df.columns}
+    while any(f"{name}_{end}".lower() in taken for end in ends):
+        name += "_"
+    return [f"{name}_{end}" for end in ends]

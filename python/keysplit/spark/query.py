@@ -45,6 +45,10 @@ class Query:
         return list(self.df.columns)
 
     @cached_property
+    def _folded(self) -> list[str]:
+        return list(map(self.fold, self.columns))
+
+    @cached_property
     def _places(self) -> dict[str, list[int]]:
         """Where the columns of each name are, as the session compares names, without backticks."""
         found: dict[str, list[int]] = {}
@@ -88,9 +92,8 @@ class Query:
 
     def _proved(self, anew: str | None) -> Steadiness:
         found = self.session.steadiness(self.df, self.trust, anew)
-        columns = set(map(self.fold, self.columns))
         for name in sorted(self.trust - found.functions):
-            if self.fold(name) not in columns:
+            if self.fold(name) not in self._folded:
                 raise ValueError(
                     f"trust must name columns of df or functions in its query, got {name!r}; df has the "
                     f"columns {self.columns}, its query calls the functions {sorted(found.functions)}"
@@ -119,7 +122,7 @@ class Query:
         if why is None or len(why) != len(names):
             why = [found.rows or "a query plan that keysplit cannot read"] * len(names)
         trusted = set(map(self.fold, self.trust))
-        return [None if self.fold(name) in trusted else each for name, each in zip(names, why, strict=True)]
+        return [None if name in trusted else each for name, each in zip(self._folded, why, strict=True)]
 
     @cached_property
     def identity(self) -> list[str]:
@@ -137,7 +140,7 @@ class Query:
             self.df.schema.fields,
             [each is None for each in self.reasons],
             shuffled=lambda: self.is_shuffled,
-            fold=self.fold,
+            names=self._folded,
         )
         if not names:
             pairs = zip(self.columns, self.reasons, strict=True)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from pyspark.sql.types import (
@@ -48,7 +49,7 @@ def identifying(
     steady: Sequence[bool],
     *,
     shuffled: Callable[[], bool],
-    fold: Callable[[str], str],
+    names: Sequence[str],
 ) -> list[str]:
     """Return the columns that tell the rows of a DataFrame apart, the same when a task is retried.
 
@@ -57,24 +58,24 @@ def identifying(
         steady: for each whether it has the same values when a task is retried.
         shuffled: says whether the rows come out of a shuffle: floats and arrays stay out then, unless there
             is nothing else. It is called only if there are some.
-        fold: makes names equal that the session takes for one.
+        names: for each its name, equal where the session takes two for one.
 
     Returns:
         Names of columns, in the order of the DataFrame, `MOST_COLUMNS` at most: those whose types have the
         most values are taken first. Maps and variants stay out, as Spark hashes none, and so do columns that
         share a name.
     """
-    names = Counter(fold(field.name) for field in fields)
+    times = Counter(names)
     found = [
         field
-        for field, is_steady in zip(fields, steady, strict=True)
-        if is_steady and _is_hashable(field.dataType) and names[fold(field.name)] == 1
+        for field, is_steady, name in zip(fields, steady, names, strict=True)
+        if is_steady and _is_hashable(field.dataType) and times[name] == 1
     ]
     loose = [field for field in found if _holds(field.dataType, _LOOSE)]
     if loose and len(loose) < len(found) and shuffled():
         found = [field for field in found if not _holds(field.dataType, _LOOSE)]
     if len(found) > MOST_COLUMNS:
-        chosen = sorted(range(len(found)), key=lambda at: _rank(found[at].dataType))[:MOST_COLUMNS]
+        chosen = sorted(range(len(found)), key=lambda at: _rank(found[at].dataType.__class__))[:MOST_COLUMNS]
         found = [found[at] for at in sorted(chosen)]
     return [field.name for field in found]
 
@@ -95,8 +96,9 @@ _BY_VALUES = (
 _RANKS = {type_: at for at, types in enumerate(_BY_VALUES) for type_ in types}
 
 
-def _rank(type_: DataType) -> int:
-    return next((_RANKS[kind] for kind in type(type_).__mro__ if kind in _RANKS), len(_BY_VALUES))
+@cache
+def _rank(kind: type) -> int:
+    return next((_RANKS[each] for each in kind.__mro__ if each in _RANKS), len(_BY_VALUES))
 
 
 # Of these Spark has no hash, or finds out only in a task that it has none.

@@ -35,7 +35,7 @@ def routed(request: Request, tally: Tally, bounds: Bounds, ask: Ask) -> DataFram
     rows = request.df.select("*", plan_hash(request).alias(worker))
     rows = _found(rows, worker, (array, bucket), tables.BY_CELLS, ask)
     rows = rows.withColumn(
-        worker, F.expr(columns.worker_of_found(in_sql(array), worker, row_hash_in_sql(request)))
+        worker, F.expr(columns.worker_of_found(in_sql(array), in_sql(worker), row_hash_in_sql(request)))
     )
     counter = F.expr(by_worker.counter_in_sql(worker, request.workers))
     noted = drawn.noted(request, rows, tally, counter, bounds, F.expr(tables.last_in_sql(in_sql(array))))
@@ -47,7 +47,7 @@ def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:
     known = Columns(df)
     array, bucket = known.free("keysplit_tables"), known.free("keysplit_bucket")
     rows = _found(df, key, (array, bucket), tables.BY_WORKERS, ask)
-    workers = f"CAST({columns.workers_of_found(in_sql(array), key)} AS ARRAY<INT>)"
+    workers = f"CAST({columns.workers_of_found(in_sql(array), in_sql(key))} AS ARRAY<INT>)"
     return rows.withColumn(key, F.expr(workers)).drop(array, bucket)
 
 

@@ -5,8 +5,6 @@ numbers of chunks are there once, so a left join keeps each row once, and the wo
 and the plan here, too. The tables are local rows of the driver: no job reads them.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,7 +12,7 @@ from pyspark.sql import functions as F
 
 from keysplit.planning import bucket_of
 from keysplit.spark.engine.packed import Lookup, runs_of
-from keysplit.spark.names import in_sql
+from keysplit.spark.names import free_names, in_sql
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import local_rows
 
@@ -23,10 +21,20 @@ _CHUNK_BITS = 6
 
 
 def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
-    """Put the tables of a plan beside the rows; arguments and result are those of `literals.lookup`."""
+    """Put the tables of a plan beside the rows.
+
+    Args:
+        df: the rows.
+        plan: the plan.
+        key: the name of the column that holds the hash of a row's key.
+        cells: as `literals.lookup`.
+
+    Returns:
+        As `literals.lookup`.
+    """
     own, bits = in_sql(key), len(plan.tail).bit_length() - 1
     columns = _chunks(plan, bits, cells)
-    names = dict(zip(columns, _free(df, key, columns), strict=True))
+    names = dict(zip(columns, free_names(df, key, columns), strict=True))
     table = pa.table({names[each]: column for each, column in columns.items()})
     chunk, tail, hashes, runs, found = (
         in_sql(names.get(each, each)) for each in ("chunk", "tail", "hashes", "runs", "cells")
@@ -68,11 +76,3 @@ def _chunks(plan: Plan, bits: int, cells: np.ndarray | None) -> dict[str, pa.Arr
 def _lists(lengths: np.ndarray, values: np.ndarray) -> pa.ListArray:
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(values))
-
-
-def _free(df: DataFrame, name: str, ends: Iterable[str]) -> list[str]:
-    """Return a name for each end that no column has, however the session minds the case of letters."""
-    taken = {column.lower() for column in df.columns}
-    while any(f"{name}_{end}".lower() in taken for end in ends):
-        name += "_"
-    return [f"{name}_{end}" for end in ends]

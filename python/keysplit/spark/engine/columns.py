@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from keysplit.spark.engine import broadcast, literals
 from keysplit.spark.engine.packed import LENGTH_BITS, Lookup, cells_of
-from keysplit.spark.names import in_sql
+from keysplit.spark.names import free_names, in_sql
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
 
@@ -25,9 +25,9 @@ def with_worker(
 ) -> DataFrame:
     """Add the worker of each row.
 
-    The column first holds the hash of the key, then what that says, then the worker: names that are free are
-    not needed, and each step goes through all columns of a DataFrame, so there are no more of them. All is
-    SQL, as each function of PySpark would call the JVM a dozen times.
+    In steps: the hash of the key, what is found by it, the worker. Each goes through all columns of a
+    DataFrame, so there are no more of them. All is SQL, as each function of PySpark would call the JVM a
+    dozen times.
 
     Args:
         df: the rows.
@@ -41,39 +41,39 @@ def with_worker(
     """
     cells = None if row is None else cells_of(plan.tables)
     if isinstance(key, str) and _is_small(plan):
-        steps = [key, *_steps(literals.lookup(df, plan, worker_column, cells), row, worker_column)]
-        rows = session_of(df).with_steps(df, worker_column, steps, [] if row is None else [row])
+        names = free_names(df, worker_column, ("hash", "found"))
+        hashed, found = map(in_sql, names)
+        steps = [key, *_steps(literals.lookup(df, plan, hashed, cells), row, found)]
+        rows = session_of(df).with_steps(df, [*names[: len(steps) - 1], worker_column], steps)
         if rows is not None:
             return rows
     key = F.expr(key) if isinstance(key, str) else key
-    found = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
-    rows, (*steps, last) = found.df, _steps(found, row, worker_column)
+    lookup = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
+    rows, (*steps, last) = lookup.df, _steps(lookup, row, in_sql(worker_column))
     for step in steps:
         rows = rows.withColumn(worker_column, F.expr(step))
-    rows = _done(found, rows, worker_column, last)
+    rows = _done(lookup, rows, worker_column, last)
     worker = StructField(worker_column, IntegerType(), False)
     return session_of(df).with_schema(rows, StructType([*df.schema.fields, worker]))
 
 
-def _steps(found: Lookup, row: str | None, worker_column: str) -> list[str]:
-    """Return the steps from the hash of a key to the worker, in SQL, each of the one before."""
+def _steps(found: Lookup, row: str | None, own: str) -> list[str]:
+    """Return the steps from the hash of a key to the worker, in SQL; the second reads the first as `own`."""
     if not found.run:
         return [f"coalesce({found.tail}, 0)"]
     if row is None:  # each frequent key has one worker
         return [f"coalesce(CAST(-1 - {found.run} AS INT), {found.tail}, 0)"]
-    return [_found(found), worker_of_found(found.cells, worker_column, row)]
+    return [_found(found), worker_of_found(found.cells, own, row)]
 
 
-def worker_of_found(cells: str, name: str, row: str) -> str:
+def worker_of_found(cells: str, own: str, row: str) -> str:
     """Return the worker of a row, in SQL, INT and never null.
 
     Args:
         cells: the array of the cells, in SQL.
-        name: the name of a column that holds where in it those of a split key are, and of another one its
-            worker, as -1 less that.
+        own: where in it those of a split key are, and of another one its worker, as -1 less that, in SQL.
         row: the hash of the row's identity, in SQL.
     """
-    own = in_sql(name)
     # Spark computes the hash of a row once, and only of keys that are split.
     run, drawn = (f"CASE WHEN {own} >= 0 THEN {each} END" for each in (own, row))
     return f"coalesce({_of_run(cells, run, drawn)}, CAST(-1 - {own} AS INT), 0)"
@@ -107,12 +107,11 @@ def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
     if not found.run:
         return _done(found, found.df, key, f"array(coalesce({found.tail}, 0))")
     df = found.df.withColumn(key, F.expr(_found(found)))
-    return _done(found, df, key, workers_of_found(found.cells, key))
+    return _done(found, df, key, workers_of_found(found.cells, in_sql(key)))
 
 
-def workers_of_found(workers: str, name: str) -> str:
+def workers_of_found(workers: str, own: str) -> str:
     """Return all workers of a row's key, in SQL; arguments as `worker_of_found`, the cells being workers."""
-    own = in_sql(name)
     start, length = f"CAST(shiftrightunsigned({own}, {LENGTH_BITS}) AS INT)", f"CAST({_length(own)} AS INT)"
     return f"IF({own} >= 0, slice({workers}, {start} + 1, {length}), array(CAST(-1 - {own} AS INT)))"
 
@@ -126,8 +125,9 @@ def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
 
 
 def _lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
-    lookup = literals.lookup if _is_small(plan) else broadcast.lookup
-    return lookup(df, plan, key, cells)
+    if _is_small(plan):
+        return literals.lookup(df, plan, in_sql(key), cells)
+    return broadcast.lookup(df, plan, key, cells)
 
 
 def _is_small(plan: Plan) -> bool:

@@ -6,7 +6,6 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from keysplit.spark.engine.packed import Lookup, runs_of
-from keysplit.spark.names import in_sql
 from keysplit.spark.plans import Plan
 
 
@@ -16,14 +15,14 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     Args:
         df: the rows.
         plan: the plan.
-        key: the name of the column that holds the hash of a row's key.
+        key: the hash of a row's key, in SQL.
         cells: what is to be found in the cells of frequent keys, BIGINT or INT; None for nothing.
 
     Returns:
-        Expressions of that column.
+        Expressions of that hash.
     """
     arrays = _literals(plan, cells)
-    return Lookup(df, *_found(in_sql(key), arrays), arrays.get("cells", ""))
+    return Lookup(df, *_found(key, arrays), arrays.get("cells", ""))
 
 
 def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:

@@ -7,13 +7,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.spark.names import quoted
-from keysplit.spark.session import versions
+from keysplit.spark.session import session_of, versions
 
 
 def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
     """Move each row of a routed DataFrame into the partition that has its worker's number."""
     if versions.has_repartition_by_id(df):
-        return df.repartitionById(workers, F.col(quoted(worker_column)))
+        return session_of(df).placed(df, worker_column, workers)
     return df.repartition(workers, _preimage(worker_column, workers))
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
+from keysplit.spark.names import quoted
 from keysplit.spark.session import costs, driver, narrow, physical, sources, versions
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import (
@@ -137,11 +138,14 @@ class Classic:
             for at, node in enumerate(found)
         ]
 
-    def with_steps(
-        self, df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]
-    ) -> DataFrame | None:
-        """Add a column that is computed in steps, each from the one before, which has the name until then."""
-        return narrow.with_steps(df, name, steps, reads) if versions.has_classic_package(df) else None
+    def with_steps(self, df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame | None:
+        """Add a column that is computed in steps."""
+        return narrow.with_steps(df, names, steps) if versions.has_classic_package(df) else None
+
+    def placed(self, df: DataFrame, column: str, partitions: int) -> DataFrame:
+        """Move each row into the partition whose number is in a column."""
+        found = narrow.placed(df, column, partitions)
+        return df.repartitionById(partitions, F.col(quoted(column))) if found is None else found
 
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame: Spark has analysed it."""
@@ -154,7 +158,7 @@ class Classic:
         return found if isinstance(found, StructType) else StructType([StructField("value", found)])
 
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
-        """Return `rows` with the columns of `df` alone, from which they were made by adding columns."""
+        """Return `rows`, whose first columns are those of `df`, with these alone."""
         return narrow.only(rows, df)
 
     def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:

@@ -10,10 +10,12 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import PythonEvalType
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
+from keysplit.spark.names import quoted
 from keysplit.spark.session import costs, physical, relations, versions
 from keysplit.spark.session.interface import (
     AggregateColumn,
@@ -95,11 +97,13 @@ class Connect:
         result.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
         return [each for column in columns for node in _nodes(column._expr) for each in _called(node)]
 
-    def with_steps(
-        self, df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]
-    ) -> DataFrame | None:
+    def with_steps(self, df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame | None:
         """Return None: the client has no plan that Spark has analysed."""
         return None
+
+    def placed(self, df: DataFrame, column: str, partitions: int) -> DataFrame:
+        """Move each row into the partition whose number is in a column."""
+        return df.repartitionById(partitions, F.col(quoted(column)))
 
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame, whose schema is known: the server would analyse the whole query for it."""

@@ -58,20 +58,21 @@ class Session(Protocol):
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[CalledAggregate]":
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
 
-    def with_steps(
-        self, df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]
-    ) -> DataFrame | None:
-        """Add a column that is computed in steps, each from the one before, which has the name until then.
+    def with_steps(self, df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame | None:
+        """Add a column that is computed in steps.
 
         Args:
             df: the rows.
-            name: a name that no column has.
-            steps: expressions in SQL. The first reads columns of `df` alone.
-            reads: expressions in SQL of all columns of `df` that the other steps read.
+            names: what each step is called, the last one as the new column: names that no column has.
+            steps: expressions in SQL of columns of `df` and of the step before, their names in backticks. All
+                but the last are BIGINT.
 
         Returns:
             None where Spark has to be asked step by step.
         """
+
+    def placed(self, df: DataFrame, column: str, partitions: int) -> DataFrame:
+        """Move each row into the partition whose number is in a column, INT; from Spark 4.1 on."""
 
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame, whose schema is known, so that Spark need not be asked for it."""
@@ -80,7 +81,7 @@ class Session(Protocol):
         """Return a schema written as DDL, as `createDataFrame` reads it."""
 
     def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
-        """Return `rows` with the columns of `df` alone, from which they were made by adding columns.
+        """Return `rows`, whose first columns are those of `df`, with these alone.
 
         Returns:
             None where Spark has to be asked to drop the others.
@@ -92,7 +93,7 @@ class Session(Protocol):
         Args:
             result: the aggregation.
             df: the rows that it aggregates.
-            rows: rows with the columns of `df`, and maybe others, which have no part in it.
+            rows: rows whose first columns are those of `df`; others have no part in it.
 
         Returns:
             None where Spark has to be asked for the aggregation anew.

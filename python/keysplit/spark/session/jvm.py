@@ -1,5 +1,7 @@
 """Small steps in the JVM that several parts take."""
 
+import pickle
+from collections.abc import Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass
@@ -22,6 +24,12 @@ def java_class(name: str) -> Any:
 def sequence(*values: Any) -> Any:
     """Return a sequence of Scala of these values."""
     return java_class("org.apache.spark.api.python.PythonUtils").toSeq(list(values))
+
+
+def numbers(values: Sequence[int]) -> Any:
+    """Return a sequence of Scala of whole numbers, which go over in one call."""
+    pickled = java_class("net.razorvine.pickle.Unpickler")().loads(pickle.dumps(list(values), protocol=2))
+    return java_class("org.apache.spark.api.python.PythonUtils").toSeq(pickled)
 
 
 def items(values: Any) -> list[Any]:

@@ -5,6 +5,7 @@ times over. Here an expression is analysed on the few columns that it reads, and
 of attributes. As nothing is left to analyse in that, Spark does not look through it again.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,39 +13,49 @@ from pyspark.sql import DataFrame
 
 from keysplit.spark.names import in_sql
 from keysplit.spark.session import versions
-from keysplit.spark.session.jvm import java_class, kind_of, sequence
+from keysplit.spark.session.expressions import PACKAGE
+from keysplit.spark.session.jvm import java_class, kind_of, numbers, sequence
 
 _PROJECT = "org.apache.spark.sql.catalyst.plans.logical.Project"
 _RELATION = "org.apache.spark.sql.catalyst.plans.logical.LocalRelation"
+_REPARTITION = "org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression"
+
+_QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 
 
-def with_steps(df: DataFrame, name: str, steps: Sequence[str], reads: Sequence[str]) -> DataFrame:
+def with_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame:
     """Add a column that is computed in steps; arguments and result are those of `Session.with_steps`."""
+    plan, parser = _plan(df), df.sparkSession._jsparkSession.sessionState().sqlParser()
+    every = plan.output()
+    # The steps stand side by side, over columns of what they return: Spark looks through all of them at once.
+    pairs = zip(steps, names, strict=True)
+    parsed = parser.parsePlan("SELECT " + ", ".join(f"{step} AS {in_sql(name)}" for step, name in pairs))
+    returned = _attributes(parser, names[:-1])
+    relation = _relation(numbers(_read(df, steps)).map(every).appendedAll(returned))
+    found = _analysed(df, _project(parsed.projectList(), relation)).projectList()
+    for at in range(len(names) - 1):
+        plan = _project(every.appended(_as(returned.apply(at), found.apply(at))), plan)
+    return _frame_of_analysed(df, _project(every.appended(found.last()), plan))
+
+
+def placed(df: DataFrame, name: str, partitions: int) -> DataFrame | None:
+    """Do as `DataFrame.repartitionById` with the last column, None if it is not called so."""
     plan = _plan(df)
-    parser = df.sparkSession._jsparkSession.sessionState().sqlParser()
-    parsed = [_parsed(parser, each, name) for each in steps]
-    first = _project(sequence(parsed[0], *(_parsed(parser, each, name) for each in reads)), plan)
-    first = _analysed(df, first)
-    alias, columns = first.projectList().apply(0), first.references().toSeq()
-    narrow = _project(columns.appended(alias), _relation(columns))
-    for step in parsed[1:]:
-        narrow = _project(columns.appended(step), narrow)
-    narrow, aliases = _analysed(df, narrow), []
-    for _ in parsed:
-        aliases.append(narrow.projectList().last())
-        narrow = narrow.child()
-    wide, every = plan, plan.output()
-    for alias in reversed(aliases):
-        wide = _project(every.appended(alias), wide)
-    return _frame_of_analysed(df, wide)
+    column = plan.output().last()
+    if column.name() != name:
+        return None
+    number = java_class(f"{PACKAGE}DirectShufflePartitionID")(column)
+    option = java_class("scala.Option")
+    placing = java_class(_REPARTITION)(sequence(number), plan, option.apply(partitions), option.empty())
+    return _frame_of_analysed(df, placing)
 
 
 def only(rows: DataFrame, df: DataFrame) -> DataFrame | None:
     """Return `rows` with the columns of `df` alone, None if they are not the same columns to Spark."""
-    plan, wanted = _plan(rows), _plan(df)
-    if not wanted.outputSet().subsetOf(plan.outputSet()):
+    plan, wanted = _plan(rows), _plan(df).output()
+    if not plan.output().startsWith(wanted, 0):
         return None
-    return _frame_of_analysed(df, _project(wanted.output(), plan))
+    return _frame_of_analysed(df, _project(wanted, plan))
 
 
 def aggregated(result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
@@ -58,7 +69,7 @@ def aggregated(result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame |
             break
         below = below.children().apply(0)
     wanted = _plan(df)
-    if not below.child().equals(wanted) or not wanted.outputSet().subsetOf(plan.outputSet()):
+    if not below.child().equals(wanted) or not plan.output().startsWith(wanted.output(), 0):
         return None
     for each in reversed(path):
         plan = each.withNewChildren(sequence(plan))
@@ -100,5 +111,19 @@ def _relation(columns: Any) -> Any:
     return java_class(_RELATION).fromExternalRows(columns, sequence())
 
 
-def _parsed(parser: Any, text: str, name: str) -> Any:
-    return parser.parseExpression(f"{text} AS {in_sql(name)}")
+def _read(df: DataFrame, steps: Sequence[str]) -> list[int]:
+    """Return the places of all columns of a DataFrame that steps may read: those whose names are in them."""
+    quoted = {name.replace("``", "`").lower() for step in steps for name in _QUOTED.findall(step)}
+    return [at for at, name in enumerate(df.columns) if name.lower() in quoted]
+
+
+def _attributes(parser: Any, names: Sequence[str]) -> Any:
+    """Return attributes of these names, BIGINT."""
+    schema = parser.parseTableSchema(", ".join(f"{in_sql(name)} BIGINT" for name in names))
+    return java_class("org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(schema)
+
+
+def _as(attribute: Any, alias: Any) -> Any:
+    """Return an alias of the same expression that gives the column this attribute."""
+    parts = alias.qualifier(), alias.explicitMetadata(), alias.nonInheritableMetadataKeys()
+    return java_class(f"{PACKAGE}Alias")(alias.child(), alias.name(), attribute.exprId(), *parts)
