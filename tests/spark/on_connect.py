@@ -322,6 +322,26 @@ def test_streaming_write(spark, rows, plan, tmp_path):
     assert same_rows(spark.read.parquet(str(tmp_path / "out")).select(*rows.columns), rows)
 
 
+@pytest.mark.skipif("KEYSPLIT_KAFKA" not in os.environ, reason="no broker of Kafka was started")
+def test_to_kafka(spark, rows, plan, tmp_path):
+    rows = rows.select("key", F.col("id").cast("string").alias("value"))
+    rows.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+    servers, topic = os.environ["KEYSPLIT_KAFKA"].split()
+    writer = kss.streaming.to_kafka(stream, "key", topic=topic, servers=servers, plan=plan, row_id="value")
+    run(writer, tmp_path)
+    # the server ends after its tasks have sent the batch, before it says so
+    for path in (tmp_path / "checkpoint/commits").glob("*0*"):
+        path.unlink()
+    run(writer, tmp_path)
+    with pytest.raises(Exception, match="leave out queryName"):
+        run(writer.queryName("mine"), tmp_path / "mine")
+    with pytest.raises(ValueError, match=r"plan must have the 6 partitions of topic .* got one for 4"):
+        kss.streaming.to_kafka(
+            stream, "key", topic=topic, servers=servers, plan=plan.with_workers(4), row_id="value"
+        )
+
+
 @pytest.mark.parametrize("windowed", [False, True])
 def test_streaming_apply(spark, rows, plan, tmp_path, windowed):
     def part(rows):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,13 +36,29 @@ def test_on_connect(spark, server, tmp_path):
     plan = kss.plan(rows_of(spark), "key", WORKERS)
     plan.save(tmp_path / "plan.json")
     kss.route(rows_of(spark), "key", plan=plan).write.parquet(str(tmp_path / "routed"))
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", PROGRAM],
-        env={**os.environ, "KEYSPLIT_CONNECT": server, "KEYSPLIT_CLASSIC": str(tmp_path)},
+    run(PROGRAM, KEYSPLIT_CONNECT=server, KEYSPLIT_CLASSIC=str(tmp_path))
+
+
+def test_to_kafka(spark, server, broker):
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    topic = broker.create_topic("connect", WORKERS)
+    program = f"{PROGRAM}::test_to_kafka"
+    run(program, KEYSPLIT_CONNECT=server, KEYSPLIT_KAFKA=f"{broker.servers} {topic}")
+    found = broker.read(topic, committed=False)
+    assert Counter(int(each.value()) for each in found) == Counter(range(2000))
+    partitions = {each.partition() for each in found if each.key() == b"hot"}
+    assert len(partitions) > 1
+
+
+def run(program, **variables):
+    """Run tests of a client of a server."""
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", program],
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
         timeout=1800,
     )
-    assert run.returncode == 0, run.stdout
+    assert found.returncode == 0, found.stdout

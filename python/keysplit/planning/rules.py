@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple, TypeAlias
 
@@ -69,7 +70,8 @@ def over_candidates(
         return _spread(loads, hashes, weights, total, params, speeds)
 
     choices = params.choices if isinstance(params, PartialKeyGrouping) else 2
-    return _around(spread, tail, _candidates(params, choices), total, speeds, current)
+    of_bucket = _of_bucket(_candidates(params, choices), len(tail))
+    return _around(spread, tail, of_bucket, total, speeds, current)
 
 
 def over_given(
@@ -86,13 +88,14 @@ def over_given(
     def spread(loads: Floats) -> Pieces:
         return _settle(loads, weights, candidates, total, speeds) if len(weights) else []
 
-    return _around(spread, tail, _candidates(params, params.choices), total, speeds, current)
+    of_bucket = _of_bucket(_candidates(params, params.choices), len(tail))
+    return _around(spread, tail, of_bucket, total, speeds, current)
 
 
 def _around(
     spread: Callable[[Floats], Pieces],
     tail: Floats,
-    router: _core.Router,
+    of_bucket: Callable[[int], list[int]],
     total: float,
     speeds: Floats,
     current: Current | None,
@@ -100,7 +103,7 @@ def _around(
     """The frequent keys by `spread`, then the buckets between them, then the frequent keys again."""
     loads = np.zeros(len(speeds))
     spread(loads)
-    buckets = np.empty(len(tail), dtype=np.int64)
+    placed = [0] * len(tail)
     places = None if current is None else current.buckets.tolist()
     slack = 0.0 if current is None else current.slack / float(speeds.sum())
     seen, missed = slack * total, slack * float(np.count_nonzero(tail == 0.0))
@@ -111,15 +114,19 @@ def _around(
     for bucket in _heaviest_first(tail).tolist():
         weight = weights_of[bucket]
         beside, weight, allowed = (levels, weight, seen) if weight else (unseen, 1.0, missed)
-        candidates = router.candidates(bucket).tolist()
-        at = min(candidates, key=lambda at: (beside[at] + weight) / rates[at])
+        at, *others = of_bucket(bucket)
+        lowest = (beside[at] + weight) / rates[at]
+        for other in others:
+            level = (beside[other] + weight) / rates[other]
+            if level < lowest:
+                at, lowest = other, level
         if places is not None:
             old = places[bucket]
-            if (beside[old] + weight) / rates[old] <= (beside[at] + weight) / rates[at] + allowed:
+            if (beside[old] + weight) / rates[old] <= lowest + allowed:
                 at = old
-        buckets[bucket] = at
+        placed[bucket] = at
         beside[at] += weight
-    loads = np.zeros(len(speeds))
+    loads, buckets = np.zeros(len(speeds)), np.array(placed, dtype=np.int64)
     np.add.at(loads, buckets, tail)
     return spread(loads), buckets
 
@@ -246,10 +253,25 @@ def _over_least_loaded(loads: Floats, weights: Floats, sizes: Integers, speeds: 
     return pieces
 
 
-def _candidates(params: CandidateGrouping, choices: int) -> _core.Router:
+def _candidates(params: CandidateGrouping, choices: int) -> PartialKeyGrouping:
     return PartialKeyGrouping(
         workers=params.workers, seed=params.seed, choices=choices, distinct=params.distinct
-    ).router()
+    )
+
+
+def _of_bucket(params: PartialKeyGrouping, buckets: int) -> Callable[[int], list[int]]:
+    """What returns the candidates of a bucket."""
+    if params.choices == 2:
+        return _of_buckets(params, buckets).__getitem__
+    router = params.router()
+    return lambda bucket: router.candidates(bucket).tolist()
+
+
+@lru_cache(maxsize=2)
+def _of_buckets(params: PartialKeyGrouping, buckets: int) -> list[list[int]]:
+    """The two candidates of each bucket; in a stream a plan is made of the same ones again and again."""
+    router = params.router()
+    return [router.candidates(bucket).tolist() for bucket in range(buckets)]
 
 
 def _spread(
@@ -274,7 +296,7 @@ def _spread(
         choices = _core.solve_choices(weights, max(total, float(np.cumsum(weights)[-1])), n, params.tolerance)
     if isinstance(params, WChoices) or (isinstance(params, DChoices) and choices >= n):
         return _over_least_loaded(loads, weights, sizes, speeds)
-    router = _candidates(params, choices)
+    router = _candidates(params, choices).router()
     of_keys = [
         np.unique(router.candidates(key)[:size]).astype(np.int64)
         for key, size in zip(hashes.tolist(), sizes.tolist(), strict=True)

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from keysplit.spark.names import quoted
@@ -31,6 +31,7 @@ from keysplit.spark.session.interface import (
     Joining,
     Listening,
     Node,
+    OnBatch,
     OnReport,
     Steadiness,
     Tally,
@@ -189,6 +190,14 @@ class Classic:
     def listen(self, query: str, run: str, on_report: OnReport, ended: Callable[[], None]) -> Listening:
         """Pass on what Spark reports of a run of a streaming query, on another thread."""
         return ListeningInJava(self._spark, run, on_report, ended)
+
+    def for_each_batch(self, rows: DataFrame, function: OnBatch) -> DataStreamWriter:
+        """Return the writer of a stream that calls a function with each micro-batch."""
+
+        def call(batch: DataFrame, number: int) -> None:
+            function(batch, number, driver.query_of(batch.sparkSession))
+
+        return rows.writeStream.foreachBatch(call)
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[AggregateColumn]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`.

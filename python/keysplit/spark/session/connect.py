@@ -1,8 +1,11 @@
 """Spark Connect: the client's own expressions, and what the server says of its plans."""
 
+import os
 import re
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 from weakref import ref
 
@@ -12,7 +15,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import PythonEvalType
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from keysplit.spark.names import quoted
@@ -24,6 +27,7 @@ from keysplit.spark.session.interface import (
     CalledAggregate,
     Joining,
     Listening,
+    OnBatch,
     OnReport,
     Steadiness,
     Tally,
@@ -151,6 +155,16 @@ class Connect:
         found = self._spark.streams.get(query)
         return _Asking(found if found is not None and str(found.runId) == run else None, on_report, ended)
 
+    def for_each_batch(self, rows: DataFrame, function: OnBatch) -> DataStreamWriter:
+        """Return the writer of a stream that calls a function with each micro-batch."""
+        # The function runs in a process of the server, which is told no more than the number of the batch.
+        session, name = self._spark.session_id, f"keysplit {uuid.uuid4()}"
+
+        def call(batch: DataFrame, number: int) -> None:
+            function(batch, number, _query_named(name, session))
+
+        return rows.writeStream.queryName(name).foreachBatch(call)
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[AggregateColumn]:
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
         return [
@@ -189,6 +203,28 @@ class _Report:
     def to_dict(self) -> dict[str, Any]:
         """Return all of it."""
         return self._progress
+
+
+def _query_named(name: str, session: str) -> str:
+    """Return the id of a query of a session, in a process that the server has started for `foreachBatch`.
+
+    Raises:
+        RuntimeError: if the query has another name.
+    """
+    found = [each.id for each in _session_of(session).streams.active if each.name == name]
+    if not found:
+        raise RuntimeError(
+            f"on Spark Connect the query must keep its name, by which its id is found, {name!r}: leave out "
+            "queryName"
+        )
+    return str(found[0])
+
+
+@cache
+def _session_of(id: str) -> SparkSession:
+    # From Spark 4.2 on the session of a micro-batch is a copy, which has no queries.
+    address = f"{os.environ['SPARK_CONNECT_LOCAL_URL']};session_id={id}"
+    return SparkSession.builder.remote(address).create()
 
 
 class _Asking:

@@ -38,6 +38,11 @@ ASKING = "keysplit_asks_"
 _unused: deque[tuple[SparkSession, str]] = deque()
 
 
+def query_of(spark: SparkSession) -> str:
+    """Return the id of the streaming query whose micro-batch this thread is given by `foreachBatch`."""
+    return str(spark.sparkContext.getLocalProperty(QUERY))
+
+
 def asking(spark: SparkSession, answer: Answer) -> Ask:
     """Return what makes queries of questions, see `Ask`.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import DataType, StructType
 
 
@@ -145,6 +146,9 @@ class Session(Protocol):
             ended: is called once the run has ended.
         """
 
+    def for_each_batch(self, rows: DataFrame, function: "OnBatch") -> DataStreamWriter:
+        """Return the writer of a stream that calls a function with each micro-batch."""
+
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[AggregateColumn]":
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
 
@@ -175,6 +179,9 @@ class Report(Protocol):
 
 
 OnReport = Callable[[Report], None]
+
+OnBatch = Callable[[DataFrame, int, str], None]
+"""Takes a micro-batch, its number, and the id of its query, which stays when the query starts again."""
 
 
 class Listening(Protocol):

@@ -29,7 +29,7 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
-from keysplit.spark.session.tasks import streaming_query
+from keysplit.spark.session import session_of
 from keysplit.spark.ways import took, way_of
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -87,7 +87,8 @@ def to_kafka(
         trust: as `streaming.route`.
 
     Returns:
-        The writer of the rows: go on with `.option("checkpointLocation", ...)` and `.start()`.
+        The writer of the rows: go on with `.option("checkpointLocation", ...)` and `.start()`. On Spark
+        Connect it has a `queryName`, which must stay.
 
     Raises:
         ImportError: if confluent-kafka is not installed; the executors need it, and keysplit, too.
@@ -146,10 +147,10 @@ def to_kafka(
         topic, _rule(request), first_batch, {"log_level": 2, **(settings or {}), "bootstrap.servers": servers}
     )
 
-    def send(batch: DataFrame, number: int) -> None:
-        batch.mapInArrow(target.sender(number), "sent bigint").collect()
+    def send(batch: DataFrame, number: int, query: str) -> None:
+        batch.mapInArrow(target.sender(query, number), "sent bigint").collect()
 
-    return took(rows.writeStream.foreachBatch(send), way_of(rows))
+    return took(session_of(df).for_each_batch(rows, send), way_of(rows))
 
 
 def _splits(request: Request) -> bool:
@@ -197,14 +198,16 @@ class _Target:
     first: int
     settings: dict[str, Any]
 
-    def sender(self, number: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def sender(
+        self, query: str, number: int
+    ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return what a task of a micro-batch does with its rows, which are those of one partition."""
 
         def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from keysplit.kafka.once import Batch, send_once
 
             partition = TaskContext.get().partitionId()
-            batch = Batch(streaming_query(), self.rule, number, self.first, self.topic, partition)
+            batch = Batch(query, self.rule, number, self.first, self.topic, partition)
             sent = send_once(batch, _messages(batches, partition), self.settings)
             for _ in batches:  # Spark wants its rows read, also where none is sent
                 pass
