@@ -102,6 +102,14 @@ def refused(found):
     return isinstance(found, str)
 
 
+def beside_python(df):
+    # the columns of the identity are all unsteady
+    of_file = df.withColumn("p", F.udf(lambda id: id, "bigint")("id")).withColumn("f", F.input_file_name())
+    return of_file.select(
+        F.col("f").alias("id"), "p", F.length("f").alias("key"), F.length("f").alias("amount")
+    )
+
+
 def same(df):
     return df.withColumn("id", F.udf(lambda id: id, "bigint")("id"))
 
@@ -110,11 +118,12 @@ def same(df):
     ("made", "why"),
     [
         (same, "the Python function '<lambda>'"),
+        (beside_python, "input_file_name beside Python functions"),
         (lambda df: df.mapInPandas(lambda frames: frames, SCHEMA), "the Python function '<lambda>'"),
         (lambda df: df.groupBy("key", "id").count(), "the operator Aggregate in the stream"),
         (lambda df: df.dropDuplicates(["id"]), "the operator Deduplicate in the stream"),
     ],
-    ids=["a Python function", "mapInPandas", "an aggregation", "dropDuplicates"],
+    ids=["a Python function", "the file beside one", "mapInPandas", "an aggregation", "dropDuplicates"],
 )
 def test_what_is_not_proved_is_refused(spark, folder, tmp_path, made, why):
     met = []

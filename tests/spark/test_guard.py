@@ -1,4 +1,7 @@
-"""Online mode is refused above every kind of shuffle, and only there; nothing is run to find out."""
+"""Online mode is refused where a retried task may have other rows, or another order; nothing is run."""
+
+import re
+import tempfile
 
 import pyspark
 import pytest
@@ -27,6 +30,19 @@ def used_cache(shuffled):
     cached = shuffled.persist(StorageLevel.MEMORY_ONLY)
     cached.count()
     return cached.withColumn("more", F.lit(1))
+
+
+def row_by_row(df):
+    def as_they_are(frames):
+        return frames
+
+    return df.mapInPandas(as_they_are, df.schema)
+
+
+def written(df):
+    path = f"{tempfile.mkdtemp()}/rows"
+    df.write.parquet(path)
+    return path
 
 
 def through_rdd(df):
@@ -66,7 +82,8 @@ SHUFFLED = {
 ALLOWED = {
     "source": lambda df: df,
     "projection": lambda df: df.filter("v > 0").withColumn("w", F.col("v") + 1).select("key", "w"),
-    "row by row in Python": lambda df: df.mapInPandas(lambda frames: frames, df.schema),
+    "row by row in Python": row_by_row,
+    "a value made in Python": lambda df: df.withColumn("w", F.udf(lambda v: v, "long")("v")),
     "broadcast": lambda df: df.join(F.broadcast(df.groupBy("key").agg(F.max("v").alias("top"))), "key"),
     "cache": lambda df: used_cache(df.filter("v > 0")),
     "checkpoint": lambda df: df.repartition(3).checkpoint(),
@@ -77,8 +94,43 @@ ALLOWED = {
     "sort by all columns": lambda df: df.sort(F.desc("s"), "d", "v", "key"),
     "coalesce": lambda df: df.coalesce(2),
     "union": lambda df: df.union(df),
-    "RDD": lambda df: df.sparkSession.createDataFrame(df.rdd.map(lambda row: (row.key,)), "key long"),
     "scalar subquery": lambda df: df.filter(F.col("v") < df.sparkSession.range(40).count()),
+}
+
+
+# Without a shuffle whose order reaches the top, but a retried task may have other rows or keys.
+OTHER_ROWS = {
+    "RDD": (
+        lambda df: df.sparkSession.createDataFrame(df.rdd.map(lambda row: (row.key,)), "key long"),
+        "an RDD: use mode 'planned', call df.checkpoint() first, ",
+    ),
+    "rows by chance in Python": (
+        lambda df: df.filter(F.udf(lambda v: v > 0, "boolean").asNondeterministic()("v")),
+        "the Python function '<lambda>', which is not trusted: use mode 'planned', pass trust=[...] with ",
+    ),
+    "keys by chance in Python": (
+        lambda df: df.withColumn("key", F.udf(lambda v: v, "long").asNondeterministic()("v")),
+        "the Python function '<lambda>', which is not trusted: ",
+    ),
+    "rows by chance in Java": (
+        lambda df: df.filter("java_method('java.util.UUID', 'randomUUID') > 'a'"),
+        "the expression CallMethodViaReflection, which keysplit does not know: ",
+    ),
+    "files that may be missing": (
+        lambda df: df.sparkSession.read.option("ignoreMissingFiles", True).parquet(written(df)),
+        "files read with ignoreMissingFiles, ",
+    ),
+}
+# A sort by all columns gives rows their order back only if they are the same rows.
+SORTED = {
+    "sample": lambda df: df.repartition(3).sample(0.5),
+    "limit": lambda df: df.repartition(3).limit(20),
+    "one of several": lambda df: df.repartition(3).dropDuplicates(["key"]),
+    "first": lambda df: df.repartition(3).groupBy("v").agg(F.first("key").alias("key")),
+    "place in the partition": lambda df: df.repartition(3).select(
+        F.monotonically_increasing_id().alias("m"), "key", "v"
+    ),
+    "by chance": lambda df: df.repartition(3).select((F.rand() * 100).cast("int").alias("m"), "key", "v"),
 }
 
 
@@ -125,10 +177,35 @@ def test_no_shuffle_is_no_obstacle(spark, conf, df, name):
     before = jobs(spark)
     for adaptive in ("false", "true"):
         conf("spark.sql.adaptive.enabled", adaptive)
-        routed = kss.repartition(fine, "key", workers=4, mode="online")
+        trust = ["as_they_are"] if name == "row by row in Python" else ()
+        routed = kss.repartition(fine, "key", workers=4, mode="online", trust=trust)
     assert jobs(spark) == before
     assert same_rows(routed.drop("worker"), fine)
     spark.catalog.clearCache()
+
+
+@pytest.mark.parametrize("name", OTHER_ROWS)
+def test_other_rows_or_keys_are_refused(df, name):
+    make, why = OTHER_ROWS[name]
+    message = f"mode 'online' is exact only if a retried task has the same rows in the same order, got {why}"
+    for function in (kss.route, kss.repartition):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            function(make(df), "key", workers=4, mode="online")
+
+
+def test_weights_by_chance_are_refused(df):
+    chance = F.udf(lambda v: 1.0, "double").asNondeterministic()("v")
+    with pytest.raises(ValueError, match="same rows in the same order, got the Python function"):
+        kss.route(df, "key", workers=4, mode="online", weight=chance)
+    kss.route(df, "key", workers=4, mode="online", weight=F.col("v") + 1)
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_a_sort_of_other_rows_is_refused(df, adaptive, name):
+    rows = SORTED[name](df)
+    for ordered in (rows.sortWithinPartitions(*rows.columns), rows.sort(*rows.columns)):
+        with pytest.raises(ValueError, match="mode 'online' is exact only without an upstream shuffle, got"):
+            kss.route(ordered, "key", workers=4, mode="online")
 
 
 def test_files_are_no_shuffle(spark, df, tmp_path):

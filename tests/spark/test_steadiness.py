@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark import query
-from keysplit.spark.session import session_of
+from keysplit.spark.session import Node, reading, session_of
 from keysplit.spark.session.sources import Sources
 from keysplit.spark.session.steadiness import Proof
 
@@ -399,6 +399,35 @@ def test_a_sum_that_may_overflow_in_some_order_is_left_out(shuffled, conf, ansi,
     assert steady(df) == steady_columns
 
 
+SUMS_OF_LONG_DECIMALS = {
+    "of the frame": lambda df: df.groupBy("key").agg(F.sum("a").alias("t")),
+    "in a view": lambda df: of_view(df, "select key, sum(a) as t from long_decimals group by key"),
+    "in a subquery": lambda df: of_view(df, "select key, (select avg(a) from long_decimals) as t from few"),
+    "in a window": lambda df: of_view(df, "select key, sum(a) over (partition by key) t from long_decimals"),
+    "in a common table": lambda df: of_view(
+        df, "with c as (select key, sum(a) as t from long_decimals group by key) select * from c"
+    ),
+}
+
+
+def of_view(df, text):
+    df.createOrReplaceTempView("long_decimals")
+    df.select("key").createOrReplaceTempView("few")
+    df.sparkSession.sql(f"create or replace temp view with_sums as {text}")
+    return df.sparkSession.table("with_sums")
+
+
+@pytest.mark.parametrize("name", SUMS_OF_LONG_DECIMALS)
+def test_a_sum_overflows_as_when_it_was_written(shuffled, conf, name):
+    long = shuffled.select("key", F.col("d").cast("decimal(38, 2)").alias("a"))
+    for written_in, expected in (("true", ["key", "t"]), ("false", ["key"])):
+        conf("spark.sql.ansi.enabled", written_in)
+        df = SUMS_OF_LONG_DECIMALS[name](long)
+        for read_in in ("true", "false"):
+            conf("spark.sql.ansi.enabled", read_in)
+            assert steady(df) == expected
+
+
 def test_what_merges_sketches_by_chance_is_left_out(shuffled):
     if shuffled.sparkSession.version < "4.1":
         pytest.skip("before Spark 4.1 there are no such sketches")
@@ -423,7 +452,12 @@ def test_files_of_which_some_may_be_left_out(spark, rows, conf, tmp_path):
     for name in ("ignoreCorruptFiles", "ignoreMissingFiles"):
         assert steady(reader.option(name, "true").parquet(str(tmp_path / "rows"))) is None
         reader = spark.read.schema(rows.schema)
+    stream = spark.readStream.schema(rows.schema)
+    assert steady(stream.parquet(str(tmp_path / "rows"))) == rows.columns
+    assert steady(stream.option("ignoreMissingFiles", "true").parquet(str(tmp_path / "rows"))) is None
     conf("spark.sql.files.ignoreMissingFiles", "true")
+    stream = spark.readStream.schema(rows.schema)
+    assert steady(stream.parquet(str(tmp_path / "rows"))) is None
     assert steady(reader.parquet(str(tmp_path / "rows"))) is None
     assert (
         steady(reader.option("ignoreMissingFiles", "false").parquet(str(tmp_path / "rows"))) == rows.columns
@@ -600,6 +634,67 @@ def test_trusted_functions_make_steady_columns(shuffled, plan):
     with pytest.raises(ValueError, match=r"^row_id must be given"):
         kss.route(mapped, "key", plan=plan)
     assert "worker" in kss.route(mapped, "key", plan=plan, trust=[passed]).columns
+
+
+def test_a_name_that_a_column_has_is_no_function(shuffled):
+    both = shuffled.withColumn("tripled", F.pandas_udf(tripled, "long")("id")).withColumn(
+        "other", F.pandas_udf(tripled, "long")("key")
+    )
+    known = [*shuffled.columns, "tripled"]
+    assert steady(both) == shuffled.columns
+    assert steady(both, "tripled") == known
+    for function in (tripled, "tripled()"):
+        assert steady(both, function) == [*known, "other"]
+
+
+def test_rows_by_chance_of_a_bucketed_table_may_be_others(spark, rows):
+    rows.write.mode("overwrite").bucketBy(4, "key").saveAsTable("bucketed")
+    table = spark.table("bucketed")
+    why = "what depends on the place of rows of a bucketed table, which may be dealt out anew"
+    for df, expected in (
+        (table, None),
+        (table.filter("rand(5) < 0.1"), why),
+        (table.sample(0.1, seed=3), why),
+        (rows.filter("rand(5) < 0.1"), None),
+    ):
+        assert query.Query(df).why_unrepeatable(["key"]) == expected
+
+
+HIVE = "org.apache.hadoop.hive."
+
+
+@pytest.mark.parametrize(
+    ("format", "missing", "why"),
+    [
+        ("org.apache.hadoop.mapred.TextInputFormat", "false", None),
+        (f"{HIVE}ql.io.RCFileInputFormat", "false", None),
+        (f"{HIVE}hbase.HiveHBaseTableInputFormat", "false", "a table of Hive of the format "),
+        ("org.apache.hadoop.mapred.TextInputFormat", "true", "files read with ignoreMissingFiles"),
+    ],
+)
+def test_tables_read_by_the_code_of_hive(spark, rows, conf, format, missing, why):
+    class Leaf:
+        def tableMeta(self):
+            return self
+
+        storage = inputFormat = tableMeta
+
+        def getOrElse(self, _):
+            return format
+
+    conf("spark.sql.files.ignoreMissingFiles", missing)
+    found = Sources(spark, rows._jdf.queryExecution().analyzed())
+    kind = "org.apache.spark.sql.catalyst.catalog.HiveTableRelation"
+    found._leaves = {(kind, 7): Leaf()}
+    values, order = found.of(Node(kind, {}, ()), [7])
+    assert values == order
+    assert values is None if why is None else values.startswith(why)
+
+
+def test_topics_that_pass_over_what_is_gone():
+    assert reading.lost({}) is None
+    assert reading.lost({"failondataloss": "true"}) is None
+    assert reading.lost({"failondataloss": "FALSE"}).startswith("a topic read with failOnDataLoss=false")
 
 
 def test_trust_is_checked(shuffled, plan):

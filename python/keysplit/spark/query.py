@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.checks import type_name
 from keysplit.spark.rows import identifying
@@ -20,6 +20,10 @@ CHECKSUMS = [
     f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")
 ]
 """With both settings Spark notices that a retried task gave other rows; on from Spark 4.2 on."""
+
+
+# Behind the name of a function, which a column may have, too.
+_CALLED = "()"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +95,24 @@ class Query:
         return self._proved("a stream") if self.df.isStreaming else self.steadiness
 
     def _proved(self, anew: str | None) -> Steadiness:
-        found = self.session.steadiness(self.df, self.trust, anew)
-        for name in sorted(self.trust - found.functions):
-            if self.fold(name) not in self._folded:
-                raise ValueError(
-                    f"trust must name columns of df or functions in its query, got {name!r}; df has the "
-                    f"columns {self.columns}, its query calls the functions {sorted(found.functions)}"
-                )
+        found = self.session.steadiness(self.df, self._trusted_functions, anew)
+        for name in sorted(self._trusted_functions - found.functions):
+            raise ValueError(
+                f"trust must name columns of df or functions in its query, got {name!r}; df has the "
+                f"columns {self.columns}, its query calls the functions {sorted(found.functions)}"
+            )
         return found
+
+    @cached_property
+    def _trusted_functions(self) -> frozenset[str]:
+        """The names of functions that are trusted: a name that a column has is that column's alone."""
+        names = (each for each in self.trust if self.fold(each) not in self._folded)
+        return frozenset(each.removesuffix(_CALLED) for each in names)
 
     @cached_property
     def disorder(self) -> str | None:
         """Why the rows may come in another order when a task is retried, None if they do not."""
-        return self.session.disorder(self.df)
+        return self.session.disorder(self.df, self.steadiness.order is None)
 
     @cached_property
     def is_shuffled(self) -> bool:
@@ -188,6 +197,43 @@ class Query:
         again = None if self.df.isStreaming else found.again
         return found.rows or again or next(filter(None, (self._why(name, reasons) for name in names)), None)
 
+    def refuse_in_order(self, keys: Sequence[str], weight: Column | None, routed: DataFrame | None) -> None:
+        """Raise ValueError unless the same rows reach a router in the same order when its task is retried.
+
+        Args:
+            keys: the columns of the key.
+            weight: the weight of a row, None if it is 1.
+            routed: the rows of a batch that have been routed, and nothing more; None for a stream, which
+                shows no plan of its batches.
+        """
+        found = self.steadiness
+        shuffle = None if routed is None else self.session.disorder(routed, found.order is None)
+        if shuffle is not None:
+            raise ValueError(
+                f"mode 'online' is exact only without an upstream shuffle, got {shuffle}: use mode "
+                "'planned', sort within partitions by all columns, call df.checkpoint() first, write df and "
+                "read it back, or pass allow_inexact=True"
+            )
+        why = found.rows or next(filter(None, (self._why(name, self.reasons) for name in keys)), None)
+        if why is None and weight is not None:
+            weights = self.session.steadiness(self.df.select(weight), self._trusted_functions)
+            why = weights.rows if weights.columns is None else weights.columns[0]
+        if why is None and routed is None:
+            why = found.order
+        if why is not None:
+            raise ValueError(
+                f"mode 'online' is exact only if a retried {'batch' if routed is None else 'task'} has the "
+                f"same rows in the same order, got {why}: {self._remedies_in_order()}"
+            )
+
+    def _remedies_in_order(self) -> str:
+        found = ["use mode 'planned'"]
+        if self.steadiness.functions:
+            found.append("pass trust=[...] with functions that you know to be steady")
+        if not self.df.isStreaming:
+            found += ["call df.checkpoint() first", "write df and read it back", "pass allow_inexact=True"]
+        return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]
+
     def _why(self, name: str, reasons: Sequence[str | None]) -> str | None:
         """Return why the values of a column, or of a field of one, may differ, None if they do not."""
         parts = self.fold(name.replace("`", "")).split(".")
@@ -208,27 +254,8 @@ class Query:
         return f"{first}, or pass trust=[...] with {trusted} that you know to be steady{cut}"
 
 
-def refuse_disorder(df: DataFrame) -> None:
-    """Raise ValueError if rows may reach a router in another order when its task is retried.
-
-    Args:
-        df: a DataFrame that `route` made, before anything was put on top of it.
-
-    Raises:
-        ValueError: if there is a shuffle, or an operator that is not known to keep the order of rows; the
-            message names it and the remedy.
-    """
-    found = session_of(df).disorder(df)
-    if found is not None:
-        raise ValueError(
-            f"mode 'online' is exact only without an upstream shuffle, got {found}: use mode 'planned', "
-            "sort within partitions by all columns, call df.checkpoint() first, write df and read it back, "
-            "or pass allow_inexact=True"
-        )
-
-
 def trusted_names(trust: Any) -> frozenset[str]:
-    """Return the names of the columns and functions that `trust` holds.
+    """Return the names of the columns and functions that `trust` holds, those of functions with `()` behind.
 
     Raises:
         TypeError: if it holds something else, or a function without a name.
@@ -237,8 +264,10 @@ def trusted_names(trust: Any) -> frozenset[str]:
         trust = [trust]
     if not isinstance(trust, Iterable):
         raise TypeError(f"trust must be a list of column names and functions, got {type_name(trust)}")
-    names = [each if isinstance(each, str) else getattr(each, "__name__", None) for each in trust]
-    for each, name in zip(trust, names, strict=True):
-        if name is None or name == "<lambda>":
+    names = set()
+    for each in trust:
+        name = each if isinstance(each, str) else getattr(each, "__name__", "<lambda>")
+        if name == "<lambda>":
             raise TypeError(f"trust must hold names of columns, and functions that have a name, got {each!r}")
-    return frozenset(name for name in names if name is not None)
+        names.add(name if isinstance(each, str) else name + _CALLED)
+    return frozenset(names)

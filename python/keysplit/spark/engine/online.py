@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType
 
 from keysplit.plans import files
-from keysplit.spark import keys, query
+from keysplit.spark import keys
 from keysplit.spark.engine import states
 from keysplit.spark.options import Request
 from keysplit.spark.session import versions
@@ -31,26 +31,15 @@ def with_worker(request: Request) -> DataFrame:
     weights = [] if request.weight is None else [request.weight]
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
     if request.state is not None:
-        _refuse_disordered_stream(request)
+        request.query.refuse_in_order(request.keys, request.weight, None)
         files.make_folder(request.state)
     routers = partial(states.router_of_task, request.params, request.state, request.worker_column)
     segment = getattr(request.params, "segment_messages", 1)
     found = worker(routers, segment, key, type_, weights)
     df = request.df.withColumn(request.worker_column, found)
     if request.state is None and not request.allow_inexact:
-        query.refuse_disorder(df)
+        request.query.refuse_in_order(request.keys, request.weight, df)
     return df
-
-
-def _refuse_disordered_stream(request: Request) -> None:
-    """Raise ValueError unless a micro-batch is proved to have the same rows in the same order again."""
-    found = request.query.steadiness
-    why = found.rows or found.order
-    if why is not None:
-        raise ValueError(
-            "mode 'online' is exact only if a retried batch has the same rows in the same order, got "
-            f"{why}: use mode 'planned'"
-        )
 
 
 # Both UDFs keep one router for all batches of a task, inside the iterator: a Python worker serves other tasks

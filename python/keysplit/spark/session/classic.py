@@ -97,10 +97,10 @@ class Classic:
             return Steadiness(why, None, why, frozenset())
         return proof.of(text)
 
-    def disorder(self, df: DataFrame) -> str | None:
+    def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         # The plan of a micro-batch is made when the stream runs.
-        return "a stream" if df.isStreaming else physical.disorder(df)
+        return "a stream" if df.isStreaming else physical.disorder(df, steady)
 
     def beyond_a_scan(self, df: DataFrame) -> str | None:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""

@@ -76,7 +76,7 @@ class Connect:
         plan = df._plan.to_proto(df.sparkSession._client).root
         return relations.Proof(trusted, anew, self.setting).of(plan, df.schema)
 
-    def disorder(self, df: DataFrame) -> str | None:
+    def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         return "a stream" if df.isStreaming else physical.disorder_in(df._explain_string(mode="formatted"))
 

@@ -39,8 +39,18 @@ _unused: deque[tuple[SparkSession, str]] = deque()
 
 
 def query_of(spark: SparkSession) -> str:
-    """Return the id of the streaming query whose micro-batch this thread is given by `foreachBatch`."""
-    return str(spark.sparkContext.getLocalProperty(QUERY))
+    """Return the id of the streaming query whose micro-batch this thread is given by `foreachBatch`.
+
+    Raises:
+        RuntimeError: if Spark does not say.
+    """
+    value = spark.sparkContext.getLocalProperty(QUERY)
+    if value is None:
+        raise RuntimeError(
+            f"foreachBatch must run in the thread of its query, got no {QUERY}: PYSPARK_PIN_THREAD must not "
+            "be false"
+        )
+    return str(value)
 
 
 def asking(spark: SparkSession, answer: Answer) -> Ask:

@@ -37,11 +37,15 @@ class Session(Protocol):
                 partitions and order of all rows, may be others then. None if only tasks are retried.
         """
 
-    def disorder(self, df: DataFrame) -> str | None:
+    def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not.
 
-        It is Spark's physical plan that says so: a broadcast is no shuffle, and a sort by all columns gives
-        the rows their order back.
+        It is Spark's physical plan that says so: a broadcast is no shuffle.
+
+        Args:
+            df: the rows; the same ones come again.
+            steady: whether the values are proved to be the same, too, wherever rows are sorted by all
+                columns. Such a sort then gives them their order back.
         """
 
     def beyond_a_scan(self, df: DataFrame) -> str | None:

@@ -1,14 +1,18 @@
 """Small steps in the JVM that several parts take."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import JavaClass, is_instance_of
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+# Expressions that hold a plan.
+_HOLDING_PLANS = ("Exists", "LateralSubquery", "ListQuery", "ScalarSubquery")
 _CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
 
 
@@ -40,6 +44,35 @@ def items(values: Any) -> list[Any]:
 def kind_of(value: Any) -> str:
     """Return the name of a value's class, without the package."""
     return str(value.getClass().getSimpleName())
+
+
+def sums_in(plan: Any) -> Iterator[Any]:
+    """Yield the sums and averages in a plan, in its subqueries too."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        kind = kind_of(node)
+        if kind in ("Sum", "Average"):
+            yield node
+        waiting += items(node.children())
+        if kind in _HOLDING_PLANS:
+            waiting.append(node.plan())
+        elif is_a(node, "org.apache.spark.sql.catalyst.plans.QueryPlan"):
+            waiting += items(node.expressions())
+
+
+def mode_of_overflow(call: Any) -> str:
+    """Return what a sum or an average does that overflows: "ANSI", "LEGACY" or "TRY"; "" if unknown."""
+    with suppress(Py4JError):
+        return str(call.evalContext().evalMode().toString())
+    with suppress(Py4JError):  # before Spark 4.1
+        return str(call.evalMode().toString())
+    return ""
+
+
+def is_a(value: Any, name: str) -> bool:
+    """Say whether a value is of a class or an interface."""
+    return bool(is_instance_of(SparkContext._active_spark_context._gateway, value, name))
 
 
 def column_of(expression: Any) -> Column:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from keysplit.spark.session.jvm import items, kind_of
+from keysplit.spark.session.jvm import is_a, items, kind_of
 from keysplit.spark.session.sources import SNAPSHOTS
 
 # These shuffle inside, without a node of their own; a recursive query runs its steps as jobs of their own.
@@ -71,9 +71,14 @@ _IN_TEXT = frozenset(
 )
 
 
-def disorder(df: DataFrame) -> str | None:
-    """Return why rows of a batch on a classic session may come in another order, None if they do not."""
-    walk = _Walk(df.sparkSession.sparkContext._gateway)
+def disorder(df: DataFrame, steady: bool) -> str | None:
+    """Return why rows of a batch on a classic session may come in another order, None if they do not.
+
+    Args:
+        df: the rows.
+        steady: whether a sort by all columns gives rows their order back, see `Session.disorder`.
+    """
+    walk = _Walk(steady)
     shuffle = walk.plan(df._jdf.queryExecution().executedPlan())
     return walk.unknown or shuffle
 
@@ -90,7 +95,8 @@ def disorder_in(text: str) -> str | None:
 class _Walk:
     """Goes through a physical plan of the JVM."""
 
-    gateway: Any
+    steady: bool
+    """Whether a sort by all columns gives rows their order back."""
     unknown: str | None = None
     """An operator that is not known to keep the order of rows."""
     seen: set[int] = field(default_factory=set)
@@ -98,9 +104,9 @@ class _Walk:
     def plan(self, node: Any) -> str | None:
         """Return a description of a shuffle whose order reaches the top, None if there is none."""
         kind = kind_of(node).removesuffix("Exec")
-        if self._is_a(node, "sql.execution.exchange.ShuffleExchangeLike"):
+        if _is_a(node, "sql.execution.exchange.ShuffleExchangeLike"):
             return f"a shuffle ({node.outputPartitioning().toString()})"
-        if self._is_a(node, "sql.execution.exchange.BroadcastExchangeLike"):
+        if _is_a(node, "sql.execution.exchange.BroadcastExchangeLike"):
             return None
         if kind == "AdaptiveSparkPlan":
             return self.plan(node.initialPlan())
@@ -119,7 +125,7 @@ class _Walk:
             self.unknown = (
                 self.unknown or f"the operator {kind}, which is not known to keep the order of rows"
             )
-        return None if kind == "Sort" and _is_total(node) else found
+        return None if self.steady and kind == "Sort" and _is_total(node) else found
 
     def _keeps_order(self, kind: str, node: Any) -> bool:
         if kind == "BatchScan":
@@ -134,15 +140,14 @@ class _Walk:
                 continue
             self.seen.add(rdd.id())
             for dependency in items(rdd.dependencies()):
-                if self._is_a(dependency, "ShuffleDependency"):
+                if _is_a(dependency, "ShuffleDependency"):
                     return True
                 rdds.append(dependency.rdd())
         return False
 
-    def _is_a(self, node: Any, name: str) -> bool:
-        from py4j.java_gateway import is_instance_of
 
-        return bool(is_instance_of(self.gateway, node, f"org.apache.spark.{name}"))
+def _is_a(node: Any, name: str) -> bool:
+    return is_a(node, f"org.apache.spark.{name}")
 
 
 def _is_total(sort: Any) -> bool:

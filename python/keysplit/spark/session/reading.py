@@ -26,6 +26,13 @@ def left_out(options: Mapping[str, str], setting: Setting) -> str | None:
     return None
 
 
+def lost(options: Mapping[str, str]) -> str | None:
+    """Return why records of Kafka that are gone are left out of the rows; arguments as `left_out`."""
+    if options.get("failondataloss", "true").lower() == "false":
+        return "a topic read with failOnDataLoss=false, which leaves out what is gone when a task is retried"
+    return None
+
+
 def malformed(
     options: Mapping[str, str], setting: Setting, has_column: Callable[[str], bool | None]
 ) -> str | None:

@@ -14,19 +14,19 @@ from pyspark.sql.types import StructType
 from keysplit.spark.session import reading
 from keysplit.spark.session.driver import running
 from keysplit.spark.session.interface import Node
-from keysplit.spark.session.jvm import items, kind_of
+from keysplit.spark.session.jvm import items, kind_of, mode_of_overflow, sums_in
 from keysplit.spark.session.steadiness import Source
 from keysplit.spark.session.steady_expressions import Overflow
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 _SQL = "org.apache.spark.sql."
 _RDD = _SQL + "execution.LogicalRDD"
+_HIVE = _SQL + "catalyst.catalog.HiveTableRelation"
 _STEADY: Source = (None, None)
 # These hold their rows, or the rule that makes them.
 _WITHOUT_A_CALL = frozenset(
     _SQL + name
     for name in (
-        "catalyst.catalog.HiveTableRelation",
         "catalyst.plans.logical.CommandResult",
         "catalyst.plans.logical.LocalRelation",
         "catalyst.plans.logical.Range",
@@ -50,6 +50,8 @@ _FILE_FORMATS = (
     _SQL + "hive.orc.",
     "org.apache.spark.ml.source.",
 )
+# The same for tables that Spark reads by Hive's code; those of other systems have formats of their own.
+_HIVE_FORMATS = ("org.apache.hadoop.hive.ql.io.", "org.apache.hadoop.mapred.")
 # Tables that return a snapshot, files, or the records between fixed offsets.
 SNAPSHOTS = (
     "org.apache.iceberg.spark.source.",
@@ -125,10 +127,18 @@ class Sources:
         if "kafka" in kind:
             fixed = any(options.get(each, "latest").lower() != "latest" for each in _ENDS)
             return None if fixed else "the end of a topic in Kafka, which moves (pass endingOffsets)"
+        if self._is_dealt_out(leaf):
+            return "what depends on the place of rows of a bucketed table, which may be dealt out anew"
         if not any(each in kind for each in reading.TEXT):
             return None
         columns = [str(each).lower() for each in leaf.schema().fieldNames()]
         return reading.malformed(options, self._setting, lambda name: name in columns)
+
+    def _is_dealt_out(self, leaf: Any) -> bool:
+        """Say whether the rows or values of a plan depend on how a query deals out those of a leaf."""
+        if kind_of(leaf) != "LogicalRelation" or not leaf.relation().bucketSpec().isDefined():
+            return False
+        return not self.is_deterministic or "Sample" in (self._text() or "Sample")
 
     def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
         """Return the plan of the micro-batch whose rows a leaf has, as JSON, and its leaves.
@@ -173,7 +183,9 @@ class Sources:
         text = self._text()
         if text is None or "try_sum(" in text or "try_avg(" in text:
             return "null"
-        return "error" if self._setting("spark.sql.ansi.enabled") == "true" else "wraps"
+        # Each has the mode in which it was written: a view is read in that of its session.
+        modes = set(map(mode_of_overflow, sums_in(self._plan)))
+        return "error" if modes == {"ANSI"} else "wraps" if modes <= {"ANSI", "LEGACY"} else "null"
 
     def _text(self) -> str | None:
         """Return the plan as text, with all expressions of each operator."""
@@ -191,9 +203,10 @@ class Sources:
     def _left_out(self, node: Node, leaf: Any) -> str | None:
         """Return why files that a task cannot read once, and then can, are left out of its rows."""
         found = self._options(node, leaf)
-        if found is None or "kafka" in found[0]:
+        if found is None:
             return None
-        return reading.left_out(found[1], self._setting)
+        kind, options = found
+        return reading.lost(options) if "kafka" in kind else reading.left_out(options, self._setting)
 
     def _options(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
         if id(leaf) not in self._read:
@@ -231,6 +244,9 @@ class Sources:
         return found
 
     def _of(self, node: Node, leaf: Any) -> str | None:
+        if node.kind == _HIVE:
+            format = str(leaf.tableMeta().storage().inputFormat().getOrElse(None))
+            return None if format.startswith(_HIVE_FORMATS) else f"a table of Hive of the format {format}"
         if node.kind == _RDD:
             return None if self._is_known_rdd(leaf.rdd(), leaf.schema().json()) else "an RDD"
         if node.name == "LogicalRelation":
@@ -246,7 +262,7 @@ class Sources:
             return _of_class(leaf.table())
         if node.name in ("StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"):
             with suppress(Py4JError):  # before Spark reads it, it has no stream
-                return _of_class(leaf.stream())
+                return _of_class(leaf.stream()) or _lost_by(leaf.stream())
         return f"the source {node.name}, which keysplit does not know"
 
     def _is_known_rdd(self, rdd: Any, schema: str) -> bool:
@@ -284,9 +300,16 @@ def _options(node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
             return None
         format, options = relation.fileFormat(), relation.options()
         pairs = [each.partition(" -> ")[::2] for each in str(options.mkString("\0")).split("\0")]
-    elif node.name == "DataSourceV2Relation":
-        format, options = leaf.table(), leaf.options()
+    elif node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
+        format = leaf.table()
+        options = leaf.options() if node.name == "DataSourceV2Relation" else leaf.extraOptions()
         pairs = [(str(key), str(options.get(key))) for key in options.keySet()]
+    elif node.name == "StreamingRelation":
+        options = leaf.dataSource().options()
+        pairs = [each.partition(" -> ")[::2] for each in str(options.mkString("\0")).split("\0")]
+        return str(leaf.dataSource().className()).lower(), {key.lower(): value for key, value in pairs}
+    elif node.kind == _HIVE:
+        return node.name.lower(), {}
     else:
         return None
     return format.getClass().getName().lower(), {key.lower(): value for key, value in pairs}
@@ -303,6 +326,20 @@ def _is_of_files(relation: Any) -> bool:
 def _of_class(source: Any) -> str | None:
     kind = source.getClass().getName()
     return None if kind.startswith(SNAPSHOTS) else f"the source {kind}"
+
+
+def _lost_by(stream: Any) -> str | None:
+    """Return why records may be left out of what the stream of a micro-batch reads."""
+    if ".kafka010." not in stream.getClass().getName():
+        return None
+    return reading.lost({"failondataloss": str(_field(stream, "failOnDataLoss")).lower()})
+
+
+def _field(value: Any, name: str) -> Any:
+    """Return a private field of an object."""
+    field = value.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(value)
 
 
 def _chain(rdd: Any) -> list[Any]:
@@ -334,9 +371,7 @@ def _differ_in_a_number(found: list[tuple[str, Any]], own: list[tuple[str, Any]]
 
 def _command(rdd: Any) -> bytes:
     """Return the pickled function of an RDD of Python."""
-    field = rdd.getClass().getDeclaredField("func")
-    field.setAccessible(True)
-    numbers = field.get(rdd).command().mkString(",")
+    numbers = _field(rdd, "func").command().mkString(",")
     return bytes(int(number) & 0xFF for number in numbers.split(",")) if numbers else b""
 
 

@@ -241,13 +241,14 @@ class Proof:
         root = tree_of(json.loads(plan))
         if root.name == "WriteToMicroBatchDataSourceV1":
             root = root.children[0]
-        self.has_python = self.has_python or "PythonUD" in plan
+        has_python = "PythonUD" in plan
+        self.has_python = self.has_python or has_python
         for each in _after_children(root):
             if each.children and each.name not in _STATELESS:
                 return _of_output(output, f"the operator {each.name} in the stream")
         if "collat" in plan.lower():
             return _of_output(output, "collated strings in the stream")
-        proof = Proof(leaves, self.trusted, functions=self.functions)
+        proof = Proof(leaves, self.trusted, functions=self.functions, has_python=has_python)
         found = proof._plan(root, {})
         columns = dict(zip(output, (found.columns[each] for each in found.output), strict=True))
         return _Rows(output, columns, found.rows, found.order)
