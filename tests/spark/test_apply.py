@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from keysplit import spark as kss
 from keysplit.spark import slices
 from keysplit.spark.operations.functions import over
-from keysplit.spark.session import versions
+from keysplit.spark.session import conversion, versions
 from keysplit.spark.session.conversion import of_pandas, settings_of
 from keysplit.spark.slices import results
 
@@ -773,3 +773,28 @@ def test_arrow_is_refused_where_spark_has_none(spark, monkeypatch):
             monkeypatch.delattr(kind, "applyInArrow")
     with pytest.raises(ValueError, match=r"format must be 'pandas' before Spark 4\.0, got 'arrow'"):
         kss.apply(df, "key", part, whole, WHOLE, format="arrow", workers=2)
+
+
+@pytest.mark.versions
+def test_settings_that_nobody_has_set_are_those_of_spark(spark, conf):
+    for name, default in conversion._SETTINGS.values():
+        conf(name, default)  # which is taken back in the end
+        spark.conf.unset(name)
+    names = {key: name for key, (name, _) in conversion._SETTINGS.items()}
+    found = conversion.settings_of(spark.range(1))
+    assert found["timezone"] == spark.conf.get("spark.sql.session.timeZone")
+    for key in ("safe", "by_name"):
+        assert found[key] == (spark.conf.get(names[key]) == "true")
+    df = spark.range(3).selectExpr("id AS k", "id AS v")
+
+    def large(rows):
+        return rows.assign(v=2**40)
+
+    def outcome(query):
+        try:
+            return sorted(map(tuple, query.collect()))
+        except Exception as error:
+            return type(error)
+
+    schema = "k bigint, v int"
+    assert outcome(kss.apply(df, "k", large, schema)) == outcome(df.groupBy("k").applyInPandas(large, schema))

@@ -73,7 +73,9 @@ class Classic:
 
     def settings(self, defaults: Iterable[tuple[str, str]]) -> list[str]:
         """Return the values of settings, given by their names and what they are where Spark has none."""
-        return [str(self._spark.conf.get(*each)) for each in defaults]
+        # `conf.get` with a default returns that instead of Spark's own
+        found = ((self.setting(name), default) for name, default in defaults)
+        return [default if value is None else value for value, default in found]
 
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""

@@ -62,8 +62,14 @@ class Connect:
 
     def settings(self, defaults: Iterable[tuple[str, str]]) -> list[str]:
         """Return the values of settings, given by their names and what they are where Spark has none."""
-        client: Any = self._spark.client  # one request for all
-        return list(map(str, client.get_config_with_defaults(*defaults)))
+        from pyspark.sql.connect.proto import ConfigRequest
+
+        client: Any = self._spark.client
+        names = dict(defaults)
+        # one request for all; with defaults the server would return these instead of Spark's own
+        wanted = ConfigRequest.Operation(get_option=ConfigRequest.GetOption(keys=list(names)))
+        found = dict(client.config(wanted).pairs)
+        return [default if found.get(name) is None else found[name] for name, default in names.items()]
 
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""
