@@ -338,3 +338,21 @@ def test_ctrl_c_ends_quietly_with_exit_code_130(outcome):
     result = outcome(interrupt)
     assert result.exit_code == 130
     assert result.stderr.strip() == ""
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+@pytest.mark.parametrize("read", ["good.csv", "."])
+def test_what_is_read_is_not_overwritten(files, option, read):
+    before = (files / "good.csv").read_bytes()
+    found = keysplit("profile", files / read, "--key", "word", option, files / "good.csv")
+    assert_one_line(found, 2, "good.csv is read by the command: write to another file")
+    assert (files / "good.csv").read_bytes() == before
+
+
+def test_files_are_written_before_the_terminal_is(files, monkeypatch):
+    def cut(_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("keysplit.cli.options.open_terminal", lambda: cut(None))
+    keysplit("profile", files / "good.csv", "--key", "word", "--json", files / "figures.json")
+    assert json.loads((files / "figures.json").read_text())["messages"] == 2

@@ -465,3 +465,11 @@ def test_few_chunks_are_in_memory_at_a_time():
     assert found.messages == 50_000
     assert 4 <= len(found.windows) - 1 <= 8
     assert str(found).startswith("50,000 messages")
+
+
+def test_the_key_is_a_name_or_names():
+    keys = ks.streams.zipf(1.4, keys=1000, messages=20_000, seed=1)
+    for key in ("user", ["user"]):
+        assert "kss.plan(df, 'user'," in " ".join(str(ks.profile(keys, 5, key=key)).split())
+    with pytest.raises(TypeError, match="key must be a column name or a list of column names, got 7"):
+        ks.profile(keys, 5, key=7)

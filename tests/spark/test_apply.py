@@ -798,3 +798,20 @@ def test_settings_that_nobody_has_set_are_those_of_spark(spark, conf):
 
     schema = "k bigint, v int"
     assert outcome(kss.apply(df, "k", large, schema)) == outcome(df.groupBy("k").applyInPandas(large, schema))
+
+
+def test_columns_of_one_name_are_left_to_spark(spark):
+    df = spark.range(6).selectExpr("id % 2 AS k", "id AS x").select("k", "x", "x")
+
+    def size(rows):
+        return pd.DataFrame({"n": [rows.shape[0]]})
+
+    for functions in ((size,), (size, lambda parts: parts)):
+        found = kss.apply(df, "k", *functions, schema="n bigint", workers=3)
+        assert [row.n for row in found.collect()] == [3, 3]
+        assert "two columns have one name" in kss.explain(found)
+
+
+def test_what_is_no_function_is_named(spark):
+    with pytest.raises(TypeError, match=r"^merge must be a function, got int: the schema of one function is"):
+        kss.apply(spark.range(3), "id", lambda rows: rows, 5)

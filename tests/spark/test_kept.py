@@ -344,6 +344,13 @@ def test_what_is_no_plan_is_left_alone(day, path, text, refresh):
     assert files.read(path) == text
 
 
+def test_a_plan_is_no_folder(day, tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"^plan must be the path of a file, got the folder"):
+        kss.route(day, "key", workers=4, plan=tmp_path)
+    with pytest.raises(ValueError, match=r"^plan must be the path of a file, got ''"):
+        kss.route(day, "key", workers=4, plan="")
+
+
 def test_a_folder_that_is_not_there_is_named_before_any_job(day, path):
     missing = path + "/below/key.plan.json"
     with pytest.raises(FileNotFoundError, match=r"^plan must be a path in a folder that is there, got"):

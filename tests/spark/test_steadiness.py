@@ -114,6 +114,19 @@ def test_files_of_the_newer_kind_are_steady(rows, conf, tmp_path):
     assert "worker" in kss.route(df, "key", workers=4, mode="online").columns
 
 
+def test_strings_of_a_fixed_length_are_steady(spark):
+    spark.sql("create table padded (c char(5), v varchar(9), n int) using parquet")
+    table = spark.table("padded")
+    assert steady(table) == ["c", "v", "n"]
+    assert steady(table.groupBy("c").count()) == ["c", "count"]
+
+
+def test_a_column_without_a_name_is_left_out(spark):
+    df = spark.createDataFrame([("a", 1)] * 20, ["", "b"])
+    assert query.Query(df).identity == ["b"]
+    assert kss.repartition(df, "b", workers=2, force=True).count() == 20
+
+
 def test_a_database_is_not_known_to_return_the_same_rows(spark):
     df = spark.read.jdbc("jdbc:derby:memory:keysplit;create=true", "SYSIBM.SYSDUMMY1")
     assert steady(df) is None

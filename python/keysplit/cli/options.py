@@ -2,8 +2,10 @@
 
 import json
 import math
+import os
 from collections.abc import Callable
 from decimal import Decimal
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -149,15 +151,24 @@ def _above_zero(_: click.Context, parameter: click.Parameter, value: float) -> f
     return value
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options --json and --report, as `deliver` takes them."""
+def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options --json and --report, as `deliver` takes them; neither may be what the command reads."""
+
+    @wraps(function)
+    def checked(json_: Path | None, report: Path | None, **others: Any) -> Any:
+        inputs = others.get("eventlogs") or [others.get("file")]
+        for output in (json_, report):
+            if output is not None and any(_is_of(output, each) for each in inputs if each is not None):
+                raise click.UsageError(f"{output} is read by the command: write to another file")
+        return function(json_=json_, report=report, **others)
+
     command = click.option(
         "--report",
         type=click.Path(path_type=Path, dir_okay=False),
         callback=writable,
         metavar="PATH",
         help="Write a report with charts, a single self-contained HTML file.",
-    )(command)
+    )(checked)
     return click.option(
         "--json",
         "json_",
@@ -166,6 +177,14 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="PATH",
         help="Also write the figures as JSON; - prints only them, on standard output.",
     )(command)
+
+
+def _is_of(output: Path, read: Path | str) -> bool:
+    """Say whether a file is one that is read, or is in a folder that is read."""
+    if not output.exists() or not os.path.exists(read):  # as a URL, and what does not exist yet
+        return False
+    found = Path(read).resolve()
+    return output.resolve() == found or found in output.resolve().parents
 
 
 def writable(_: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -207,18 +226,18 @@ def deliver(
         write: writes its page.
     """
     alone = json_ is not None and str(json_) == STANDARD
-    if not alone:
-        show(open_terminal())
-    if json_ is not None:
-        text = json.dumps(figures(), indent=2, ensure_ascii=False, allow_nan=False)
-        if alone:
-            click.echo(text)
-        else:
-            with bad_output(json_):
-                json_.write_text(text + "\n", encoding="utf-8")
-            click.echo(f"Figures: {json_}")
+    text = "" if json_ is None else json.dumps(figures(), indent=2, ensure_ascii=False, allow_nan=False)
+    # Files first: whoever reads the terminal's output may have enough before its end.
+    if json_ is not None and not alone:
+        with bad_output(json_):
+            json_.write_text(text + "\n", encoding="utf-8")
     if report is not None:
         with bad_output(report):
             write(report)
-        if not alone:
-            click.echo(f"Report: {report}")
+    if alone:
+        click.echo(text)
+        return
+    show(open_terminal())
+    for name, path in (("Figures", json_), ("Report", report)):
+        if path is not None:
+            click.echo(f"{name}: {path}")

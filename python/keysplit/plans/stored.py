@@ -166,7 +166,9 @@ def _is_sound(plan: dict[str, Any]) -> bool:
             and abs(sum(each.shares) - 1) < 1e-6
             for each in head
         )
-        and (capacities is None or len(capacities) == n)
+        and 0 <= plan["total"] < math.inf
+        and len(plan["key"]) == len(plan["key_types"]) > 0
+        and (capacities is None or (len(capacities) == n and all(0 < each < math.inf for each in capacities)))
         and (sample is None or (0 < sample.confidence < 1 and sample.effective >= 0))
         and 0 <= plan["group_weight"] < math.inf
         and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))

@@ -41,7 +41,7 @@ def profile(
     windows: int = 20,
     messages: int | None = None,
     memory: int = MEMORY,
-    key: Sequence[str] = (),
+    key: str | Sequence[str] = (),
     seconds_per_row: float = 1e-3,
     cores: int | None = None,
     threads: int | None = None,
@@ -74,7 +74,7 @@ def profile(
         windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
         memory: bytes that the simulations may take together, as in `compare`.
-        key: the names of the key columns, for the line to paste.
+        key: the name of the key column, or a list of them, for the line to paste.
         seconds_per_row: what a message costs, above 0, for the times in the verdict: arithmetic from the
             loads.
         cores: how many tasks run at once, at least 1, for the same; one per worker if left out.
@@ -106,6 +106,9 @@ def profile(
             raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
         if index(value) < 1:
             raise ValueError(f"{name} must be at least 1, got {value!r}")
+    key = (key,) if isinstance(key, str) else key
+    if not isinstance(key, Sequence) or not all(isinstance(name, str) for name in key):
+        raise TypeError(f"key must be a column name or a list of column names, got {key!r}")
     cost = Cost(seconds_per_row, cores)
     hot_keys = min(5 * max(numbers), _MOST_HOT_KEYS)
     if not is_chunked(keys):

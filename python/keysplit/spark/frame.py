@@ -49,6 +49,8 @@ class Columns:
         """Return the type of the one column, or field of one, that an argument names."""
         if not isinstance(name, str):
             raise TypeError(f"{argument} must be a column name, got {type_name(name)}")
+        if not name:
+            raise ValueError(f"{argument} must name a column, got '', which Spark's SQL cannot name")
         if name != "*" and "." not in name and "`" not in name:
             fields = self._fields.get(self.fold(name), [])
         else:

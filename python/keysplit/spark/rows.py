@@ -63,13 +63,13 @@ def identifying(
     Returns:
         Names of columns, in the order of the DataFrame, `MOST_COLUMNS` at most: those whose types have the
         most values are taken first. Maps and variants stay out, as Spark hashes none, and so do columns that
-        share a name.
+        share a name or have an empty one.
     """
     times = Counter(names)
     found = [
         field
         for field, is_steady, name in zip(fields, steady, names, strict=True)
-        if is_steady and _is_hashable(field.dataType) and times[name] == 1
+        if name and is_steady and _is_hashable(field.dataType) and times[name] == 1
     ]
     loose = [field for field in found if _holds(field.dataType, _LOOSE)]
     if loose and len(loose) < len(found) and shuffled():

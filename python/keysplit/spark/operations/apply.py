@@ -184,6 +184,11 @@ def apply(
     )
     if schema is None and isinstance(merge, str | StructType):
         merge, schema = None, merge
+    if merge is not None and not callable(merge):
+        raise TypeError(
+            f"merge must be a function, got {type_name(merge)}: the schema of one function is a string or a "
+            "StructType"
+        )
     planned = merge is not None or plan is not None or grouping != Options().grouping
     request = check(df, key, options if merge is not None else _for_whole_keys(options, planned))
     if format not in ("pandas", "arrow"):

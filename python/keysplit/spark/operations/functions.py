@@ -184,6 +184,9 @@ _CARRIED = (
 
 def uncarried(request: Request, returned: StructType) -> str | None:
     """Return why groups are left to Spark, None if they need not be."""
+    names = request.columns.names
+    if len(set(names)) < len(names):  # Spark's rows as Arrow tables have each name once
+        return "two columns have one name"
     for field in [*request.columns.schema, *returned]:
         if not _is_carried(field.dataType):
             return f"column {field.name!r} is of type {field.dataType.simpleString()}"

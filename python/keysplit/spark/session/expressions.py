@@ -84,6 +84,10 @@ OF_ARGUMENTS = _names(
 )
 """Spark's functions of their arguments alone, or of what stays the same while a job runs."""
 
+OF_CHARS = "org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils"
+PADDING = _names("charTypeWriteSideCheck readSidePadding varcharTypeWriteSideCheck")
+"""Methods of that class, which pad strings of a fixed length and check those of a greatest one."""
+
 BY_ORDER = {
     "InputFileBlockLength": "input_file_block_length",
     "InputFileBlockStart": "input_file_block_start",

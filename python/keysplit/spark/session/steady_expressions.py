@@ -107,6 +107,8 @@ class Scope:
             return None, node.children
         if name in ("PythonUDF", "ScalaUDF"):
             return self.query.function(node), node.children
+        if name == "objects.StaticInvoke" and _is_padding(node):
+            return None, node.children
         if self.query.anew and name in of.BY_CLOCK:
             return f"{of.BY_CLOCK[name]} downstream of {self.query.anew}", ()
         if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
@@ -233,6 +235,12 @@ def _digits_in(node: Node) -> Iterator[int]:
 def _is_decimal(node: Node) -> bool:
     type_ = node.fields.get("dataType")
     return isinstance(type_, str) and type_.startswith("decimal")
+
+
+def _is_padding(node: Node) -> bool:
+    """Say whether an expression is what Spark does to a CHAR or VARCHAR as it is read or written."""
+    of_chars = node.fields.get("staticObject") == of.OF_CHARS
+    return of_chars and node.fields.get("functionName") in of.PADDING
 
 
 def _is_exact(type_: Any) -> bool:
