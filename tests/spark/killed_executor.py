@@ -95,6 +95,7 @@ def trials(spark, options):
         route |= {"plan": kss.plan(numbers, "key", WORKERS), "trust": ["run"]}
     elif options.mode == "online":
         route = {"workers": WORKERS, "grouping": "partial_key", "mode": "online", "allow_inexact": inexact}
+        route |= {} if inexact else {"trust": ["run"]}
     if options.engine:
         route["engine"] = options.engine
 
@@ -114,10 +115,11 @@ def trials(spark, options):
         return df.sortWithinPartitions(*df.columns) if options.sorted else df
 
     workers = None
-    unkilled = {name: value for name, value in route.items() if name != "trust"}
     if options.mode == "planned" or (options.mode == "online" and not inexact):
-        # a plan does not ask where a row comes from
-        df = numbers if options.mode == "planned" else below(new_job("without a kill"))
+        df, unkilled = below(new_job("without a kill")), dict(route)
+        if options.mode == "planned":  # a plan does not ask where a row comes from
+            df = numbers
+            del unkilled["trust"]
         workers = dict(map(tuple, kss.route(df, "key", **unkilled).select("id", "worker").collect()))
 
     def rows(job):

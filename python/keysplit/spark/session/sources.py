@@ -254,7 +254,7 @@ class Sources:
             if _is_of_files(relation):
                 kind = relation.fileFormat().getClass().getName()
                 return None if kind.startswith(_FILE_FORMATS) else f"the file format {kind}"
-            return f"the source {kind_of(relation)}"
+            return None if _is_topic(relation) else f"the source {kind_of(relation)}"
         if node.name == "StreamingRelation":
             name = str(leaf.sourceName())
             return None if name.startswith(("FileSource[", "delta")) else f"the source {name}"
@@ -296,9 +296,12 @@ def _options(node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
     """
     if node.name == "LogicalRelation":
         relation = leaf.relation()
-        if not _is_of_files(relation):
+        if _is_of_files(relation):
+            format, options = relation.fileFormat(), relation.options()
+        elif _is_topic(relation):
+            format, options = relation, _field(relation, "sourceOptions")
+        else:
             return None
-        format, options = relation.fileFormat(), relation.options()
         pairs = [each.partition(" -> ")[::2] for each in str(options.mkString("\0")).split("\0")]
     elif node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
         format = leaf.table()
@@ -321,6 +324,11 @@ def _is_of_files(relation: Any) -> bool:
     if str(kind.getName()).startswith(_SQL + "delta."):
         kind = kind.getSuperclass()
     return str(kind.getName()) == _SQL + "execution.datasources.HadoopFsRelation"
+
+
+def _is_topic(relation: Any) -> bool:
+    """Say whether a relation is a topic of Kafka; its offsets are fixed when a query is planned."""
+    return str(relation.getClass().getName()) == _SQL + "kafka010.KafkaRelation"
 
 
 def _of_class(source: Any) -> str | None:
