@@ -1,5 +1,6 @@
 """The streams: Zipf's law, and keys from files."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,32 @@ def refused(exception: type[Exception], *arguments: Any, **keywords: Any) -> str
     message = str(error.value)
     assert "\n" not in message
     return message
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "2", "__HIVE_DEFAULT_PARTITION__"], [1, 2, None]),
+        (["07", "7", "x%2Fy"], ["07", "7", "x/y"]),
+        (["DE", "__HIVE_DEFAULT_PARTITION__"], ["DE", None]),
+    ],
+)
+def test_a_column_in_the_names_of_folders(tmp_path: Path, values: list[str], expected: list[Any]) -> None:
+    for number, value in enumerate(values, 1):
+        folder = tmp_path / "day=1" / f"k={value}"
+        folder.mkdir(parents=True)
+        parquet.write_table(pa.table({"v": list(range(number))}), folder / "part-0.parquet")
+    times = {value: number for number, value in enumerate(expected, 1)}
+    assert Counter(ks.streams.read(tmp_path, "k").to_pylist()) == times
+    pieces = list(ks.streams.chunks(tmp_path, "k", rows=2))
+    assert max(map(len, pieces)) == 2
+    assert Counter(key for piece in pieces for key in piece.to_pylist()) == times
+    assert set(ks.streams.read(tmp_path, "day").to_pylist()) == {1}
+    assert len(ks.streams.read(tmp_path, "v")) == ks.streams.length(tmp_path) == sum(times.values())
+    (tmp_path / "other").mkdir()
+    parquet.write_table(pa.table({"v": [1]}), tmp_path / "other" / "part-0.parquet")
+    with pytest.raises(ValueError, match="key must be one of the columns v, got 'k'"):
+        ks.streams.read(tmp_path, "k")
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

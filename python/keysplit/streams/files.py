@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from io import BufferedReader, BytesIO, RawIOBase
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import unquote
 
 from keysplit.streams.checks import check_counts
 
@@ -22,6 +24,7 @@ _CSV_BYTES = 1 << 24  # from which the types of columns are inferred
 _CSV_BLOCK = 1 << 21  # bytes; the reader is up to forty blocks ahead; a row must not be much longer
 _TEXT_BYTES = 1 << 22
 _STANDARD = "-"
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
 
 class UnreadableError(ValueError):
@@ -51,7 +54,9 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
             for UTF-8 text, where every word is a key; or a folder of Parquet files, as Spark writes them,
             read in the order of their names. Names that begin with ``_`` or ``.`` are left out.
         key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type
-            inferred from its values: ``007`` and ``7`` are one key.
+            inferred from its values: ``007`` and ``7`` are one key. A column by which Spark partitioned a
+            folder is read from the names of its folders, ``country=DE``: as whole numbers if all values are,
+            else as strings.
 
     Returns:
         The keys as a pyarrow ChunkedArray, which routers accept.
@@ -167,7 +172,11 @@ def _open(
         path = sys.stdin.buffer
     file: Path | BinaryIO
     if isinstance(path, str | os.PathLike):
-        file, *others = _existing(path)
+        file, *others = files = _existing(path)
+        values = [_partition_of(each.relative_to(path), key) for each in files]
+        known = [value for value in values if value is not None]
+        if len(known) == len(files):
+            return _partitioned(files, known, rows)
         kind, name = _kind(file), file.name
     else:
         file, others, kind, name = path, [], "text" if key is None else "csv", "the input"
@@ -182,6 +191,40 @@ def _open(
     with _readable_as(kind, name):
         type_, arrays = (_parquet if kind == "parquet" else _csv)(file, key, rows)
     return type_, chain(_sliced(arrays, rows, kind, name), _alike(others, key, rows, type_, name))
+
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def _partition_of(file: Path, key: str | None) -> str | None:
+    """The value of a column in the names of the folders that a file is in; None if there is none."""
+    for folder in file.parts[:-1]:
+        name, equals, value = folder.partition("=")
+        if equals and unquote(name) == key:
+            return unquote(value)
+    return None
+
+
+def _partitioned(
+    files: Sequence[Path], values: Sequence[str], rows: int
+) -> tuple[pa.DataType, Iterator[pa.Array]]:
+    """The keys of Parquet files of which each holds the rows of one."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    whole = all(_WHOLE.fullmatch(value) for value in values if value != _NO_VALUE)
+    type_ = pa.int64() if whole and set(values) != {_NO_VALUE} else pa.string()
+
+    def arrays() -> Iterator[pa.Array]:
+        for file, value in zip(files, values, strict=True):
+            with _readable_as("parquet", file.name):
+                left = pyarrow.parquet.read_metadata(file).num_rows
+            key = pa.scalar(None if value == _NO_VALUE else int(value) if whole else value, type_)
+            while left:
+                yield pa.repeat(key, min(left, rows))
+                left -= min(left, rows)
+
+    return type_, arrays()
 
 
 def _alike(
