@@ -3,6 +3,9 @@
 import gzip
 import importlib.util
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -356,3 +359,13 @@ def test_files_are_written_before_the_terminal_is(files, monkeypatch):
     monkeypatch.setattr("keysplit.cli.options.open_terminal", lambda: cut(None))
     keysplit("profile", files / "good.csv", "--key", "word", "--json", files / "figures.json")
     assert json.loads((files / "figures.json").read_text())["messages"] == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
+def test_a_full_disk_is_no_bug(files):
+    program = "import sys; from keysplit.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", program, "profile", str(files / "good.csv"), "--key", "word"]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr == "keysplit: the output cannot be written: No space left on device\n"

@@ -261,6 +261,16 @@ def test_a_frame_has_a_row_a_result() -> None:
     assert "latency_p99_s" not in ks.to_frame(ks.compare(KEYS, 3, ["key"]))
 
 
+@pytest.mark.parametrize("wrong", [None, ["key"], {"a": 1}])
+def test_what_are_no_results_is_named(wrong: Any) -> None:
+    for function in (ks.to_frame, ks.pareto):
+        with pytest.raises(TypeError, match="results must be a list of simulation results, got"):
+            function(wrong)
+    one = ks.simulate(ks.KeyGrouping(workers=2), [1, 2])
+    with pytest.raises(TypeError, match="got SimulationResult"):
+        ks.to_frame(one)
+
+
 def test_a_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):

@@ -1,5 +1,6 @@
 """The streams: Zipf's law, and keys from files."""
 
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,13 @@ def test_a_column_in_the_names_of_folders(tmp_path: Path, values: list[str], exp
     parquet.write_table(pa.table({"v": [1]}), tmp_path / "other" / "part-0.parquet")
     with pytest.raises(ValueError, match="key must be one of the columns v, got 'k'"):
         ks.streams.read(tmp_path, "k")
+
+
+@pytest.mark.parametrize("path", [None, 3, io.StringIO("a b")])
+def test_what_is_no_file_is_named(path: Any) -> None:
+    for function in (ks.streams.read, ks.streams.chunks):
+        with pytest.raises(TypeError, match="path must be a path, '-' or a file open in binary mode, got"):
+            function(path)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -161,6 +161,7 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
 
     Raises:
         ImportError: If pandas is not installed.
+        TypeError: If it is no list of results.
 
     Example:
         >>> import keysplit as ks
@@ -168,7 +169,14 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
         >>> ks.to_frame(results)[["grouping", "workers", "sources", "messages"]].values.tolist()
         [['shuffle', 2, 5, 4], ['key', 2, 5, 4]]
     """
-    return as_frame(map(scalars, results), "to_frame")
+    return as_frame(map(scalars, _checked(results)), "to_frame")
+
+
+def _checked(results: Sequence[SimulationResult]) -> list[SimulationResult]:
+    found = list(results) if isinstance(results, Iterable) else [None]
+    if not all(isinstance(each, SimulationResult) for each in found):
+        raise TypeError(f"results must be a list of simulation results, got {type(results).__name__}")
+    return found
 
 
 def scalars(result: SimulationResult) -> dict[str, Any]:
@@ -193,6 +201,9 @@ def pareto(results: Sequence[SimulationResult]) -> list[bool]:
         For each result, whether no other one on the same number of workers is as good in both and better in
         one.
 
+    Raises:
+        TypeError: If it is no list of results.
+
     Example:
         >>> import keysplit as ks
         >>> keys = ks.streams.zipf(1.4, keys=1_000, messages=10_000, seed=1)
@@ -209,4 +220,5 @@ def pareto(results: Sequence[SimulationResult]) -> list[bool]:
             and any(ours < theirs for ours, theirs in pairs)
         )
 
-    return [not any(beats(other, result) for other in results) for result in results]
+    found = _checked(results)
+    return [not any(beats(other, result) for other in found) for result in found]

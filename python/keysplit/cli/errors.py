@@ -1,9 +1,11 @@
 """Error reporting: user errors in one line, bugs with their traceback."""
 
+import errno
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +45,24 @@ class OneLineErrors(click.Group):
             click.echo("keysplit: not enough memory", err=True)
             code = FAILED
         except Exception as error:
-            for line in "".join(traceback.format_exception(error)).splitlines():
-                click.echo(printable(line), err=True)
-            report = "please report it with the command and the lines above"
-            click.echo(f"keysplit: this is a bug in keysplit {__version__}: {report}", err=True)
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                click.echo(f"keysplit: the output cannot be written: {error.strerror}", err=True)
+                _forget_output()
+            else:
+                for line in "".join(traceback.format_exception(error)).splitlines():
+                    click.echo(printable(line), err=True)
+                report = "please report it with the command and the lines above"
+                click.echo(f"keysplit: this is a bug in keysplit {__version__}: {report}", err=True)
             code = FAILED
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _forget_output() -> None:
+    """Keep Python from writing at its end what could not be written."""
+    with suppress(OSError):  # there may be no file behind it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

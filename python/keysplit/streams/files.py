@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from io import BufferedReader, BytesIO, RawIOBase
+from io import BufferedReader, BytesIO, RawIOBase, TextIOBase
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -178,6 +178,9 @@ def _open(
         if len(known) == len(files):
             return _partitioned(files, known, rows)
         kind, name = _kind(file), file.name
+    elif isinstance(path, TextIOBase) or not hasattr(path, "read"):
+        kind = type(path).__name__
+        raise TypeError(f"path must be a path, '-' or a file open in binary mode, got {kind}")
     else:
         file, others, kind, name = path, [], "text" if key is None else "csv", "the input"
     if kind == "text":
