@@ -76,8 +76,8 @@ def repartition(
             "columns" routes. For mode "planned".
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
-        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
-            or duplicate rows without an error.
+        allow_inexact: True to route online although a retried task may have other rows or another order: it
+            may then lose or duplicate rows without an error.
 
     Returns:
         The rows of `df` with the worker column, in `workers` partitions.

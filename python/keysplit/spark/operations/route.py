@@ -48,7 +48,7 @@ def route(
     In mode "planned" the worker is a function of the row's key, its identity and the plan. It is exact when
     tasks are retried, downstream of shuffles too, on every version of Spark. In mode "online" each task is a
     source: it routes its rows in their order with a router of its own, as in the papers. That is exact only
-    if a retried task sees the same order; if an upstream shuffle prevents that, it is refused.
+    if a retried task sees the same rows in the same order; if that is not known, it is refused.
 
     Args:
         df: a DataFrame of a classic session or of Spark Connect. Online mode takes batches of classic
@@ -80,8 +80,8 @@ def route(
         trust: names of columns of `df`, and functions of yours in its query or their names, that you know to
             give the same values for the same rows when a task is retried; docs/exactness.md says what that
             means. keysplit trusts Spark's own functions only.
-        allow_inexact: True to route online downstream of a shuffle all the same: a retried task may then lose
-            or duplicate rows without an error.
+        allow_inexact: True to route online although a retried task may have other rows or another order: it
+            may then lose or duplicate rows without an error.
 
     Returns:
         The rows of `df` with one more column, INT, from 0 to workers - 1.
@@ -89,7 +89,7 @@ def route(
     Raises:
         TypeError: if an argument has a wrong type, or the key holds maps.
         ValueError: if an argument has a wrong value; if rows that would be split have no steady identity; in
-            mode "online", if there is an upstream shuffle.
+            mode "online", if a retried task may have other rows, keys or weights, or another order.
 
     Source:
         Planned: docs/plans.md. Online: "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-B:
