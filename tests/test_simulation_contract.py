@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,19 @@ def test_a_frame_has_a_row_a_result() -> None:
     assert frame["latency_p99_s"].tolist() == [result.latency_s["p99"] for result in results]
     assert frame["imbalance"].tolist() == [result.imbalance for result in results]
     assert "latency_p99_s" not in ks.to_frame(ks.compare(KEYS, 3, ["key"]))
+
+
+def test_a_result_without_samples_has_a_report(tmp_path: Path) -> None:
+    for timed in ({}, {"service_time_s": 1.0}):
+        result = ks.simulate(ks.DChoices(workers=4), ["a", "b"], samples=0, **timed)
+        result.report(tmp_path / "report.html")
+        assert "d_choices" in (tmp_path / "report.html").read_text()
+
+
+def test_workers_that_are_no_whole_numbers_are_named() -> None:
+    for function in (ks.compare, ks.profile):
+        with pytest.raises((TypeError, ValueError), match=r"workers must be .* got 2\.5"):
+            function(["a"], workers=2.5)
 
 
 @pytest.mark.parametrize("wrong", [None, ["key"], {"a": 1}])

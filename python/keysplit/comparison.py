@@ -7,8 +7,6 @@ from dataclasses import fields, replace
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import numpy as np
-
 from keysplit.display import Shown, as_frame
 from keysplit.groupings import GROUPINGS, Grouping, grouping
 from keysplit.progress import check_progress
@@ -97,7 +95,7 @@ def compare(
         >>> ks.pareto(results)
         [True, True, True, True]
     """
-    numbers = [workers] if isinstance(workers, int | np.integer) else list(workers)
+    numbers = list(workers) if isinstance(workers, Iterable) else [workers]
     chosen = list(GROUPINGS) if groupings is None else list(groupings)
     if isinstance(groupings, str):
         raise TypeError(f"groupings must be a list of names or groupings, got {groupings!r}")

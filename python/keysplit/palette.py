@@ -24,8 +24,8 @@ COLOURS: dict[str, tuple[str, str]] = {
 
 
 def style_of(name: str) -> str:
-    """Return the CSS class of the colour of a grouping."""
-    return f"of-{name}"
+    """Return the CSS class of the colour of a grouping, or of another line."""
+    return f"of-{name.replace(' ', '-')}"
 
 
 def styles() -> str:

@@ -560,6 +560,45 @@ def test_state_stays_small_where_it_is_combined(spark):
     assert not worker.state.exists
 
 
+TIME, PLAIN_TIME = pa.timestamp("us", "UTC"), pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("wider", "type_", "holds"),
+    [
+        (pa.int64(), pa.int32(), True),
+        (pa.int32(), pa.int64(), False),
+        (pa.float64(), pa.float32(), True),
+        (pa.float64(), pa.int64(), False),
+        (pa.decimal128(12, 2), pa.decimal128(9, 2), True),
+        (pa.decimal128(12, 6), pa.decimal128(9, 2), False),
+        (pa.timestamp("us", "Asia/Tokyo"), TIME, True),
+        (PLAIN_TIME, TIME, False),
+        (TIME, PLAIN_TIME, False),
+        (TIME, pa.int64(), False),
+        (TIME, pa.date32(), False),
+        (pa.string(), pa.int64(), False),
+        (pa.large_string(), pa.string(), True),
+        (pa.string(), pa.binary(), False),
+        (pa.int8(), pa.null(), True),
+        (pa.list_(pa.int64()), pa.list_(pa.int32()), True),
+        (pa.list_(TIME), pa.list_(PLAIN_TIME), False),
+        (pa.struct({"a": pa.int64(), "b": pa.int8()}), pa.struct({"a": pa.int32()}), True),
+        (pa.struct({"a": pa.int64()}), pa.struct({"a": pa.int32(), "b": pa.int8()}), False),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32()), True),
+    ],
+)
+def test_held_values_are_put_into_wider_types_alone(wider, type_, holds):
+    table = pa.table({"part x": pa.array([], type_)})
+    if holds:
+        assert blobs._fitted(table, ["part x"], {"part x": wider}).schema.field(0).type == wider
+    else:
+        with pytest.raises(
+            ValueError, match=r"^partial_schema must have the types of .* for 'x' in place of"
+        ):
+            blobs._fitted(table, ["part x"], {"part x": wider})
+
+
 def test_state_of_another_query_is_refused(spark):
     worker = Worker(spark, rule("event", every_ms=1000), "n, v")
     worker.batch(1, [(1, 7)])

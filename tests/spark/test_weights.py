@@ -70,3 +70,11 @@ def test_one_expression_is_made_for_all_columns(wide, monkeypatch):
         monkeypatch.setattr(F, name, None)
     kss.row_bytes(wide)
     assert len(made) == 1
+
+
+def test_an_aggregate_is_no_weight_of_a_row(spark):
+    df = spark.range(5)
+    with pytest.raises(
+        ValueError, match=r"^weight must be a number for each row, got the aggregate Column<.sum"
+    ):
+        kss.plan(df, "id", workers=2, weight=F.sum("id"))

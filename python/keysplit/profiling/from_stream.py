@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import index
 from typing import Any, SupportsIndex
@@ -149,7 +149,7 @@ def profile(
 
 
 def _workers(workers: int | Sequence[int]) -> list[int]:
-    numbers = [workers] if isinstance(workers, SupportsIndex) else list(workers)
+    numbers = list(workers) if isinstance(workers, Iterable) else [workers]
     if not numbers:
         raise ValueError("workers must hold at least one number, got none")
     for number in numbers:

@@ -125,7 +125,7 @@ def lines(
     """
     values = [value for line in series for value in line.y if math.isfinite(value)]
     low, high = _log_range(values) if logarithmic else (0.0, max([*values, 0.0]) * 1.05 or 1.0)
-    right = max(left + 4.0, *(value for line in series for value in line.x))  # ticks are whole numbers
+    right = max([left + 4.0, *(value for line in series for value in line.x)])  # ticks are whole numbers
 
     def draw(width: int) -> Iterable[str]:
         margin = 12 + _LETTER * max(len(line.name) for line in series if not line.quiet or len(series) == 1)

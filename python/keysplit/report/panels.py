@@ -355,6 +355,9 @@ def _fits(label: str, tile: Rectangle, letters: int) -> bool:
 
 
 def _over_time(results: Sequence[SimulationResult], loud: set[str]) -> Any:
+    """Return the chart of the imbalance over the stream, None without samples."""
+    if not all(len(result.imbalance_over_time[0]) for result in results):
+        return None
     series = []
     for result in results:
         positions, values = result.imbalance_over_time
@@ -408,7 +411,9 @@ def make_timing(result: SimulationResult) -> dict[str, Any] | None:
             y_name="waiting messages",
             logarithmic=False,
             label="The longest and the mean queue of a worker, over the stream",
-        ),
+        )
+        if at
+        else None,
         "busy": make_bars(busy, full, "{:.1%}"),
         "busy_full": full,
         "busy_mean": float(busy.mean()),

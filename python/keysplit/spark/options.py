@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NumericType
@@ -22,7 +23,7 @@ from keysplit.spark.checks import (
     refuse_stream,
     type_name,
 )
-from keysplit.spark.frame import Columns
+from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.kept import Kept
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
@@ -337,6 +338,10 @@ def _weight(columns: Columns, weight: Any) -> Column | None:
     if versions.is_column(weight):
         described, fields = "an expression", columns.df.select(weight).schema.fields
         weight_type, column = fields[0].dataType, weight
+        try:
+            analysed(columns.df.select("*", weight))
+        except AnalysisException as error:  # alone it is a query of one row
+            raise ValueError(f"weight must be a number for each row, got the aggregate {weight}") from error
     else:
         weight_type = columns.type_of("weight", weight)
         described, column = repr(weight), F.col(weight)

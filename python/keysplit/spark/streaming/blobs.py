@@ -335,8 +335,42 @@ def _fitted(table: pa.Table, names: list[str], types: dict[str, pa.DataType]) ->
             columns.append(pa.nulls(table.num_rows, types[name]))
             continue
         column = table.column(name)
-        columns.append(column.cast(types[name]) if types.get(name, column.type) != column.type else column)
+        wanted = types.get(name, column.type)
+        if not _holds(wanted, column.type):  # Arrow would cast it, by other rules than Spark's
+            raise ValueError(
+                "partial_schema must have the types of the checkpoint's partial results, or wider ones, got "
+                f"{wanted} for {name.removeprefix('part ')!r} in place of {column.type}"
+            )
+        columns.append(column.cast(wanted) if wanted != column.type else column)
     return pa.table(columns, names)
+
+
+def _holds(wider: pa.DataType, type_: pa.DataType) -> bool:
+    """Say whether a type holds all values of another as they are; times with zones are instants in each."""
+    kinds = pa.types
+    if wider == type_ or kinds.is_null(type_):
+        return True
+    if kinds.is_timestamp(type_) and kinds.is_timestamp(wider):
+        return None not in (type_.tz, wider.tz) and type_.unit == wider.unit
+    if kinds.is_decimal(type_) and kinds.is_decimal(wider):
+        whole = wider.precision - wider.scale >= type_.precision - type_.scale
+        return bool(whole and wider.scale >= type_.scale)
+    for is_kind in (kinds.is_signed_integer, kinds.is_floating):
+        if is_kind(type_) and is_kind(wider):
+            return bool(wider.bit_width >= type_.bit_width)
+    for alike in ((kinds.is_string, kinds.is_large_string), (kinds.is_binary, kinds.is_large_binary)):
+        if all(any(is_kind(each) for is_kind in alike) for each in (type_, wider)):
+            return True
+    if kinds.is_struct(type_) and kinds.is_struct(wider):
+        fields = {field.name: field.type for field in wider}
+        return all(field.name in fields and _holds(fields[field.name], field.type) for field in type_)
+    if kinds.is_map(type_) and kinds.is_map(wider):
+        return _holds(wider.key_type, type_.key_type) and _holds(wider.item_type, type_.item_type)
+    if (kinds.is_list(type_) or kinds.is_large_list(type_)) and (
+        kinds.is_list(wider) or kinds.is_large_list(wider)
+    ):
+        return _holds(wider.value_type, type_.value_type)
+    return False
 
 
 def _written(table: pa.Table) -> bytes:
