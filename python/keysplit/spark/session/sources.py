@@ -16,7 +16,6 @@ from keysplit.spark.session.driver import running
 from keysplit.spark.session.interface import Node
 from keysplit.spark.session.jvm import items, kind_of, mode_of_overflow, sums_in
 from keysplit.spark.session.steadiness import Source
-from keysplit.spark.session.steady_expressions import Overflow
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 _SQL = "org.apache.spark.sql."
@@ -178,14 +177,16 @@ class Sources:
             return False
 
     @cached_property
-    def overflow(self) -> Overflow:
-        """What a sum gives that overflows."""
+    def sums_try(self) -> bool:
+        """Whether a sum that overflows may be null, as `try_sum` is."""
         text = self._text()
-        if text is None or "try_sum(" in text or "try_avg(" in text:
-            return "null"
+        return text is None or "try_sum(" in text or "try_avg(" in text
+
+    @cached_property
+    def sums_fail(self) -> bool:
+        """Whether all sums that overflow are errors."""
         # Each has the mode in which it was written: a view is read in that of its session.
-        modes = set(map(mode_of_overflow, sums_in(self._plan)))
-        return "error" if modes == {"ANSI"} else "wraps" if modes <= {"ANSI", "LEGACY"} else "null"
+        return set(map(mode_of_overflow, sums_in(self._plan))) == {"ANSI"}
 
     def _text(self) -> str | None:
         """Return the plan as text, with all expressions of each operator."""

@@ -14,7 +14,6 @@ from keysplit.spark.session import expressions as of
 from keysplit.spark.session.driver import ASKING
 from keysplit.spark.session.interface import Node, Steadiness, tree_of
 from keysplit.spark.session.steady_expressions import (
-    Overflow,
     Scope,
     columns_in,
     has_exact_type,
@@ -94,8 +93,12 @@ class Leaves(Protocol):
         """Whether Spark finds all expressions of the plan deterministic."""
 
     @property
-    def overflow(self) -> Overflow:
-        """What a sum gives that overflows."""
+    def sums_try(self) -> bool:
+        """Whether a sum that overflows may be null, as `try_sum` is."""
+
+    @property
+    def sums_fail(self) -> bool:
+        """Whether all sums that overflow are errors."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +173,14 @@ class Proof:
         return Steadiness(found.rows, (why,) * width, found.order, frozenset(), self.again)
 
     @property
-    def overflow(self) -> Overflow:
-        """What a sum gives that overflows."""
-        return self.leaves.overflow
+    def sums_try(self) -> bool:
+        """Whether a sum that overflows may be null, as `try_sum` is."""
+        return self.leaves.sums_try
+
+    @property
+    def sums_fail(self) -> bool:
+        """Whether all sums that overflow are errors."""
+        return self.leaves.sums_fail
 
     @property
     def hides_files(self) -> str | None:

@@ -6,7 +6,7 @@ What is not in a list of `expressions` counts against an expression. Reasons are
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from keysplit.spark.aggregates import AGGREGATES
 from keysplit.spark.session import expressions as of
@@ -27,8 +27,6 @@ _EXACT = (
 )
 
 
-Overflow = Literal["error", "wraps", "null"]
-"""What a sum gives that overflows: an error, another number or null for decimals, or always null."""
 # Decimals of so many digits leave room for ten more in the buffer of a sum.
 _DIGITS_OF_SUMS = 28
 
@@ -44,8 +42,12 @@ class InQuery(Protocol):
         """What keeps Spark from knowing which file a row is of; None if nothing does."""
 
     @property
-    def overflow(self) -> Overflow:
-        """What a sum gives that overflows."""
+    def sums_try(self) -> bool:
+        """Whether a sum that overflows may be null, as `try_sum` is."""
+
+    @property
+    def sums_fail(self) -> bool:
+        """Whether all sums that overflow are errors."""
 
     def function(self, node: Node) -> str | None:
         """Return why a function of the user is not steady; None if it is trusted."""
@@ -141,15 +143,12 @@ class Scope:
 
     def _may_overflow(self, function: Node) -> bool:
         """Say whether the order of the rows may decide whether a sum is null."""
-        overflow = self.query.overflow
-        if overflow != "wraps":
-            return overflow == "null"
+        if self.query.sums_try:
+            return True
         value = function.children[0]
-        digits = _digits_in(value)
         # the digits of what is computed with decimals are not written down
-        return any(
-            each > (0 if value.children and value.name != "Cast" else _DIGITS_OF_SUMS) for each in digits
-        )
+        most = 0 if value.children and value.name != "Cast" else _DIGITS_OF_SUMS
+        return any(each > most for each in _digits_in(value)) and not self.query.sums_fail
 
     def _window(self, node: Node) -> str | None:
         function, spec = node.children[0], node.children[1]
