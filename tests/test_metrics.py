@@ -58,6 +58,13 @@ def test_even_loads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_LOADS)
+@pytest.mark.parametrize("scale", [2.0**-1060, 2.0**-600, 2.0**600, 2.0**1010])
+def test_loads_of_any_size(name: str, scale: float) -> None:
+    loads = np.array([3, 0, 9, 200])
+    assert getattr(ks.metrics, name)(loads * scale) == pytest.approx(getattr(ks.metrics, name)(loads))
+
+
+@pytest.mark.parametrize("name", OF_LOADS)
 def test_loads_of_nothing_sent(name: str) -> None:
     assert getattr(ks.metrics, name)([0.0, 0.0]) == 0
 

@@ -23,7 +23,7 @@ from keysplit.planning import PLANS
 from keysplit.profiling import SHORT_LIST
 from keysplit.profiling.advice import Cost, advise_simulated, recommend, recommend_simulated
 from keysplit.profiling.model import Outcome, TopKey
-from keysplit.profiling.text import format_key, format_seconds, format_share
+from keysplit.profiling.text import format_key, format_ratio, format_seconds, format_share
 from keysplit.profiling.windows import Windows, expect_overlap, measure_overlap
 from keysplit.runs import LEAST_MEMORY
 
@@ -365,6 +365,26 @@ def test_times_are_those_of_the_busiest_worker_or_of_all_cores():
     assert cost.expect_s(20_000, 10, now) == pytest.approx(0.01 * now.loads.max())
     assert Cost(0.01, cores=2).expect_s(20_000, 10, better) == pytest.approx(100)
     assert Cost(0.01, cores=1000).expect_s(20_000, 10, better) == pytest.approx(0.01 * better.loads.max())
+
+
+def test_no_plan_where_few_cores_are_busy_to_the_end_without_one():
+    keys = drawn(messages=20_000)
+    (spread,) = ks.profile(keys, 10).advice
+    assert spread.planned["key"].busiest > 2
+    assert spread.recommended is not None
+    (advice,) = ks.profile(keys, 10, cores=2).advice
+    assert (advice.recommended, advice.line) == (None, "")
+    busiest = format_ratio(advice.planned["key"].busiest)
+    assert advice.verdict.startswith(
+        "no action needed: 2 cores have 10 workers to serve, and no plan ends more than 10 % sooner. "
+        f"The most frequent key, 0, has {format_share(np.mean(keys == 0))} of the messages. "
+        f"Max/mean load is {busiest} with hash partitioning"
+    )
+    # the plan with the fewest copies that is fast enough on these cores
+    (some,) = ks.profile(keys, 10, cores=8).advice
+    slowdown = {name: max(of.busiest, 10 / 8) / (10 / 8) for name, of in some.planned.items()}
+    fast = [name for name in slowdown if slowdown[name] <= 1.1]
+    assert some.recommended == min(fast, key=lambda name: some.planned[name].extra_partials)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,12 @@ class Cost:
         cores = workers if self.cores is None else index(self.cores)
         return self.seconds_per_row * total * max(of.busiest / workers, 1 / cores)
 
+    def slowdown(self, of: Prediction) -> float:
+        """Return the time of the stage in multiples of the least that these workers and cores allow."""
+        workers = len(of.loads)
+        cores = workers if self.cores is None else index(self.cores)
+        return max(of.busiest / workers, 1 / cores) / max(1 / workers, 1 / cores)
+
     def describe(self, total: float, unit: str, workers: int, now: Prediction, better: Prediction) -> str:
         """Return in words what two ways to place the same rows are expected to take."""
         cores = workers if self.cores is None else index(self.cores)
@@ -165,14 +171,20 @@ def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:
     return best if outcomes[best].busiest * BALANCED < now else None
 
 
-def recommend_for(predicted: Mapping[str, Prediction], operation: str | None) -> str | None:
-    """Choose the plan for an operation: none for aggregates, for windows one that keeps every key whole."""
-    outcomes = {name: of.outcome for name, of in predicted.items()}
+def recommend_for(
+    predicted: Mapping[str, Prediction], operation: str | None, cost: Cost = DEFAULT_COST
+) -> str | None:
+    """Choose the plan for an operation: none for aggregates, for windows one that keeps every key whole.
+
+    Where fewer cores than workers are given, what counts is the time until they all have ended: a busy worker
+    then delays the stage only by what the other workers leave the cores idle.
+    """
+    outcomes = {name: Outcome(cost.slowdown(of), of.extra_partials) for name, of in predicted.items()}
     if operation in ("sum", "collect"):
         return None
     if operation == "window":
         outcomes = {name: of for name, of in outcomes.items() if not of.copies}
-    return recommend(predicted["key"].busiest, outcomes)
+    return recommend(cost.slowdown(predicted["key"]), outcomes)
 
 
 def recommend_simulated(
@@ -229,7 +241,7 @@ def advise_simulated(
         "messages",
         [] if top is None else [top],
         planned,
-        recommend_for(planned, None),
+        recommend_for(planned, None, cost),
         None,
         key=key,
         workers=named["key"].params.workers,
@@ -296,6 +308,11 @@ def advise(
         return f"{_COMBINES}. {load}, which is harmless"
     if operation == "collect":
         return f"{_COLLECTS}. {load}"
+    if cost.slowdown(now) <= BALANCED:
+        return (
+            f"no action needed: {format_count(index(cost.cores or workers), 'core')} have "
+            f"{format_count(workers, 'worker')} to serve, and no plan ends more than 10 % sooner. {load}"
+        )
     if recommended is None:
         why = "a window needs all rows of a key in one place" if operation == "window" else ""
         return f"no action helps: {why or 'no plan is better'}. {load}"

@@ -77,7 +77,8 @@ def profile(
         key: the name of the key column, or a list of them, for the line to paste.
         seconds_per_row: what a message costs, above 0, for the times in the verdict: arithmetic from the
             loads.
-        cores: how many tasks run at once, at least 1, for the same; one per worker if left out.
+        cores: how many tasks run at once, at least 1, for the same; one per worker if left out. With fewer
+            cores than workers a plan is recommended only if it saves time on these.
         threads: number of threads, as in `simulate`.
         progress: whether to show a progress bar, as in `simulate`.
 

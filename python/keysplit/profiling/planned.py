@@ -145,7 +145,7 @@ def advise_on(
     """Return the advice on simulations for one number of workers; arguments as `advise_simulated`."""
     predicted = {result.params.name: Prediction.of(result) for result in results}
     workers = results[0].params.workers
-    recommended = recommend_for(planned or plans_of(results), None) if "key" in predicted else None
+    recommended = recommend_for(planned or plans_of(results), None, cost) if "key" in predicted else None
     return Advice(
         workers=workers,
         predicted=predicted,

@@ -52,7 +52,8 @@ def profile(
         engine: how all rows are counted with `sample=1`: "rust", the default, with SpaceSaving in each task,
             "columns" exactly by `groupBy`. A sample takes no Python on the executors.
         seconds_per_row: what a row costs, above 0, for the times in the verdict: arithmetic from the loads.
-        cores: how many tasks run at once, at least 1, for the same; one per worker if left out.
+        cores: how many tasks run at once, at least 1, for the same; one per worker if left out. With fewer
+            cores than workers a plan is recommended only if it saves time on these.
 
     Returns:
         The profile; print it, or show it in a notebook.
@@ -91,7 +92,7 @@ def profile(
         name: predict(found, kind(workers=request.workers, seed=request.params.seed), request.capacities)
         for name, kind in PLANS.items()
     }
-    recommended = recommend_for(predicted, operation) if found.total else None
+    recommended = recommend_for(predicted, operation, cost) if found.total else None
     unit = "rows" if request.weight is None else "weight"
     verdict = advise(
         found.total,

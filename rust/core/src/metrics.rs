@@ -18,8 +18,10 @@ pub fn relative_imbalance(loads: &[f64]) -> Result<f64> {
 /// Standard deviation of the loads in per cent of their sum, 0 when nothing was sent (DKG's StdDev).
 pub fn load_stddev(loads: &[f64]) -> Result<f64> {
     let spread = Spread::of(loads)?;
-    let squares: f64 = loads.iter().map(|load| (load - spread.mean) * (load - spread.mean)).sum();
-    Ok(100.0 * spread.over((squares / loads.len() as f64).sqrt(), spread.sum))
+    // squares of very large or small loads are out of a float's range: a power of two changes no digit
+    let scale = f64::from_bits(spread.max.to_bits() & f64::INFINITY.to_bits()).max(f64::MIN_POSITIVE);
+    let squares: f64 = loads.iter().map(|load| ((load - spread.mean) / scale).powi(2)).sum();
+    Ok(100.0 * spread.over((squares / loads.len() as f64).sqrt(), spread.sum / scale))
 }
 
 struct Spread {
