@@ -324,7 +324,7 @@ def test_always_makes_it_anew_for_whatever_the_call_says(day, path):
         ({"grouping": "cut_to_fit"}, "grouping must be left out or equal that of the plan at '{}', DChoices"),
         (
             {"capacities": [1, 1, 1, 2]},
-            "capacities must be left out or equal those of the plan at '{}', None",
+            "capacities must be left out or in proportion to those of the plan at '{}', None",
         ),
         ({"key": "s"}, "key must have the types that the plan at '{}' is for, ('bigint',), got ('string',)"),
     ],
@@ -333,6 +333,16 @@ def test_a_plan_for_something_else_is_refused(day, path, options, message):
     kss.plan(day, "key", 4).save(path)
     with pytest.raises(ValueError, match=re.escape(message.format(path))):
         kss.route(day.withColumn("s", F.lit("s")), plan=path, **{"key": "key", **options})
+
+
+def test_capacities_are_shares(day, path):
+    kss.plan(day, "key", 4, capacities=[1, 1, 1, 2]).save(path)
+    for same in ([0.1, 0.1, 0.1, 0.2], [3, 3, 3, 6]):
+        kss.route(day, "key", plan=path, capacities=same)
+    with pytest.raises(ValueError, match=r"got \(1.0, 1.0, 1.0, 1.0\)$"):
+        kss.route(day, "key", plan=path, capacities=[1, 1, 1, 1])
+    kss.plan(day, "key", 4).save(path)
+    kss.route(day, "key", plan=path, capacities=[7, 7, 7, 7])
 
 
 @pytest.mark.parametrize("refresh", ["auto", "never", "always"])

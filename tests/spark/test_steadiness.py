@@ -663,7 +663,7 @@ def test_a_name_that_a_column_has_is_no_function(shuffled):
 def test_rows_by_chance_of_a_bucketed_table_may_be_others(spark, rows):
     rows.write.mode("overwrite").bucketBy(4, "key").saveAsTable("bucketed")
     table = spark.table("bucketed")
-    why = "what depends on the place of rows of a bucketed table, which may be dealt out anew"
+    why = "what depends on the place of rows in a source (LogicalRelation) that may deal them out anew"
     for df, expected in (
         (table, None),
         (table.filter("rand(5) < 0.1"), why),
@@ -699,8 +699,13 @@ def test_tables_read_by_the_code_of_hive(spark, rows, conf, format, missing, why
     found = Sources(spark, rows._jdf.queryExecution().analyzed())
     kind = "org.apache.spark.sql.catalyst.catalog.HiveTableRelation"
     found._leaves = {(kind, 7): Leaf()}
-    values, order = found.of(Node(kind, {}, ()), [7])
+    node = Node(kind, {}, ())
+    values, order = found.of(node, [7])
     assert values == order
+    assert found.again(node, [7]) is None
+    by_chance = Sources(spark, rows.filter("rand(5) < 0.1")._jdf.queryExecution().analyzed())
+    by_chance._leaves = found._leaves
+    assert by_chance.again(node, [7]).startswith("what depends on the place of rows in a source (Hive")
     assert values is None if why is None else values.startswith(why)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -281,11 +282,11 @@ def _planned_params(plan: Plan, options: Options, kept: Kept | None, default_gro
             if getattr(options, name) is not None:
                 raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
     elif options.capacities is not None:  # the call that made it and those that read it are the same
-        capacities = tuple(speeds_of(options.capacities, plan.workers).tolist())
-        if capacities != plan.capacities:
+        speeds = speeds_of(options.capacities, plan.workers)
+        if not np.allclose(speeds / speeds.sum(), plan.speeds / plan.speeds.sum(), rtol=1e-9, atol=0):
             raise ValueError(
-                f"capacities must be left out or equal those of {named}, {plan.capacities!r}, "
-                f"got {capacities!r}"
+                f"capacities must be left out or in proportion to those of {named}, {plan.capacities!r}, "
+                f"got {tuple(speeds.tolist())!r}"
             )
     for name, value in (("workers", plan.workers), ("seed", plan.grouping.seed)):
         given = getattr(options, name)

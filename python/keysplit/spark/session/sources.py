@@ -20,6 +20,7 @@ from keysplit.spark.session.tasks import BATCH, QUERY
 
 _SQL = "org.apache.spark.sql."
 _RDD = _SQL + "execution.LogicalRDD"
+_FILES = _SQL + "execution.datasources.HadoopFsRelation"
 _HIVE = _SQL + "catalyst.catalog.HiveTableRelation"
 _STEADY: Source = (None, None)
 # These hold their rows, or the rule that makes them.
@@ -51,16 +52,15 @@ _FILE_FORMATS = (
 )
 # The same for tables that Spark reads by Hive's code; those of other systems have formats of their own.
 _HIVE_FORMATS = ("org.apache.hadoop.hive.ql.io.", "org.apache.hadoop.mapred.")
+_FILE_TABLES = tuple(
+    f"{_SQL}execution.datasources.v2.{format}."
+    for format in ("csv", "json", "orc", "parquet", "text", "xml")
+)
 # Tables that return a snapshot, files, or the records between fixed offsets.
 SNAPSHOTS = (
+    *_FILE_TABLES,
     "org.apache.iceberg.spark.source.",
     _SQL + "delta.catalog.",
-    _SQL + "execution.datasources.v2.csv.",
-    _SQL + "execution.datasources.v2.json.",
-    _SQL + "execution.datasources.v2.orc.",
-    _SQL + "execution.datasources.v2.parquet.",
-    _SQL + "execution.datasources.v2.text.",
-    _SQL + "execution.datasources.v2.xml.",
     _SQL + "execution.streaming.sources.Rate",
     _SQL + "execution.streaming.sources.Memory",
     _SQL + "kafka010.",
@@ -126,17 +126,16 @@ class Sources:
         if "kafka" in kind:
             fixed = any(options.get(each, "latest").lower() != "latest" for each in _ENDS)
             return None if fixed else "the end of a topic in Kafka, which moves (pass endingOffsets)"
-        if self._is_dealt_out(leaf):
-            return "what depends on the place of rows of a bucketed table, which may be dealt out anew"
+        if self._depends_on_places and not _is_always_cut_alike(node, leaf):
+            return f"what depends on the place of rows in a source ({node.name}) that may deal them out anew"
         if not any(each in kind for each in reading.TEXT):
             return None
         columns = [str(each).lower() for each in leaf.schema().fieldNames()]
         return reading.malformed(options, self._setting, lambda name: name in columns)
 
-    def _is_dealt_out(self, leaf: Any) -> bool:
-        """Say whether the rows or values of a plan depend on how a query deals out those of a leaf."""
-        if kind_of(leaf) != "LogicalRelation" or not leaf.relation().bucketSpec().isDefined():
-            return False
+    @cached_property
+    def _depends_on_places(self) -> bool:
+        """Whether rows or values of the plan depend on how its query deals out those of the leaves."""
         return not self.is_deterministic or "Sample" in (self._text() or "Sample")
 
     def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
@@ -324,7 +323,22 @@ def _is_of_files(relation: Any) -> bool:
     kind = relation.getClass()
     if str(kind.getName()).startswith(_SQL + "delta."):
         kind = kind.getSuperclass()
-    return str(kind.getName()) == _SQL + "execution.datasources.HadoopFsRelation"
+    return str(kind.getName()) == _FILES
+
+
+def _is_always_cut_alike(node: Node, leaf: Any) -> bool:
+    """Say whether a leaf has the same partitions in each query that reads it, whatever the columns.
+
+    Spark cuts files by their sizes. Of a bucketed table it makes a partition per bucket where it reads the
+    columns of the buckets; tables of other systems cut by rules of their own.
+    """
+    if node.name == "LogicalRelation":
+        relation = leaf.relation()
+        kind = str(relation.getClass().getName())
+        return kind == _FILES and not relation.bucketSpec().isDefined()
+    if node.name == "DataSourceV2Relation":
+        return str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
+    return node.name in ("LogicalRDD", "LocalRelation", "Range")
 
 
 def _is_topic(relation: Any) -> bool:
