@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["Shown", "as_frame", "import_pyplot"]
 
 
-def as_frame(records: Iterable[dict[str, Any]], call: str = "to_pandas") -> pd.DataFrame:
+def as_frame(
+    records: Iterable[Mapping[str, Any]], call: str = "to_pandas", columns: Sequence[str] = ()
+) -> pd.DataFrame:
     """Return records as a frame of pandas, a row each, for a call of the user.
+
+    Args:
+        records: names and values; all have the same names.
+        call: what the user has called.
+        columns: the names, where there may be no record.
 
     Raises:
         ImportError: if pandas is not installed.
@@ -24,7 +31,7 @@ def as_frame(records: Iterable[dict[str, Any]], call: str = "to_pandas") -> pd.D
         import pandas as pd
     except ImportError as error:
         raise ImportError(f"{call} needs pandas: pip install pandas") from error
-    return pd.DataFrame(list(records))
+    return pd.DataFrame(list(records), columns=columns or None)
 
 
 def import_pyplot() -> Any:
@@ -52,7 +59,8 @@ class Shown:
         Raises:
             ImportError: if pandas is not installed.
         """
-        return as_frame(self._view().records)
+        view = self._view()
+        return as_frame(view.records, columns=view.names)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the load of each worker, the busiest first, over the mean.

@@ -37,6 +37,7 @@ class View(NamedTuple):
         loads: the load of each worker, by grouping; the first is drawn first.
         unit: what loads count.
         records: the figures, a dict per row.
+        names: the names of the figures, where there may be no row.
     """
 
     title: str
@@ -46,6 +47,7 @@ class View(NamedTuple):
     loads: Mapping[str, np.ndarray]
     unit: str
     records: Sequence[Mapping[str, Any]]
+    names: Sequence[str] = ()
 
 
 def view(result: Any) -> View:
@@ -189,7 +191,7 @@ def _of_profile(profile: Profile) -> View:
 
 def _of_simulation(result: SimulationResult) -> View:
     return View(
-        f"Simulation of {result.params.name} on {result.params.workers:,} workers",
+        f"Simulation of {result.params.name} on {format_count(result.params.workers, 'worker')}",
         describe_simulation(result),
         _RANKED,
         [_ranked(result)],
@@ -219,7 +221,8 @@ def _of_comparison(results: Comparison) -> View:
     advice = {workers: advise_on(some) for workers, some in groups.items()}
     several = len(groups) > 1
     verdict = "\n".join(
-        f"{f'{workers:,} workers: ' if several else ''}{each.verdict}" for workers, each in advice.items()
+        f"{format_count(workers, 'worker')}: {each.verdict}" if several else each.verdict
+        for workers, each in advice.items()
     )
     loads: dict[str, np.ndarray] = {}
     for workers, some in list(groups.items())[:1]:
@@ -240,7 +243,7 @@ def _of_comparison(results: Comparison) -> View:
 def _of_plan(plan: Any) -> View:
     shown = [(key.text, format_share(key.count / plan.total), f"{len(key.workers):,}") for key in plan.head]
     return View(
-        f"Plan of {', '.join(plan.key)} for {plan.workers:,} workers by {plan.grouping.name}",
+        f"Plan of {', '.join(plan.key)} for {format_count(plan.workers, 'worker')} by {plan.grouping.name}",
         f"Max/mean load is expected to be {format_ratio(plan.busiest)}, and with hash partitioning "
         f"{format_ratio(plan.hash_busiest)}. {format_count(len(plan.split_keys), 'key')} split.",
         ("frequent key", "share", "workers"),
@@ -258,6 +261,7 @@ def _of_plan(plan: Any) -> View:
             }
             for key in plan.head
         ],
+        ("key", "count", "error", "share", "workers", "shares"),
     )
 
 
@@ -273,6 +277,7 @@ def _of_drift(drift: Any) -> View:
         {"old plan": np.asarray(drift.loads, float)},
         "weight",
         [{"key": key, "share": share, "today": what} for key, share, what in keys],
+        ("key", "share", "today"),
     )
 
 

@@ -42,6 +42,14 @@ def test_they_show_themselves(results, name, tmp_path):
     matplotlib.pyplot.close("all")
 
 
+def test_frames_without_rows_have_their_columns(spark, results):
+    plan = kss.plan(spark.range(100), "id", 1, "cut_to_fit")
+    assert str(plan).startswith("Plan cut_to_fit of id for 1 worker, seed 0")
+    assert list(plan.to_pandas()) == list(results["plan"].to_pandas())
+    drift = kss.drift(plan, spark.range(100))
+    assert (len(drift.to_pandas()), list(drift.to_pandas())) == (0, list(results["drift"].to_pandas()))
+
+
 def test_frames(results):
     plan = results["plan"].to_pandas()
     assert plan.key[0] == MARKUP

@@ -300,7 +300,7 @@ class Profile(Printed, Shown):
         """What to do, in words: a line for each number of workers."""
         if len(self.advice) == 1:
             return self.advice[0].verdict
-        return "\n".join(f"{each.workers:,} workers: {each.verdict}" for each in self.advice)
+        return "\n".join(f"{format_count(each.workers, 'worker')}: {each.verdict}" for each in self.advice)
 
     @property
     def rare(self) -> str:
@@ -343,7 +343,7 @@ class Profile(Printed, Shown):
 
         console.print(Text(f"{self._head(title)}\n", style="bold"))
         for advice in self.advice:
-            several = f"{advice.workers:,} workers: " if len(self.advice) > 1 else ""
+            several = f"{format_count(advice.workers, 'worker')}: " if len(self.advice) > 1 else ""
             console.print(Text(f"{several}{advice.verdict}\n"))
             console.print(advice._table())
             console.print()
@@ -363,7 +363,7 @@ class Profile(Printed, Shown):
         if self.key:
             seen = "" if self.sample is None else f", by a sample of {self.sample.rows:,} rows"
             return (
-                f"Profile of {', '.join(self.key)} for {self.workers} workers: "
+                f"Profile of {', '.join(self.key)} for {format_count(self.workers, 'worker')}: "
                 f"{self.total:,.0f} {self.unit}{seen}"
             )
         error = self.distinct_keys_error

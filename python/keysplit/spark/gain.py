@@ -1,5 +1,6 @@
 """What splitting the hot keys would bring, as far as a plan says."""
 
+from keysplit.profiling.text import format_count
 from keysplit.spark.plans import Plan
 
 # A worker with up to this multiple of the mean counts as balanced.
@@ -54,8 +55,9 @@ def reason_for_plain(plan: Plan, slots: int | None) -> str | None:
         return "there are no rows"
     plain = plan.hash_busiest
     if plain <= _BALANCED:
+        workers = format_count(plan.workers, "worker")
         return (
-            f"hashing is balanced: the busiest of {plan.workers} workers gets {plain:.2f} times the mean "
+            f"hashing is balanced: the busiest of {workers} gets {plain:.2f} times the mean "
             f"(up to {_BALANCED} counts as balanced)"
         )
     if slots is None or slots >= plan.workers:

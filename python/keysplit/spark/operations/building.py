@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
+from keysplit.profiling.text import format_count
 from keysplit.spark import gain
 from keysplit.spark.frame import analysed
 from keysplit.spark.options import Request
@@ -98,11 +99,10 @@ def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
         return result
     plan = request.plan
     if request.adapt is not None:
-        return result, Way(
-            "place", f"the plan for {request.workers} workers changes while the stream runs, as adapt says"
-        )
+        workers = format_count(request.workers, "worker")
+        return result, Way("place", f"the plan for {workers} changes while the stream runs, as adapt says")
     if plan is None:
         return result, Way("online", "each task routes its rows in their order, as mode='online' asks for")
     keys = keys_are(len(plan.split_keys))
-    workers = "1 worker" if plan.workers == 1 else f"{plan.workers} workers"
+    workers = format_count(plan.workers, "worker")
     return result, Way("place", f"{keys} split over {workers} by {plan.grouping.name}")

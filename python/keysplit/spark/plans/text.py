@@ -5,6 +5,7 @@ from typing import Any
 
 from keysplit.planning import Sample
 from keysplit.plans.frequent import FrequentKey
+from keysplit.profiling.text import format_count
 
 _SHOWN_KEYS = 10
 _NAMED_KEYS = 5
@@ -48,8 +49,8 @@ def describe(plan: Mapping[str, Any], busiest: float, bounds: tuple[float, float
         level += f", {bounds[0]:.3f} to {bounds[1]:.3f} with {sample.confidence:.0%} confidence"
     return "\n".join(
         [
-            f"Plan {grouping.name} of {', '.join(plan['key'])} for {grouping.workers} workers, "
-            f"seed {grouping.seed}",
+            f"Plan {grouping.name} of {', '.join(plan['key'])} for "
+            f"{format_count(grouping.workers, 'worker')}, seed {grouping.seed}",
             f"  made from {seen}",
             f"  expected load of the busiest worker: {level}",
             f"  {len(head):,} frequent {'key' if len(head) == 1 else 'keys'}, "

@@ -229,7 +229,13 @@ def _query_named(name: str, session: str) -> str:
 @cache
 def _session_of(id: str) -> SparkSession:
     # From Spark 4.2 on the session of a micro-batch is a copy, which has no queries.
-    address = f"{os.environ['SPARK_CONNECT_LOCAL_URL']};session_id={id}"
+    server = os.environ.get("SPARK_CONNECT_LOCAL_URL")
+    if server is None:
+        raise RuntimeError(
+            "the server of Spark Connect must say to foreachBatch where it is, as Spark's own does by "
+            "SPARK_CONNECT_LOCAL_URL: without that the id of the query is unknown"
+        )
+    address = f"{server};session_id={id}"
     return SparkSession.builder.remote(address).create()
 
 

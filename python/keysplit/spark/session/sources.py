@@ -53,8 +53,7 @@ _FILE_FORMATS = (
 # The same for tables that Spark reads by Hive's code; those of other systems have formats of their own.
 _HIVE_FORMATS = ("org.apache.hadoop.hive.ql.io.", "org.apache.hadoop.mapred.")
 _FILE_TABLES = tuple(
-    f"{_SQL}execution.datasources.v2.{format}."
-    for format in ("csv", "json", "orc", "parquet", "text", "xml")
+    f"{_SQL}execution.datasources.v2.{format}." for format in ("csv", "json", "orc", "parquet", "text", "xml")
 )
 # Tables that return a snapshot, files, or the records between fixed offsets.
 SNAPSHOTS = (
@@ -302,20 +301,25 @@ def _options(node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
             format, options = relation, _field(relation, "sourceOptions")
         else:
             return None
-        pairs = [each.partition(" -> ")[::2] for each in str(options.mkString("\0")).split("\0")]
+        kind, pairs = format.getClass().getName(), _pairs(options)
     elif node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
-        format = leaf.table()
         options = leaf.options() if node.name == "DataSourceV2Relation" else leaf.extraOptions()
+        kind = leaf.table().getClass().getName()
         pairs = [(str(key), str(options.get(key))) for key in options.keySet()]
     elif node.name == "StreamingRelation":
-        options = leaf.dataSource().options()
-        pairs = [each.partition(" -> ")[::2] for each in str(options.mkString("\0")).split("\0")]
-        return str(leaf.dataSource().className()).lower(), {key.lower(): value for key, value in pairs}
+        source = leaf.dataSource()
+        kind, pairs = source.className(), _pairs(source.options())
     elif node.kind == _HIVE:
-        return node.name.lower(), {}
+        kind, pairs = node.name, []
     else:
         return None
-    return format.getClass().getName().lower(), {key.lower(): value for key, value in pairs}
+    return str(kind).lower(), {key.lower(): value for key, value in pairs}
+
+
+def _pairs(options: Any) -> list[tuple[str, str]]:
+    """Return what a map of Scala holds."""
+    found = (each.partition(" -> ") for each in str(options.mkString("\0")).split("\0"))
+    return [(key, value) for key, _, value in found]
 
 
 def _is_of_files(relation: Any) -> bool:

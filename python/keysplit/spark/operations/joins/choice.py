@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.plans.frequent import FrequentKey
+from keysplit.profiling.text import format_count
 from keysplit.spark import gain
 from keysplit.spark.operations.joins.broadcast import by_broadcast
 from keysplit.spark.operations.joins.grid import Grid, by_grid
@@ -128,9 +129,8 @@ def _reason_for_plain(sides: Sides) -> str | None:
 
 def _placed(sides: Sides, why: str) -> Way:
     keys = keys_are(len(sides.plan.split_keys))
-    return Way(
-        "place", f"{keys} split over {sides.plan.workers} workers by {sides.plan.grouping.name}; {why}"
-    )
+    workers = format_count(sides.plan.workers, "worker")
+    return Way("place", f"{keys} split over {workers} by {sides.plan.grouping.name}; {why}")
 
 
 def _few_others(sides: Sides, keys: Sequence[FrequentKey]) -> tuple[int, float]:
