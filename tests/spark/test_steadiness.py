@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark import query
-from keysplit.spark.session import Node, reading, session_of
+from keysplit.spark.session import Node, reading, session_of, versions
 from keysplit.spark.session.sources import Sources
 from keysplit.spark.session.steadiness import Proof
 
@@ -314,7 +314,7 @@ AGGREGATES = {
     "avg(id)": False,  # it adds doubles
     "avg(d)": True,
     "max(s)": True,
-    "min(struct(d, s))": False,  # a type that is not looked into
+    "min(struct(d, s))": True,
     "max(case when x > 1 then id else 0 end)": True,
     "bool_and(x > 1)": True,
     "bit_xor(id)": True,
@@ -329,7 +329,15 @@ AGGREGATES = {
     "stddev(id)": False,
     "collect_list(s)": False,
     "collect_set(id)": False,
-    "size(collect_set(id))": False,
+    "size(collect_set(id))": True,
+    "sort_array(collect_list(s))": True,
+    "sort_array(collect_set(x))": False,
+    "array_max(collect_list(id))": True,
+    "array_contains(collect_set(s), 'a')": True,
+    "element_at(collect_list(id), 1)": False,
+    "max(struct(d, s))": True,
+    "max(struct(x, s))": False,
+    "max(array(id, x))": False,
     "concat_ws(',', collect_list(s))": False,
     "first(s)": False,
     "any_value(s)": False,
@@ -658,6 +666,17 @@ def test_a_name_that_a_column_has_is_no_function(shuffled):
     assert steady(both, "tripled") == known
     for function in (tripled, "tripled()"):
         assert steady(both, function) == [*known, "other"]
+
+
+def test_functions_and_variables_of_sql(spark, shuffled):
+    if not versions.has_sql_functions(spark):
+        pytest.skip("from Spark 4.0 on")
+    shuffled.createOrReplaceTempView("shuffled")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION twice(v BIGINT) RETURNS BIGINT RETURN v * 2")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION drawn(v BIGINT) RETURNS DOUBLE RETURN v * rand(3)")
+    spark.sql("DECLARE OR REPLACE VARIABLE least BIGINT DEFAULT 3")
+    df = spark.sql("SELECT *, twice(id) AS t, drawn(id) AS r, id + least AS v FROM shuffled WHERE id > least")
+    assert steady(df) == [*shuffled.columns, "t", "v"]
 
 
 def test_rows_by_chance_of_a_bucketed_table_may_be_others(spark, rows):

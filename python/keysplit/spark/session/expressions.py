@@ -74,15 +74,17 @@ OF_ARGUMENTS = _names(
     TupleUnionDouble TupleUnionInteger TupleUnionThetaDouble TupleUnionThetaInteger TypedNullLiteral TypeOf
     UnaryMinus UnaryPositive UnBase32 UnBase64 Unhex UnixDate UnixMicros UnixMillis UnixNanos UnixSeconds
     UnixTimestamp UnscaledValue UnwrapUDT UnwrapVariantCastError UpCast UpdateFields Upper UrlDecode
-    UrlEncode ValidateUTF8 VariantArrayAppend VariantDelete VariantExplode VariantGet VariantInsert
-    VariantSet VariantStripNulls VectorCosineSimilarity VectorInnerProduct VectorL2Distance VectorNorm
-    VectorNormalize WeekDay WeekOfYear WidthBucket WindowSpecDefinition WindowTime With
-    WithField
+    UrlEncode ValidateUTF8 VariableReference VariantArrayAppend VariantDelete VariantExplode VariantGet
+    VariantInsert VariantSet VariantStripNulls VectorCosineSimilarity VectorInnerProduct VectorL2Distance
+    VectorNorm VectorNormalize WeekDay WeekOfYear WidthBucket WindowSpecDefinition WindowTime With WithField
     XmlToStructs XPathBoolean XPathDouble XPathFloat XPathInt XPathList XPathLong XPathShort XPathString
     XxHash64 Year YearOfWeek Years ZeroIfNull ZipWith
     """
 )
 """Spark's functions of their arguments alone, or of what stays the same while a job runs."""
+
+OF_SQL = "org.apache.spark.sql.catalyst.analysis.SQLScalarFunction"
+"""The body of a function that is written in SQL."""
 
 OF_CHARS = "org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils"
 PADDING = _names("charTypeWriteSideCheck readSidePadding varcharTypeWriteSideCheck")
@@ -120,11 +122,18 @@ ADDING_DOUBLES = _names("Average RegrAvgX RegrAvgY")
 BY_RANK = _names("CumeDist DenseRank PercentRank Rank")
 """Window functions that give equal rows equal answers."""
 
+COLLECTING = _names("CollectList CollectSet")
+"""Aggregates whose arrays differ in nothing but the order of their elements."""
+
+WITHOUT_ORDER = _names("ArrayContains ArrayMax ArrayMin ArraySize Size SortArray")
+"""Functions of an array in which the order of its elements has no part."""
+
 KEEPING_EXACT = _names(
     """
-    Abs Add BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Coalesce Concat Divide Greatest IntegralDivide
-    KnownNotNull Least Lower Multiply Nvl Pmod Remainder ShiftLeft ShiftRight ShiftRightUnsigned
-    StringTrim StringTrimLeft StringTrimRight Substring Subtract UnaryMinus UnaryPositive Upper
+    Abs Add BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Coalesce Concat CreateArray CreateNamedStruct Divide
+    Greatest IntegralDivide KnownNotNull Least Lower Multiply Nvl Pmod Remainder ShiftLeft ShiftRight
+    ShiftRightUnsigned StringTrim StringTrimLeft StringTrimRight Substring Subtract UnaryMinus UnaryPositive
+    Upper
     """
 )
 """Expressions of an exact type if their arguments are: casts are expressions of their own."""

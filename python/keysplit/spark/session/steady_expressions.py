@@ -109,6 +109,10 @@ class Scope:
             return None, node.children
         if name in ("PythonUDF", "ScalaUDF"):
             return self.query.function(node), node.children
+        if name in of.WITHOUT_ORDER and _is_collected(node.children[0]):
+            return self._inputs(node.children[0]), node.children[1:]
+        if node.kind == of.OF_SQL:
+            return None, node.children
         if name == "objects.StaticInvoke" and _is_padding(node):
             return None, node.children
         if self.query.anew and name in of.BY_CLOCK:
@@ -124,7 +128,6 @@ class Scope:
     def _aggregate(self, node: Node) -> str | None:
         function = node.children[0]
         name = function.name
-        inputs = [*function.children, *node.children[1:]]
         if name in ("PythonUDAF", "PythonUDF", "ScalaUDAF", "ScalaAggregator"):
             why = self.query.function(function)
         elif not function.kind.startswith(of.PACKAGE):
@@ -139,7 +142,12 @@ class Scope:
             why = f"the aggregate {name}, which gives null if it overflows in the order of the rows"
         else:
             why = None
-        return why or self.rows or replace(self, collated=(), within=()).all(inputs)
+        return why or self._inputs(node)
+
+    def _inputs(self, node: Node) -> str | None:
+        """Return why the values that an aggregate sees may differ, in any order; None if they do not."""
+        inputs = [*node.children[0].children, *node.children[1:]]
+        return self.rows or replace(self, collated=(), within=()).all(inputs)
 
     def _may_overflow(self, function: Node) -> bool:
         """Say whether the order of the rows may decide whether a sum is null."""
@@ -160,6 +168,15 @@ class Scope:
         else:
             why = f"the window function {function.name}, which may depend on the order of rows"
         return why or self.rows or self.all(spec.children[:-1])
+
+
+def _is_collected(node: Node) -> bool:
+    """Say whether it is an array of values that an aggregate has collected, and equal ones are one value."""
+    if node.kind != of.PACKAGE + "aggregate.AggregateExpression":
+        return False
+    function = node.children[0]
+    known = function.kind.startswith(of.PACKAGE) and function.name in of.COLLECTING
+    return known and all(map(has_exact_type, function.children))
 
 
 def _summed(function: Node) -> tuple[Node, ...]:
