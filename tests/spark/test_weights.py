@@ -75,6 +75,8 @@ def test_one_expression_is_made_for_all_columns(wide, monkeypatch):
 def test_an_aggregate_is_no_weight_of_a_row(spark):
     df = spark.range(5)
     with pytest.raises(
-        ValueError, match=r"^weight must be a number for each row, got the aggregate Column<.sum"
+        ValueError, match=r"^weight must be a number for each row, got Column<.sum.*, an aggregate or a"
     ):
         kss.plan(df, "id", workers=2, weight=F.sum("id"))
+    with pytest.raises(ValueError, match=r"^weight must be a number .*, an aggregate or a generator$"):
+        kss.plan(df, "id", workers=2, weight=F.explode(F.array("id", "id")))

@@ -340,9 +340,11 @@ def _weight(columns: Columns, weight: Any) -> Column | None:
         described, fields = "an expression", columns.df.select(weight).schema.fields
         weight_type, column = fields[0].dataType, weight
         try:
-            analysed(columns.df.select("*", weight))
-        except AnalysisException as error:  # alone it is a query of one row
-            raise ValueError(f"weight must be a number for each row, got the aggregate {weight}") from error
+            analysed(columns.df.select("*", weight.cast("double")))
+        except AnalysisException as error:  # alone they are queries
+            raise ValueError(
+                f"weight must be a number for each row, got {weight}, an aggregate or a generator"
+            ) from error
     else:
         weight_type = columns.type_of("weight", weight)
         described, column = repr(weight), F.col(weight)
