@@ -381,7 +381,7 @@ def test_a_plan_of_other_keys_is_refused(stream, tmp_path):
     stream.add(hot=0)
     Log(tmp_path / "log").publish(kss.plan(stream.rows(), "value", WORKERS))
     adapt = kss.streaming.Adapt(log=tmp_path / "log")
-    with pytest.raises(ValueError, match=r"^plan must be for keys of .* the query with the plan log"):
+    with pytest.raises(ValueError, match=r"^version 0 in the plan log '.*' must be for keys of .*the query"):
         kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt=adapt)
 
 
@@ -480,14 +480,15 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
     stream.add(hot=0)
     with pytest.raises(StreamingQueryException):
         run(plan.with_workers(2))
-    assert "whose batch 3 was begun by version 0, got one for 4" in caplog.text
+    assert "at most the 2 workers of the query, whose batch 3 it has begun, got one for 4" in caplog.text
     run(plan)
     assert versions_of_batches(log)[3] == 0
     only = tmp_path / "only"
     only.mkdir()
     plan.with_workers(WORKERS + 1).save(only / "plan-0.json")
     with pytest.raises(
-        ValueError, match="plan must be for at most the 4 workers of the query with the plan log"
+        ValueError,
+        match=r"^version 0 in the plan log '.*' must be for at most the 4 workers of the query, got one",
     ):
         kss.streaming.route(stream.read(), "key", plan=plan, adapt=kss.streaming.Adapt(log=only))
 
@@ -561,7 +562,7 @@ def test_rows_that_a_plan_has_placed_are_said_to_be_so(spark, stream):
     assert "trust" not in str(raised.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"plan": "1"}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"plan": "1"}', '{"plan": true, "query": true}'])
 def test_a_damaged_record_is_named_with_the_remedy(tmp_path, text):
     (tmp_path / "batch-3.json").write_text(text)
     message = (
@@ -572,6 +573,35 @@ def test_a_damaged_record_is_named_with_the_remedy(tmp_path, text):
     (tmp_path / "query.json").write_text(text)
     with pytest.raises(ValueError, match=r"got '.*query\.json' with"):
         Log(tmp_path).claim("a query")
+
+
+def test_a_damaged_plan_is_named_with_the_remedy(spark, stream, tmp_path, recwarn):
+    plan = kss.plan(spark.range(100).selectExpr("id AS key", "id AS value"), "key", WORKERS)
+    log = Log(tmp_path)
+    for _ in range(2):
+        log.publish(plan)
+    (tmp_path / "plan-1.json").write_text("")
+    assert log.newest(plan) == (0, plan)
+    assert re.search(r"version 1 .* got '.*plan-1\.json': .*: delete the folder", str(recwarn.pop().message))
+    with pytest.raises(ValueError, match=r"^the plan log must hold whole plans, got '.*plan-1\.json': "):
+        log.plan(1)
+    with pytest.raises(FileNotFoundError, match=r"plan-7\.json' is gone: delete the folder of the log"):
+        log.plan(7)
+
+
+@pytest.mark.parametrize("wrong", ["NaN", "Infinity", "-5.0", "1e300"])
+def test_a_wrong_weight_teaches_nothing_but_the_others_do(spark, wrong):
+    rows = spark.range(300).selectExpr(
+        "IF(id % 2 = 0, 'hot', CAST(id AS STRING)) AS key",
+        "id AS value",
+        f"IF(id = 5, CAST('{wrong}' AS DOUBLE), 2.0) AS w",
+    )
+    request = check(rows, "key", Options(workers=WORKERS, row_id="value", weight="w"))
+    read = all_drawn(rows, request, kss.plan(rows, "key", WORKERS, row_id="value"))
+    assert len(read.hashes) == 300
+    kept = read.without_wrong_weights()
+    assert (kept.weights == 2).all()
+    assert len(kept.hashes) == len(kept.repeats) == len(kept.weights) == 299
 
 
 def test_a_log_of_many_keys_has_a_short_name():
@@ -1054,6 +1084,28 @@ def test_keys_of_what_is_drawn_are_as_in_a_profile(spark):
     assert set(read.texts.values()) == set(zip(shown, written, strict=True))
     nothing = rows_drawn([], 1.0, Bounds(1, 1.0), request.key_types, weighted=False)
     assert len(nothing.hashes) == len(nothing.repeats) == len(nothing.texts) == 0
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "named_struct('a', id, 'b', CAST(id AS STRING))",
+        "named_struct('a', CAST(id AS DOUBLE))",
+        "named_struct('a', array(id), 'b', named_struct('c', X'FF'))",
+        "array(CAST(id AS STRING))",
+        "CAST(id AS DECIMAL(30, 2))",
+        "timestamp_seconds(id)",
+        "id % 2 = 0",
+        "CAST(CAST(id AS STRING) AS BINARY)",
+        "date_add(DATE'2020-01-01', CAST(id AS INT))",
+    ],
+)
+def test_keys_of_any_type_are_drawn(spark, key):
+    rows = spark.range(8).selectExpr("id AS value", f"{key} AS key")
+    request = check(rows, "key", Options(plan=kss.plan(rows, "key", 2, row_id="value")))
+    read = all_drawn(rows, request, request.plan)
+    seen = rows.select("key").distinct().collect()
+    assert {text for (text,) in read.texts.values()} == {str(row.key) for row in seen}
 
 
 def test_workers_that_share_a_counter_are_counted_together(spark):

@@ -240,7 +240,26 @@ def test_floats_above_a_shuffle_are_no_identity(hot):
     steady = ["key", "x", "`count(1)`"]
     assert same_rows(*(kss.route(sums, "key", plan=plan, row_id=given) for given in (None, steady)))
     only = hot.groupBy("id").agg((F.max("id") * 0).cast("double").alias("key")).select("key")
-    assert kss.route(only, "key", workers=2, grouping="w_choices").count() == 600
+    with pytest.warns(UserWarning, match=r"^rows of key .* look alike: .* at most 1 different ones, too few"):
+        assert kss.route(only, "key", workers=2, grouping="w_choices").count() == 600
+
+
+def test_a_plan_keeps_the_row_id_that_it_was_made_with(spark):
+    rows = spark.range(4000).selectExpr("IF(id % 4 > 0, 'hot', 'c') AS k", "id % 2 AS flag", "id / 7.0D AS x")
+    shuffled = rows.withColumn("flag", F.col("flag") > 0).repartition(3, "k")
+    with pytest.warns(UserWarning, match=r"look alike: .* at most 3 different ones, too few for 4 workers"):
+        kss.plan(shuffled, "k", 4, "w_choices")
+    plan = kss.plan(shuffled, "k", 4, "w_choices", row_id=["x"])
+    assert plan.row_id == ("x",)
+    assert kss.Plan.from_json(plan.to_json()).row_id == ("x",)
+    by_plan, by_name = (kss.route(shuffled, "k", plan=plan, row_id=given) for given in (None, ["x"]))
+    assert same_rows(by_plan, by_name)
+    loads = [row["count"] for row in by_plan.groupBy("worker").count().collect()]
+    assert max(loads) < 1.1 * 1000
+    # where there is no such column, or it is not steady, rows have their default identity
+    assert kss.route(rows.drop("x"), "k", plan=plan).count() == 4000
+    drawn = rows.repartition(3).withColumn("x", F.rand(1))
+    assert same_rows(*(kss.route(each, "k", plan=plan).drop("x") for each in (drawn, drawn.drop("x"))))
 
 
 def test_maps_may_lie_in_the_row(spark, hot):
@@ -271,7 +290,7 @@ def test_a_plan_keeps_the_identity_of_wide_rows(spark):
     plan = kss.plan(wide, "key", 4, "w_choices")
     assert plan.row_id == ("key", "id", *(f"`{name}`" for name in names[:30]))
     assert kss.plan(narrow, "key", 4, "w_choices").row_id is None
-    assert kss.plan(wide, "key", 4, "w_choices", row_id="id").row_id is None
+    assert kss.plan(wide, "key", 4, "w_choices", row_id="id").row_id == ("id",)
     again = kss.Plan.from_json(plan.to_json())
     # a later column of a type that comes first, and one that differs when a task is retried
     more = wide.select(F.rand().alias("drawn"), F.lit("x").alias("more"), "*")

@@ -8,13 +8,14 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 
 from keysplit.planning import Summary, bucket_bits, place
+from keysplit.plans.frequent import FrequentKey
 from keysplit.spark.checks import by_name, refuse_stream
-from keysplit.spark.hashes import plan_hash, row_hash
+from keysplit.spark.hashes import identity_of, plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.names import quoted
 from keysplit.spark.options import Engine, GroupingOrName, Options, Request, Sample, Trusted, check
 from keysplit.spark.plans import Plan
-from keysplit.spark.rows import MOST_COLUMNS
+from keysplit.spark.rows import MOST_COLUMNS, values_of
 from keysplit.spark.summary import Pass, summarise
 from keysplit.spark.warn import warn
 
@@ -55,7 +56,8 @@ def plan(
             rows whole, and of larger ones as many rows as the threshold of the grouping and the number of
             workers need, about a tenth at most. A sample moves load, never a result; `Plan.sample` is what
             was seen and how much it says.
-        row_id: the columns that tell rows apart; they spread a hot key over its workers. If left out, the
+        row_id: the columns that tell rows apart; they spread a hot key over its workers. The plan keeps
+            them: operations use them where they are known to be steady and name no others. If left out, the
             columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
@@ -113,8 +115,9 @@ def plan(
 def make(request: Request) -> Plan:
     """Count the keys of a request and decide where they go."""
     plan = plan_of(request, summarise(request))
-    many = request.row_id is None and len(request.query.columns) > MOST_COLUMNS
-    if many and plan.splits and not request.query.is_shuffled:
+    if request.row_id is not None:
+        return replace(plan, row_id=tuple(request.row_id))
+    if len(request.query.columns) > MOST_COLUMNS and plan.splits and not request.query.is_shuffled:
         # Which of many columns tell rows apart is decided once, also for frames that have others beside.
         with suppress(ValueError):  # none does: what needs them says so
             plan = replace(plan, row_id=tuple(map(quoted, request.query.identity)))
@@ -140,10 +143,14 @@ def warn_of_like_rows(request: Request, plan: Plan) -> None:
     Raises:
         ValueError: if rows that would be split have no steady identity.
     """
-    if not plan.splits or request.query.is_shuffled:
+    if not plan.splits:
+        return
+    split = plan.split_keys[:_KEYS]
+    if request.query.is_shuffled:  # rows cost all that is upstream, so only types are looked at
+        with suppress(ValueError):  # there is no identity: what needs one says so
+            _warn_of_few_values(request, split[0])
         return
     # Some rows of split keys are enough, and a limit stops early. Downstream of a shuffle it would not.
-    split = plan.split_keys[:_KEYS]
     rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
     rows = rows.filter(f"key IN ({', '.join(f'{each.hash}L' for each in split)})")
     found: dict[int, list[int]] = {}
@@ -157,6 +164,19 @@ def warn_of_like_rows(request: Request, plan: Plan) -> None:
                 f"rows of key {key.key} look alike: {different} different ones in {len(seen)}, "
                 f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart"
             )
+
+
+def _warn_of_few_values(request: Request, key: FrequentKey) -> None:
+    """Warn where rows of a key differ in columns whose types have fewer values than the key has workers."""
+    names = identity_of(request)
+    of_key = {quoted(each) for each in request.keys} | set(request.keys)
+    different = values_of(request.columns.type_of("row_id", name) for name in names if name not in of_key)
+    if different < len(key.workers):
+        warn(
+            f"rows of key {key.key} look alike: they are told apart by {names}, of which there are at most "
+            f"{different} different ones, too few for {len(key.workers)} workers; downstream of a shuffle "
+            "floats and arrays are left out: pass row_id with columns that tell rows apart"
+        )
 
 
 def plan_of(request: Request, counted: Pass, candidates: Sequence[np.ndarray] | None = None) -> Plan:

@@ -1,13 +1,15 @@
 """What a plan sees of a row beside its key: its identity, which spreads a hot key."""
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     ByteType,
     DataType,
     DateType,
@@ -79,6 +81,14 @@ def identifying(
         found = [found[at] for at in sorted(chosen)]
     return [field.name for field in found]
 
+
+def values_of(types: Iterable[DataType]) -> float:
+    """Return how many different rows columns of such types can make, null being a value; infinity if many."""
+    return math.prod(_NUMBERS.get(type(each), math.inf) for each in types)
+
+
+# How many values types have, with null.
+_NUMBERS = {BooleanType: 3, ByteType: 2**8 + 1, ShortType: 2**16 + 1}
 
 MOST_COLUMNS = 32
 """Columns in the default identity of a row; more cost more than they tell apart."""

@@ -23,6 +23,9 @@ from keysplit.spark.hashes import plan_hash
 from keysplit.spark.options import Request
 from keysplit.spark.session import Tally, random_number, task_number
 
+MOST_WEIGHT = 1e100
+"""The largest weight of a row that a stream learns from: squares of sums of such weights are finite."""
+
 # What stands in place of a null value, and between two values: no hexadecimal digits.
 _NULL, _BETWEEN = "x", "_"
 
@@ -53,6 +56,13 @@ class Drawn(NamedTuple):
     weights: np.ndarray
     repeats: np.ndarray
     texts: Mapping[int, tuple[str | None, ...]]
+
+    def without_wrong_weights(self) -> "Drawn":
+        """Return the rows whose weights can be added up: of one that is NaN all plans would come out so."""
+        right = (self.weights >= 0) & (self.weights <= MOST_WEIGHT)
+        return self._replace(
+            hashes=self.hashes[right], weights=self.weights[right], repeats=self.repeats[right]
+        )
 
 
 def noted(

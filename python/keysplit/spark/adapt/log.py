@@ -19,6 +19,7 @@ MOST_BATCHES = 100
 """Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
 
 _Value = TypeVar("_Value", int, str)
+_ANEW = "delete the folder of the log, and the query makes its plans anew"
 _NAME = re.compile(r"(plan|batch)-(\d+)\.json")
 
 
@@ -57,7 +58,19 @@ class Log:
             OSError: if it cannot be read.
             ValueError: if it is no plan.
         """
-        return Plan.load(self._path("plan", version))
+        path = self._path("plan", version)
+        try:
+            return Plan.load(path)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"the plan log must hold each plan in use, {path!r} is gone: {_ANEW}"
+            ) from error
+        except ValueError as error:
+            raise ValueError(f"the plan log must hold whole plans, got {path!r}: {error}: {_ANEW}") from error
+
+    def check(self, first: Plan, version: int, plan: Plan, query: str = "the query") -> None:
+        """Raise ValueError if a version cannot follow the plan that a query was built with."""
+        first.refuse_other(plan, query, f"version {version} in the plan log {self._folder!r}")
 
     def newest(
         self, first: Plan, after: int = -1, refused: set[int] | None = None
@@ -84,7 +97,7 @@ class Log:
                 continue
             try:
                 plan = self.plan(version)
-                first.refuse_other(plan, f"the query with the plan log {self._folder!r}")
+                self.check(first, version, plan)
                 found = version, plan
             except (OSError, ValueError) as error:
                 wrong[version] = error
@@ -176,10 +189,9 @@ class Log:
             found = json.loads(text)[name]
         except (KeyError, TypeError, ValueError):
             found = None
-        if not isinstance(found, kind):
+        if type(found) is not kind:  # a truth value is no number
             raise ValueError(
-                f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: delete the folder "
-                "of the log, and the query makes its plans anew"
+                f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: {_ANEW}"
             )
         return found
 

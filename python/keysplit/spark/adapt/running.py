@@ -296,9 +296,7 @@ class _Query:
         version, plan = self._log.version_of(number, self._version), self._plan
         if version != self._version:
             plan = self._log.plan(version)
-            self._owner.first.refuse_other(
-                plan, f"the query, whose batch {number} was begun by version {version}"
-            )
+            self._log.check(self._owner.first, version, plan, f"the query, whose batch {number} it has begun")
         tables = self._tables if plan is self._plan else Tables(plan)
         used = _Used(number, version, plan, tables, self._chance, time.monotonic())
         self._used.append(used)
@@ -331,6 +329,14 @@ class _Query:
             rows += each.counts
         fields = [field for each in sent for field in each.fields]
         found = drawn.read(fields, used.chance, owner.bounds, owner.types, owner.weighted)
+        wrong = found.weights[~((found.weights >= 0) & (found.weights <= drawn.MOST_WEIGHT))]
+        if len(wrong):
+            allowed, batch = f"0..={drawn.MOST_WEIGHT:g}", used.number
+            warn(
+                f"weight must be in {allowed}, got {wrong[0]} in batch {batch}: the plan of the stream "
+                "learns nothing from such rows"
+            )
+            found = found.without_wrong_weights()
         return Batch(used.number, rows, **found._asdict())
 
     def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:

@@ -23,6 +23,7 @@ from keysplit.planning import (
 )
 from keysplit.planning.rules import even_parts
 from keysplit.plans import FrequentKey, Tables, files, stored
+from keysplit.profiling.text import format_count
 from keysplit.spark.plans import text
 from keysplit.spark.plans.drift import Drift
 
@@ -280,26 +281,28 @@ class Plan(Shown):
             group_weight=self.group_weight,
         )
 
-    def refuse_other(self, other: Plan, where: str) -> None:
+    def refuse_other(self, other: Plan, where: str, what: str = "plan") -> None:
         """Raise ValueError if another plan cannot follow this one in a stream.
 
         Args:
             other: the other plan.
             where: what this one is of.
+            what: how the user knows the other one.
         """
         if other.workers > self.workers:
             raise ValueError(
-                f"plan must be for at most the {self.workers} workers of {where}, got one for {other.workers}"
+                f"{what} must be for at most the {format_count(self.workers, 'worker')} of {where}, "
+                f"got one for {other.workers}"
             )
-        self.refuse_other_keys(other, where)
+        self.refuse_other_keys(other, where, what)
 
-    def refuse_other_keys(self, other: Plan, where: str) -> None:
+    def refuse_other_keys(self, other: Plan, where: str, what: str = "plan") -> None:
         """Raise ValueError if another plan is for keys of other types or hashes; see `refuse_other`."""
         mine, theirs = ((each.key_types, each.grouping.seed) for each in (self, other))
         if mine != theirs:
             raise ValueError(
-                f"plan must be for keys of {mine[0]} with seed {mine[1]}, as {where} is, got one for keys of "
-                f"{theirs[0]} with seed {theirs[1]}"
+                f"{what} must be for keys of {mine[0]} with seed {mine[1]}, as {where} is, "
+                f"got one for keys of {theirs[0]} with seed {theirs[1]}"
             )
 
     def compare(self, other: Plan) -> str:

@@ -129,7 +129,8 @@ def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Col
         expression: the expression.
         row: a struct of these columns; null if it reads none.
     """
-    analysed = rows.select(expression)._jdf.queryExecution().analyzed()
+    # named, as Spark makes no name of every expression that it can evaluate
+    analysed = rows.select(expression.alias("value"))._jdf.queryExecution().analyzed()
     plan = java_class("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(analysed)
     names = java_class(f"{PACKAGE}package$AttributeSeq")(plan.child().output())
     found = plan.projectList().head().child()
