@@ -467,6 +467,21 @@ def test_a_log_is_a_table_of_whole_files(query, tmp_path):
     assert found.time.iloc[1] == pd.Timestamp("2026-01-02 03:04:01.5", tz="UTC")
 
 
+def test_a_log_goes_on_where_another_observer_of_the_run_has_ended(query, tmp_path):
+    for stop in (2, 3):
+        with kss.streaming.observe(query, log=tmp_path, log_every=2):
+            for batch in range(stop):
+                query.run(batch)
+    assert sorted(pd.read_parquet(tmp_path).batch) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("log", ["nope://x/y", "file"])
+def test_a_log_that_is_no_folder_is_named(query, tmp_path, log):
+    (tmp_path / "file").touch()
+    with pytest.raises((OSError, ValueError), match=r"^log (cannot be used: .*nope|must be a folder, got )"):
+        kss.streaming.observe(query, log=log if "//" in log else tmp_path / log)
+
+
 def test_a_log_that_cannot_be_written_waits(query, tmp_path, monkeypatch):
     def fail(path, data):
         raise OSError("no room")

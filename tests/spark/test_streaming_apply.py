@@ -25,6 +25,7 @@ from keysplit.spark import slices
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion import settings_of
 from keysplit.spark.streaming import blobs
+from keysplit.spark.streaming.apply import _milliseconds
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -667,6 +668,8 @@ def test_executors_need_no_keysplit(spark):
         ({"combine": combine}, ValueError, "combine must be left out without window or every"),
         ({"every": 5}, TypeError, "every must be a str or a timedelta, got int"),
         ({"every": "1 month"}, ValueError, "every must be a period of whole milliseconds above 0, such as"),
+        ({"every": "99999999999999 days"}, ValueError, "of a century at most, got '99999999999999 days'"),
+        ({"every": "200 years"}, ValueError, "every must be a period of whole milliseconds above 0, such as"),
         ({"every": "0 seconds"}, ValueError, "every must be a period of whole milliseconds above 0"),
         ({"every": dt.timedelta(microseconds=1500)}, ValueError, "every must be a period of whole milli"),
         ({"key": "nokey"}, ValueError, "key must name one column of the DataFrame, got 'nokey'"),
@@ -683,6 +686,59 @@ def test_arguments_are_checked(files, plan, change, error, message):
     with pytest.raises(error, match=message) as raised:
         kss.streaming.apply(**arguments)
     assert "\n" not in str(raised.value)
+
+
+def test_periods_are_read_as_spark_reads_them():
+    for text in ("90 minutes", "90 MINUTES", "interval 1 hour 30 minutes", "Interval 5400 Seconds"):
+        assert _milliseconds("every", text) == 90 * 60_000
+
+
+def counted(rows):
+    return pd.DataFrame({"n": [len(rows)]})
+
+
+def summed(key, parts):
+    return pd.DataFrame({"n": [parts["n"].sum()]})
+
+
+@pytest.mark.parametrize("first", ["window", "every"])
+def test_a_window_does_not_follow_a_period(spark, tmp_path, first):
+    """What was held would never be found, or fail the query long after."""
+    files, outputs = Files(spark, tmp_path / "in", "at timestamp, key string"), Outputs(tmp_path)
+
+    def run(which):
+        how = {"every": "2 days", "clock": "event"}
+        if which == "window":
+            how = {"window": F.window("at", "1 hour")}
+        files.add([{"at": f"2024-01-0{1 + len(list(files.path.iterdir()))}T00:00:00Z", "key": "k"}] * 5)
+        result = kss.streaming.apply(
+            files.stream("1 minute"), "key", counted, summed, "n long",
+            workers=2, adapt="auto", **how,
+        )  # fmt: skip
+        return outputs.run({"query": result})["query"]
+
+    run(first)
+    with pytest.raises(StreamingQueryException, match="KEY_SCHEMA_NOT_COMPATIBLE"):
+        run({"window": "every", "every": "window"}[first])
+    outputs.queries.clear()
+    run(first)
+
+
+def test_windows_behind_all_times_of_pandas_are_refused(spark, tmp_path):
+    files, outputs = Files(spark, tmp_path / "in", "at timestamp, key string"), Outputs(tmp_path)
+    files.add([{"at": "2300-01-01T00:10:00Z", "key": "k"}] * 5)
+    if not versions.has_apply_in_arrow(files.batch()):
+        pytest.skip("functions over Arrow tables: from Spark 4.0 on")
+
+    def counted(rows):
+        return pa.table({"n": [rows.num_rows]})
+
+    result = kss.streaming.apply(
+        files.stream("1 minute"), "key", counted, lambda key, parts: parts, "n long", format="arrow",
+        window=F.window("at", "1 hour"), workers=2, adapt="auto",
+    )  # fmt: skip
+    with pytest.raises(StreamingQueryException, match="window must begin before 2261"):
+        outputs.run({"query": result})
 
 
 def test_batches_are_refused(files, plan):

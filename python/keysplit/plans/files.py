@@ -167,19 +167,28 @@ def names(folder: str | os.PathLike[str]) -> list[str]:
     return [each.base_name for each in found if each.is_file]
 
 
-def make_folder(folder: str | os.PathLike[str]) -> None:
+def make_folder(folder: str | os.PathLike[str], argument: str = "path") -> None:
     """Make a folder and those around it, where the store has folders.
 
+    Args:
+        folder: a path, or a URL such as s3://bucket/name.
+        argument: how the user knows it.
+
     Raises:
-        OSError: if it cannot be made.
+        OSError: if it cannot be made, or is a file.
         ValueError: if pyarrow knows no file system for the URL.
     """
-    local = _local(folder)
-    if local is not None:
-        local.mkdir(parents=True, exist_ok=True)
-    else:
-        files, name = open_store(str(folder))
-        files.create_dir(name)
+    try:
+        local = _local(folder)
+        if local is not None:
+            local.mkdir(parents=True, exist_ok=True)
+        else:
+            files, name = open_store(str(folder))
+            files.create_dir(name)
+    except FileExistsError as error:
+        raise NotADirectoryError(f"{argument} must be a folder, got {os.fspath(folder)!r}, a file") from error
+    except ValueError as error:
+        raise ValueError(f"{argument} cannot be used: {error}") from error
 
 
 def delete(path: str | os.PathLike[str]) -> None:

@@ -36,7 +36,7 @@ class Log:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = os.fspath(folder)
-        files.make_folder(self._folder)
+        files.make_folder(self._folder, "log")
         self._versions = sorted(self._numbers("plan"))
         self._batches = sorted(self._numbers("batch"))
         self._used: dict[int, int] = {}  # versions by batches, as far as they were read

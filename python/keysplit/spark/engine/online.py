@@ -32,7 +32,7 @@ def with_worker(request: Request) -> DataFrame:
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
     if request.state is not None:
         request.query.refuse_in_order(request.keys, request.weight, None)
-        files.make_folder(request.state)
+        files.make_folder(request.state, "state")
     routers = partial(states.router_of_task, request.params, request.state, request.worker_column)
     segment = getattr(request.params, "segment_messages", 1)
     found = worker(routers, segment, key, type_, weights)

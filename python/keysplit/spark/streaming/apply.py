@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -52,6 +53,8 @@ from keysplit.spark.streaming.slots import slot
 
 _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
 _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
+# Longer ones would end behind all times that pandas has.
+_LONGEST_MS = timedelta(days=36525) // timedelta(milliseconds=1)
 # The columns behind those of the DataFrame.
 _MARKS = ["hash", "slot", "begin", "end"]
 
@@ -267,7 +270,12 @@ def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int |
         end = F.least(F.timestamp_micros("end"), F.timestamp_seconds(F.lit(9_200_000_000)))
         end = F.when(F.lit(rule.every_ms is None), end)
         parts = parts.select("*", with_watermark(end, "late", delay))
-    gone = parts.groupBy("begin", "end", "slot").applyInPandasWithState(
+    names = ["begin", "end", "slot"]
+    if rule.every_ms is not None:
+        # Spark compares the types of the state at a restart: with a window the state would never be found.
+        parts = parts.withColumn("slot_without_window", F.col("slot").cast("bigint"))
+        names[-1] = "slot_without_window"
+    gone = parts.groupBy(*names).applyInPandasWithState(
         blobs.keeper(rule, layout), _TO_MERGE, "state binary", "append", _TIMEOUTS[rule.clock]
     )
     # Spark gives rows here that its own shuffle does not take, before an expression has made others of them.
@@ -361,12 +369,14 @@ def _milliseconds(argument: str, period: Any) -> int | None:
         found = period
     elif not isinstance(period, str):
         raise TypeError(f"{argument} must be a str or a timedelta, got {type_name(period)}")
-    elif re.fullmatch(rf"\s*({_AMOUNT}\s*)+", period):
-        for number, unit in re.findall(_AMOUNT, period):
-            found += timedelta(**{f"{unit}s": int(number)})
+    elif re.fullmatch(rf"\s*(interval\b)?\s*({_AMOUNT}\s*)+", period, re.IGNORECASE):
+        with suppress(OverflowError):
+            for number, unit in re.findall(_AMOUNT, period, re.IGNORECASE):
+                found += timedelta(**{f"{unit.lower()}s": int(number)})
     whole, rest = divmod(found, timedelta(milliseconds=1))
-    if rest or whole < 1:
+    if rest or not 1 <= whole <= _LONGEST_MS:
         raise ValueError(
-            f"{argument} must be a period of whole milliseconds above 0, such as '5 minutes', got {period!r}"
+            f"{argument} must be a period of whole milliseconds above 0, such as '5 minutes', of a century "
+            f"at most, got {period!r}"
         )
     return whole

@@ -27,6 +27,8 @@ VERSION = 1
 # Rows are cut from sorted tables in pieces of this many.
 _ROWS = 10_000
 _DEADLINE = "deadline"
+# The last window that can be held begins here, in microseconds since 1970: times of pandas end in 2262.
+_LAST_US = 9_183_110_400_000_000
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) ->
         changes = np.logical_or.reduce([mark[1:] != mark[:-1] for mark in marks])
         for begin, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]):
             mark = tuple(int(each[begin]) for each in marks)
+            if mark[0] > _LAST_US:
+                raise ValueError("window must begin before 2261: Spark's state in Python has no later times")
             if held and mark != last:
                 yield _row_to_keep(last, held)
                 held = []

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from collections import deque
 
 import pyarrow as pa
@@ -73,11 +74,15 @@ class ParquetLog:
         self._query, self._run = query, run
         self._batches = 0
         self._waiting: deque[Record] = deque(maxlen=_MOST)
-        files.make_folder(self._folder)
+        files.make_folder(self._folder, "log")
+        self._written = self._last_written()
 
     def add(self, records: tuple[Record, ...]) -> None:
         """Take the records of a batch, and write a file if it is full; a failure is a warning."""
-        self._waiting += records
+        new = [each for each in records if each.progress.batch > self._written]
+        if not new:  # an observer before this one has written them
+            return
+        self._waiting += new
         self._batches += 1
         if self._batches >= self._every:
             self.flush()
@@ -106,3 +111,9 @@ class ParquetLog:
             return
         self._waiting.clear()
         self._batches = 0
+
+    def _last_written(self) -> int:
+        """Return the last batch of the run that is in the folder, -1 if there is none."""
+        name = re.compile(rf"{re.escape(self._run)}-\d+-(\d+)\.parquet")
+        found = filter(None, map(name.fullmatch, files.names(self._folder)))
+        return max((int(each[1]) for each in found), default=-1)
