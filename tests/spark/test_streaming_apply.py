@@ -718,7 +718,7 @@ def test_a_window_does_not_follow_a_period(spark, tmp_path, first):
         return outputs.run({"query": result})["query"]
 
     run(first)
-    with pytest.raises(StreamingQueryException, match="KEY_SCHEMA_NOT_COMPATIBLE"):
+    with pytest.raises(StreamingQueryException, match=r"KEY_SCHEMA_NOT_COMPATIBLE|StateSchemaNotCompatible"):
         run({"window": "every", "every": "window"}[first])
     outputs.queries.clear()
     run(first)
