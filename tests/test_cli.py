@@ -60,6 +60,13 @@ def test_help_names_the_commands_and_every_option():
         assert option.opts[0] in shown
 
 
+def test_the_package_is_the_command():
+    run = subprocess.run(
+        [sys.executable, "-m", "keysplit", "--help"], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.startswith("Usage: keysplit [OPTIONS]")
+
+
 def test_version():
     assert keysplit("--version").stdout == f"keysplit, version {ks.__version__}\n"
 

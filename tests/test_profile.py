@@ -387,6 +387,33 @@ def test_no_plan_where_few_cores_are_busy_to_the_end_without_one():
     assert some.recommended == min(fast, key=lambda name: some.planned[name].extra_partials)
 
 
+@pytest.mark.parametrize("messages", [1, 3, 4])
+def test_no_more_messages_than_workers_need_no_action(messages):
+    (advice,) = ks.profile(["a"] * messages, 4).advice
+    number = "1 message" if messages == 1 else f"{messages} messages"
+    assert (advice.verdict, advice.recommended) == (f"no action needed: {number} for 4 workers", None)
+
+
+def test_a_length_that_is_not_the_stream_s_is_refused():
+    with pytest.raises(ValueError, match=r"^messages must be the length of the stream, 5, got 3$"):
+        ks.profile(list("abcde"), 4, messages=3)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (999.4, "999 s"),
+        (999.5, "1,000 s"),
+        (999.99, "1,000 s"),
+        (1e6, "1,000,000 s"),
+        (0.9996, "1 s"),
+        (2e-6, "2 µs"),
+    ],
+)
+def test_times_are_never_powers(value, text):
+    assert format_seconds(value) == text
+
+
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0, "0 %"), (1, "100.0 %"), (0.26, "26.0 %"), (0.0706, "7.06 %"), (9e-4, "0.09 %"), (3e-8, "3e-6 %")],

@@ -222,12 +222,23 @@ def test_a_result_can_be_told() -> None:
     empty = ks.simulate(params("key"), [], **TIMED).to_dict()
     assert empty["replication"] is None
     assert repr(result).startswith(
-        "<SimulationResult of KeyGrouping(workers=5, seed=0), 1 sources: messages 5,000,"
+        "<SimulationResult of KeyGrouping(workers=5, seed=0), 1 source: messages 5,000,"
     )
     assert "p99_latency_s" in repr(result)
     assert "latency" not in repr(ks.simulate(params("key"), KEYS))
     with pytest.raises(FrozenInstanceError):
         result.messages = 1
+
+
+@pytest.mark.parametrize(("workers", "groupings", "name"), [([], None, "workers"), (4, [], "groupings")])
+def test_comparing_nothing_is_refused(workers: Any, groupings: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must hold at least one, got none$"):
+        ks.compare([1, 2], workers, groupings)
+
+
+def test_swapped_arguments_are_named_in_a_line() -> None:
+    with pytest.raises(TypeError, match=r"^params must be a grouping .*, and keys come after it, got list$"):
+        ks.simulate(list(range(100_000)), ks.KeyGrouping(workers=4))  # type: ignore[arg-type]
 
 
 def test_compare_equals_single_simulations() -> None:

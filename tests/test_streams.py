@@ -1,6 +1,8 @@
 """The streams: Zipf's law, and keys from files."""
 
+import gzip
 import io
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -192,6 +194,25 @@ def test_what_is_no_file_is_named(path: Any) -> None:
     for function in (ks.streams.read, ks.streams.chunks):
         with pytest.raises(TypeError, match="path must be a path, '-' or a file open in binary mode, got"):
             function(path)
+
+
+@pytest.mark.parametrize("path", ["", "s3://bucket/x.parquet"])
+def test_neither_nothing_nor_a_url_is_a_file(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet.write_table(pa.table({"k": [1]}), tmp_path / "here.parquet")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=re.escape(f"got {path!r}")):
+        ks.streams.read(path, key="k")
+
+
+@pytest.mark.parametrize("opened", [io.BytesIO, lambda data: io.BufferedReader(io.BytesIO(data))])
+def test_a_gzipped_input_is_unzipped(opened: Any) -> None:
+    assert ks.streams.read(opened(gzip.compress(b"k\n1\n2\n")), key="k").to_pylist() == [1, 2]
+    assert ks.streams.read(opened(gzip.compress(b"to be"))).to_pylist() == ["to", "be"]
+    assert ks.streams.read(opened(b"")).to_pylist() == []
+    with pytest.raises(ValueError, match=r"^the input cannot be read as csv: "):
+        ks.streams.read(opened(gzip.compress(b"k\n1\n2\n")[:20]), key="k")
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

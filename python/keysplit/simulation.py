@@ -139,7 +139,8 @@ class SimulationResult(Shown):
             figures["throughput_per_s"] = f"{self.throughput_per_s:.4g}"
             figures["p99_latency_s"] = f"{self.latency_s['p99']:.4g}"
         shown = ", ".join(f"{name} {value}" for name, value in figures.items())
-        return f"<SimulationResult of {self.params!r}, {self.sources} sources: {shown}>"
+        sources = "1 source" if self.sources == 1 else f"{self.sources} sources"
+        return f"<SimulationResult of {self.params!r}, {sources}: {shown}>"
 
 
 def simulate(
@@ -268,7 +269,10 @@ class Simulation:
         **numbers: float | None,
     ) -> None:
         if not isinstance(params, Grouping):
-            raise TypeError(f"params must be a grouping such as ks.DChoices(workers=50), got {params!r}")
+            raise TypeError(
+                "params must be a grouping such as ks.DChoices(workers=50), and keys come after it, got "
+                f"{repr(params) if isinstance(params, str) else type(params).__name__}"
+            )
         length = None if runs.is_chunked(keys) else _length(keys)
         if not isinstance(events, Sequence):
             kinds = "AddWorker, RemoveWorker or SetCapacity"

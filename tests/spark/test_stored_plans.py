@@ -104,6 +104,11 @@ def changed(base=1, **changes):
     return json.dumps({**json.loads(golden(base)), **changes})
 
 
+def changed_key(**changes):
+    first, *others = json.loads(golden(1))["head"]
+    return changed(head=[{**first, **changes}, *others])
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -139,22 +144,33 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
         ("[1]", "^text must be a plan that keysplit wrote"),
         (changed(version=0), r"^version of the plan must be in 1\.\.=3, got 0$"),
         (changed(version="1"), r"^version of the plan must be in 1\.\.=3, got '1'$"),
-        (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its workers"),
+        (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its keys, workers"),
         (changed(grouping=5), "^plan is damaged: TypeError"),
         (changed(head=[{}]), "^plan is damaged: KeyError"),
         (changed(head=7), "^plan is damaged: TypeError"),
         (changed(tail="x"), "^plan is damaged"),
         (changed(tail=7), "^plan is damaged"),
-        (changed(2, row_id=[]), "^plan is damaged: its workers"),
-        (changed(total=float("nan")), "^plan is damaged: its workers"),
-        (changed(total=-5), "^plan is damaged: its workers"),
-        (changed(capacities=[1, 1, 1, 0]), "^plan is damaged: its workers"),
-        (changed(key=[]), "^plan is damaged: its workers"),
-        (changed(key=["a", "b", "c"]), "^plan is damaged: its workers"),
-        (changed(2, row_id=[1]), "^plan is damaged: its workers"),
+        (changed(2, row_id=[]), "^plan is damaged: its keys, workers"),
+        (changed(total=float("nan")), "^plan is damaged: its keys, workers"),
+        (changed(total=-5), "^plan is damaged: its keys, workers"),
+        (changed(capacities=[1, 1, 1, 0]), "^plan is damaged: ValueError: capacities must be in"),
+        (changed(key=[]), "^plan is damaged: its keys, workers"),
+        (changed(key=["a", "b", "c"]), "^plan is damaged: its keys, workers"),
+        (changed(2, row_id=[1]), "^plan is damaged: its keys, workers"),
         (changed(3, sample={"rows": 1}), "^plan is damaged: KeyError"),
-        (changed(3, group_weight=-1), "^plan is damaged: its workers"),
-        (changed(capacities=[1]), "^plan is damaged: its workers"),
+        (changed(3, group_weight=-1), "^plan is damaged: its keys, workers"),
+        (changed(total=0), "^plan is damaged: its keys, workers"),
+        (changed_key(count=float("nan")), "^plan is damaged: its keys, workers"),
+        (changed_key(count=-5), "^plan is damaged: its keys, workers"),
+        (changed_key(error=float("inf")), "^plan is damaged: its keys, workers"),
+        (changed_key(key=[5]), "^plan is damaged: its keys, workers"),
+        (
+            changed_key(key="hot"),
+            "^plan is damaged: TypeError: a key must be a list of .*, got 'hot'",
+        ),
+        (changed(key=[1]), "^plan is damaged: its keys, workers"),
+        (changed(capacities=[1e-300, 1, 1, 1e300]), "^plan is damaged: ValueError: capacities must be in"),
+        (changed(capacities=[1]), "^plan is damaged: ValueError: capacities must be 4 numbers"),
     ],
 )
 def test_damaged_plans_are_refused(text, message):
@@ -186,8 +202,23 @@ def test_a_file_is_written_whole_or_not_at_all(plan, tmp_path, monkeypatch):
     assert path.read_text() == "the old one"
     assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
     monkeypatch.undo()
-    with pytest.raises(FileNotFoundError):
-        plan.save(tmp_path / "no folder" / "plan.json")
+    missing = str(tmp_path / "no folder" / "plan.json")
+    with pytest.raises(
+        FileNotFoundError, match=f"^path must be a path in a folder that is there, got '{missing}'$"
+    ):
+        plan.save(missing)
+
+
+def test_what_is_no_path_or_text_is_named(plan, tmp_path):
+    for use in (plan.save, Plan.load):
+        with pytest.raises(IsADirectoryError, match=r"^path must be the path of a file, got the folder '"):
+            use(tmp_path)
+        with pytest.raises(ValueError, match=r"^path must be the path of a file, got ''$"):
+            use("")
+        with pytest.raises(TypeError, match=r"^path must be the path of a file, or a URL, got int$"):
+            use(5)
+    with pytest.raises(TypeError, match=r"^text must be what Plan.to_json returned, got NoneType$"):
+        Plan.from_json(None)
 
 
 def fail(*_):

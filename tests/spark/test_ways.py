@@ -27,10 +27,19 @@ def test_a_balanced_frame_takes_the_plain_way(even, conf, monkeypatch):
 def test_force_goes_by_the_plan_all_the_same(even):
     columns = F.collect_set("value").alias("values")
     result = kss.aggregate(even, "key", columns, workers=4, force=True)
-    assert kss.explain(result) == "place: 0 keys are split over 4 workers by d_choices"
+    assert kss.explain(result) == "place: no key is split over 4 workers by d_choices"
     rows = F.sort_array("values")
     plain = even.groupBy("key").agg(columns).select("key", rows)
     assert sorted(result.select("key", rows).collect()) == sorted(plain.collect())
+
+
+def test_a_join_under_a_plan_that_splits_nothing_says_what_was_asked_for(even, conf):
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    plan = kss.plan(even, "key", 4)
+    for given, why in (({"force": True}, "force=True"), ({"way": "place"}, "way='place'")):
+        result = kss.join(even, even.limit(9), "key", plan=plan, **given)
+        expected = f"place: no key is split over 4 workers by d_choices; as {why} requires"
+        assert kss.explain(result) == expected
 
 
 def test_a_skewed_frame_is_placed(skewed):

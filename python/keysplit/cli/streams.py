@@ -45,14 +45,14 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Draw a stream in place of a file: the key i has a share proportional to 1 / i**EXPONENT.",
         ),
         click.option("--key", metavar="COLUMN", help="Column of the keys; not for text."),
-        click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True)),
+        click.argument("file", required=False, type=click.Path(allow_dash=True)),
     ):
         command = add(command)
     return command
 
 
 def open_stream(
-    file: Path | None,
+    file: str | None,
     *,
     key: str | None,
     zipf: float | None,
@@ -90,16 +90,16 @@ def open_stream(
     given = [option for option, value in drawn.items() if value is not None]
     if given:
         raise ValueError(
-            f"{' and '.join(given)} make a drawn stream, which goes without a FILE, got {str(file)!r}"
+            f"{' and '.join(given)} make a drawn stream, which goes without a FILE, got {file!r}"
         )
     named = () if key is None else (key,)
     what = "words" if key is None else f"column {key}"
-    if str(file) == STANDARD:
+    if file == STANDARD:
         title = f"{what} of standard input"
         return Stream(
             title=title, chunks=_check(ks.streams.chunks(STANDARD, key), title), messages=None, key=named
         )
-    title = printable(f"{what} of {file.name}")
+    title = printable(f"{what} of {Path(file).name}")
     _check(ks.streams.chunks(file, key), title)
     opened = partial(ks.streams.chunks, file, key)
     return Stream(title=title, chunks=opened, messages=ks.streams.length(file), key=named)

@@ -123,14 +123,28 @@ def extended(path: str | os.PathLike[str], end: str) -> str:
     return place.rstrip("/") + end + mark + options
 
 
-def has_place(path: str | os.PathLike[str]) -> bool:
-    """Say whether the folder of a path is there; object stores need none.
+def check(path: str | os.PathLike[str], argument: str = "path") -> None:
+    """Raise where there can be no file.
+
+    Args:
+        path: a path, or a URL such as s3://bucket/name.
+        argument: how the user knows it.
 
     Raises:
-        ValueError: if pyarrow knows no file system for the URL.
+        TypeError: if it is no path.
+        OSError: if it is a folder, or in none that is there.
+        ValueError: if it is empty, or pyarrow knows no file system for the URL.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{argument} must be the path of a file, or a URL, got {type(path).__name__}")
+    name = os.fspath(path)
+    if not name:
+        raise ValueError(f"{argument} must be the path of a file, got ''")
     local = _local(path)
-    return local is None or local.parent.is_dir()
+    if local is not None and local.is_dir():
+        raise IsADirectoryError(f"{argument} must be the path of a file, got the folder {name!r}")
+    if local is not None and not local.parent.is_dir():
+        raise FileNotFoundError(f"{argument} must be a path in a folder that is there, got {name!r}")
 
 
 def read(path: str | os.PathLike[str]) -> str:

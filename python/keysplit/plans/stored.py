@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from keysplit import GROUPINGS, __version__
-from keysplit.planning import PLANS, Sample, bucket_bits
+from keysplit.planning import PLANS, Sample, bucket_bits, speeds_of
 from keysplit.plans.frequent import FrequentKey
 
 FORMAT = "keysplit plan"
@@ -81,12 +81,12 @@ def read(text: str) -> dict[str, Any]:
     try:
         plan = _fields(data)
         sound = _is_sound(plan)
-    except _NewerError:
-        raise
+    except _NewerError as error:
+        raise ValueError(str(error)) from None
     except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
         raise ValueError(f"plan is damaged: {type(error).__name__}: {error}") from error
     if not sound:
-        raise ValueError("plan is damaged: its workers, shares or buckets do not fit its grouping")
+        raise ValueError("plan is damaged: its keys, workers, shares or buckets do not fit its grouping")
     return plan
 
 
@@ -138,6 +138,8 @@ def _sample(data: dict[str, Any]) -> Sample:
 
 
 def _frequent(data: dict[str, Any]) -> FrequentKey:
+    if not isinstance(data["key"], list):
+        raise TypeError(f"a key must be a list of its columns, got {data['key']!r:.60}")
     key = FrequentKey(
         tuple(data["key"]),
         int(data["hash"]),
@@ -164,11 +166,15 @@ def _is_sound(plan: dict[str, Any]) -> bool:
             and all(0 <= worker < n for worker in each.workers)
             and all(share > 0 for share in each.shares)
             and abs(sum(each.shares) - 1) < 1e-6
+            and 0 <= each.count < math.inf
+            and 0 <= each.error < math.inf
+            and all(part is None or isinstance(part, str) for part in each.key)
             for each in head
         )
-        and 0 <= plan["total"] < math.inf
+        and (0 < plan["total"] < math.inf or (plan["total"] == 0 and not head))
+        and all(isinstance(name, str) for name in plan["key"])
         and len(plan["key"]) == len(plan["key_types"]) > 0
-        and (capacities is None or (len(capacities) == n and all(0 < each < math.inf for each in capacities)))
+        and (capacities is None or len(speeds_of(capacities, n)) == n)
         and (sample is None or (0 < sample.confidence < 1 and sample.effective >= 0))
         and 0 <= plan["group_weight"] < math.inf
         and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))

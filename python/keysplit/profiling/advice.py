@@ -172,19 +172,30 @@ def recommend(now: float, outcomes: Mapping[str, Outcome]) -> str | None:
 
 
 def recommend_for(
-    predicted: Mapping[str, Prediction], operation: str | None, cost: Cost = DEFAULT_COST
+    predicted: Mapping[str, Prediction],
+    operation: str | None,
+    cost: Cost = DEFAULT_COST,
+    unit: str = "messages",
 ) -> str | None:
     """Choose the plan for an operation: none for aggregates, for windows one that keeps every key whole.
 
     Where fewer cores than workers are given, what counts is the time until they all have ended: a busy worker
-    then delays the stage only by what the other workers leave the cores idle.
+    then delays the stage only by what the other workers leave the cores idle. `unit` is that of the loads.
     """
+    loads = predicted["key"].loads
+    if _are_few(loads.sum(), unit, len(loads)):
+        return None
     outcomes = {name: Outcome(cost.slowdown(of), of.extra_partials) for name, of in predicted.items()}
     if operation in ("sum", "collect"):
         return None
     if operation == "window":
         outcomes = {name: of for name, of in outcomes.items() if not of.copies}
     return recommend(cost.slowdown(predicted["key"]), outcomes)
+
+
+def _are_few(total: float, unit: str, workers: int) -> bool:
+    """Say whether there are so few rows that no worker has a share of several."""
+    return unit != "weight" and total <= workers
 
 
 def recommend_simulated(
@@ -236,8 +247,9 @@ def advise_simulated(
             f"{best.memory:,} partial results to keep in memory and to merge"
         )
     planned = plans_of(results) if planned is None else planned
+    messages = float(named["key"].messages)
     verdict = advise(
-        float(named["key"].messages),
+        messages,
         "messages",
         [] if top is None else [top],
         planned,
@@ -247,7 +259,7 @@ def advise_simulated(
         workers=named["key"].params.workers,
         cost=cost,
     )
-    if planned["key"].busiest <= BALANCED:
+    if planned["key"].busiest <= BALANCED or _are_few(messages, "messages", named["key"].params.workers):
         return verdict
     online = recommend_simulated(results, without=without)
     if online is None:
@@ -296,6 +308,11 @@ def advise(
     """
     if not total:
         return "no action needed: there are no rows"
+    if _are_few(total, unit, workers):
+        return (
+            f"no action needed: {format_count(round(total), unit.removesuffix('s'))} for "
+            f"{format_count(workers, 'worker')}"
+        )
     now = planned["key"]
     if now.busiest <= BALANCED:
         return (
@@ -390,7 +407,7 @@ def describe_drift(
         if half == 1
         else f"half of them for at most {100 * half:.0f} % of the stream"
     )
-    return f"{change}: {compared}. {len(hot):,} keys are hot in some window, {ages}"
+    return f"{change}: {compared}. {format_count(len(hot), 'hot key')} in some window, {ages}"
 
 
 def _share_of(top: TopKey, unit: str) -> str:

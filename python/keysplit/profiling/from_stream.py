@@ -114,6 +114,8 @@ def profile(
     hot_keys = min(5 * max(numbers), _MOST_HOT_KEYS)
     if not is_chunked(keys):
         column = as_column(keys)
+        if messages is not None and messages != len(column):
+            raise ValueError(f"messages must be the length of the stream, {len(column)}, got {messages!r}")
         keys, messages = partial(pieces, column), len(column)
     collected = Windows(
         length=messages,

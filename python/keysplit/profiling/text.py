@@ -100,7 +100,7 @@ def format_seconds(value: float | None) -> str:
         return "none"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if abs(value) >= 0.9995 * size:
-            digits = ",.3g" if abs(value) < 1000 * size else ",.0f"
+            digits = ",.3g" if abs(value) < 999.5 * size else ",.0f"
             return f"{value / size:{digits}} {unit}"
     return f"{value * 1e6:.3g} µs"
 

@@ -92,8 +92,8 @@ def profile(
         name: predict(found, kind(workers=request.workers, seed=request.params.seed), request.capacities)
         for name, kind in PLANS.items()
     }
-    recommended = recommend_for(predicted, operation, cost) if found.total else None
     unit = "rows" if request.weight is None else "weight"
+    recommended = recommend_for(predicted, operation, cost, unit) if found.total else None
     verdict = advise(
         found.total,
         unit,

@@ -26,8 +26,8 @@ class Way:
 
 
 def keys_are(count: int) -> str:
-    """Return "1 key is" or "n keys are"."""
-    return "1 key is" if count == 1 else f"{count} keys are"
+    """Return "no key is", "1 key is" or "n keys are"."""
+    return f"{count or 'no'} key is" if count < 2 else f"{count} keys are"
 
 
 _taken: "WeakKeyDictionary[Any, Way]" = WeakKeyDictionary()

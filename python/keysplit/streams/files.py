@@ -6,14 +6,17 @@ import codecs
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from io import BufferedReader, BytesIO, RawIOBase, TextIOBase
+from gzip import GzipFile
+from io import SEEK_CUR, BufferedReader, BytesIO, RawIOBase, TextIOBase
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import unquote
 
+from keysplit.stores import is_url
 from keysplit.streams.checks import check_counts
 
 if TYPE_CHECKING:
@@ -147,13 +150,17 @@ def _existing(path: str | os.PathLike[str]) -> list[Path]:
     given = Path(path)
     if given.is_file():
         return [given]
+    # of an empty path `Path` makes the current folder
     files = sorted(
         file
         for file in given.rglob("*.parquet")
         if file.is_file() and not any(part[0] in "_." for part in file.relative_to(given).parts)
     )
-    if not files:
-        raise FileNotFoundError(f"path must be a file or a folder of Parquet files, got {str(given)!r}")
+    if not files or not os.fspath(path):
+        where = " on this machine" if is_url(path) else ""
+        raise FileNotFoundError(
+            f"path must be a file or a folder of Parquet files{where}, got {os.fspath(path)!r}"
+        )
     return files
 
 
@@ -182,7 +189,7 @@ def _open(
         kind = type(path).__name__
         raise TypeError(f"path must be a path, '-' or a file open in binary mode, got {kind}")
     else:
-        file, others, kind, name = path, [], "text" if key is None else "csv", "the input"
+        file, others, kind, name = _unzipped(path), [], "text" if key is None else "csv", "the input"
     if kind == "text":
         if key is not None:
             text = (
@@ -194,6 +201,18 @@ def _open(
     with _readable_as(kind, name):
         type_, arrays = (_parquet if kind == "parquet" else _csv)(file, key, rows)
     return type_, chain(_sliced(arrays, rows, kind, name), _alike(others, key, rows, type_, name))
+
+
+def _unzipped(file: BinaryIO) -> BinaryIO:
+    """What is in the file if it is gzipped, which its name would say if it had one; else the file."""
+    if isinstance(file, BufferedReader):
+        start = file.peek(2)[:2]
+    elif hasattr(file, "seekable") and file.seekable():
+        start = file.read(2)
+        file.seek(-len(start), SEEK_CUR)
+    else:
+        return file
+    return cast(BinaryIO, GzipFile(fileobj=file)) if start == b"\x1f\x8b" else file
 
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -250,7 +269,7 @@ def _readable_as(kind: str, name: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
         what = str(error).splitlines()[0]
         raise UnreadableError(f"{name} cannot be read as {kind}: {what}") from error
 

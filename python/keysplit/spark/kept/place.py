@@ -54,19 +54,10 @@ class Kept:
             ValueError: if there is something else, or pyarrow knows no file system for the URL.
         """
         pending.settle()
-        if not os.fspath(path):
-            raise ValueError("plan must be the path of a file, got ''")
+        files.check(path, "plan")
         try:
             text = files.read(path)
-        except IsADirectoryError:
-            raise IsADirectoryError(
-                f"plan must be the path of a file, got the folder {os.fspath(path)!r}"
-            ) from None
         except FileNotFoundError:
-            if not files.has_place(path):
-                raise FileNotFoundError(
-                    f"plan must be a path in a folder that is there, got {os.fspath(path)!r}"
-                ) from None
             return cls(path)
         plan = _plan_of(text, path)
         if refresh == "always":

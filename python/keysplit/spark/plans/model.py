@@ -219,8 +219,11 @@ class Plan(Shown):
         """Make a plan of what `to_json` gave, in this version of keysplit or an older one.
 
         Raises:
+            TypeError: if it is no text.
             ValueError: if it is no plan, a damaged one, or one that only a newer keysplit understands.
         """
+        if not isinstance(text, str | bytes | bytearray):
+            raise TypeError(f"text must be what Plan.to_json returned, got {type(text).__name__}")
         return cls(**stored.read(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -230,9 +233,11 @@ class Plan(Shown):
             path: a file, or a URL of a file system that pyarrow knows: file, s3, gs, abfs, hdfs.
 
         Raises:
-            OSError: if the file cannot be written.
-            ValueError: if pyarrow knows no file system for the URL.
+            TypeError: if `path` is no path.
+            OSError: if the file cannot be written: it is a folder, or in none that is there.
+            ValueError: if `path` is empty, or pyarrow knows no file system for the URL.
         """
+        files.check(path)
         files.write(path, self.to_json())
 
     @classmethod
@@ -243,9 +248,11 @@ class Plan(Shown):
             path: as `save`.
 
         Raises:
+            TypeError: if `path` is no path.
             OSError: if the file cannot be read.
             ValueError: as `from_json`, or if pyarrow knows no file system for the URL.
         """
+        files.check(path)
         return cls.from_json(files.read(path))
 
     def with_workers(self, workers: int, capacities: Sequence[float] | None = None) -> Plan:

@@ -49,8 +49,8 @@ def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | Non
         # Also where there is nothing to split: what is wrong with the request shows in building it.
         result = by_worker(sides)
         nothing = None if way or sides.request.force else _reason_for_plain(sides)
-        placed = (result, _placed(sides, "as way='place' requires"))
-        return (plain, Way("plain", nothing)) if nothing else placed
+        why = "as way='place' requires" if way else "as force=True requires"
+        return (plain, Way("plain", nothing)) if nothing else (result, _placed(sides, why))
     keys = plan.head[:_MOST_KEYS]
     if way == "broadcast":
         refuse_broadcast(sides)
