@@ -23,7 +23,7 @@ class Columns:
 
     def __init__(self, df: DataFrame, fold: Callable[[str], str] | None = None) -> None:
         self.df = df
-        self.schema: StructType = df.schema
+        self.schema: StructType = session_of(df).schema_of(df)
         self.fold = Query(df).fold if fold is None else fold
         self._fields: dict[str, list[Any]] = {}
         for field in self.schema.fields:
@@ -83,5 +83,5 @@ def without(rows: DataFrame, df: DataFrame, name: str) -> DataFrame:
 def analysed(df: DataFrame) -> DataFrame:
     """Return the DataFrame after Spark has looked at its query; Spark Connect does that only when asked."""
     if is_connect(df):
-        df.schema  # noqa: B018
+        session_of(df).schema_of(df)
     return df

@@ -146,7 +146,7 @@ class Query:
                 f"{self.steadiness.rows}; {self._remedies('name columns that tell rows apart', 'functions')}"
             )
         names = identifying(
-            self.df.schema.fields,
+            self.session.schema_of(self.df).fields,
             [each is None for each in self.reasons],
             shuffled=lambda: self.is_shuffled,
             names=self._folded,

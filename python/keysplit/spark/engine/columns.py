@@ -54,7 +54,8 @@ def with_worker(
         rows = rows.withColumn(worker_column, F.expr(step))
     rows = _done(lookup, rows, worker_column, last)
     worker = StructField(worker_column, IntegerType(), False)
-    return session_of(df).with_schema(rows, StructType([*df.schema.fields, worker]))
+    session = session_of(df)
+    return session.with_schema(rows, StructType([*session.schema_of(df).fields, worker]))
 
 
 def _steps(found: Lookup, row: str | None, own: str) -> list[str]:

@@ -139,7 +139,8 @@ def join(
         refuse_other_frames(df, side)
         refuse_stream(df, side, remedy=": kss.streaming.join takes streams")
     names = [quoted(name) for name in key_names(on, "on")]
-    columns = {side: Columns(df) for side, df in sides.items()}
+    fold = Query(left).fold
+    columns = {side: Columns(df, fold) for side, df in sides.items()}
     types = key_types_of(names, columns)
     options = Options(
         workers=workers,
@@ -158,8 +159,7 @@ def join(
     )
     request = check(sides[hot], names, options)
     _check_way(way, kind)
-    # What is wrong with the join is said before a plan takes its jobs.
-    plain = analysed(left.join(right, key_names(on), kind))
+    plain = left.join(right, key_names(on), kind)
     session = session_of(left)
     unplanned = None
     if way is None and not request.force:
@@ -169,6 +169,8 @@ def join(
             unplanned = "Spark broadcasts one side whole, and shuffles nothing"
         if unplanned is not None and request.kept is None:
             return took(plain, Way("plain", unplanned))
+    # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
+    analysed(plain)
     # Both sides and the result get these columns, and in the end they are dropped by name.
     worker, *own = (
         columns["left"].free(name, columns["right"])

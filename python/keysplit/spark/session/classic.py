@@ -154,6 +154,10 @@ class Classic:
         """Return the DataFrame: Spark has analysed it."""
         return df
 
+    def schema_of(self, df: DataFrame) -> StructType:
+        """Return the schema of a DataFrame, which must not be changed."""
+        return df.schema
+
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL."""
         # `createDataFrame` would begin with this, and then make an RDD

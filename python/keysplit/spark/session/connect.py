@@ -80,7 +80,7 @@ class Connect:
     def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._plan.to_proto(df.sparkSession._client).root
-        return relations.Proof(trusted, anew, self.setting).of(plan, df.schema)
+        return relations.Proof(trusted, anew, self.setting).of(plan, self.schema_of(df))
 
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
@@ -104,7 +104,7 @@ class Connect:
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
         """Return all aggregates in `columns`, and other functions, too: only the server tells them apart."""
-        result.schema  # noqa: B018  Spark Connect looks at a query only when it is asked
+        self.schema_of(result)  # Spark Connect looks at a query only when it is asked
         return [each for column in columns for node in _nodes(column._expr) for each in _called(node)]
 
     def with_steps(self, df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame | None:
@@ -122,6 +122,11 @@ class Connect:
         if hasattr(frame, "_cached_schema_serialized"):  # read ten times as fast as a schema is copied
             frame._cached_schema_serialized = CPickleSerializer().dumps(schema)
         return df
+
+    def schema_of(self, df: DataFrame) -> StructType:
+        """Return the schema of a DataFrame, which must not be changed: a copy of a wide one takes long."""
+        found = getattr(df, "_schema", None)  # from Spark 4.0 on
+        return found if isinstance(found, StructType) else df.schema
 
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL."""

@@ -82,6 +82,9 @@ class Session(Protocol):
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame, whose schema is known, so that Spark need not be asked for it."""
 
+    def schema_of(self, df: DataFrame) -> StructType:
+        """Return the schema of a DataFrame, which must not be changed: `df.schema` may copy it each time."""
+
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL, as `createDataFrame` reads it."""
 
