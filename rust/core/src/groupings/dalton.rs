@@ -12,7 +12,7 @@ use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate, high, low, onto};
 use crate::params::{self, MAX_WORKERS};
-use crate::sketch::{Index, IntervalCounts, SavedCounts};
+use crate::sketch::{Guesses, Index, IntervalCounts, SavedCounts};
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::state::window::Window;
@@ -51,6 +51,9 @@ impl Parameters for Params {
     }
 }
 
+/// The slot of a key that is not and was not hot.
+const NONE: u32 = u32::MAX;
+
 /// The initial value of an untried worker.
 const UNTRIED: f64 = -2.0;
 
@@ -73,6 +76,8 @@ struct Bandit {
     draws: Draws,
     state: BanditState,
     counts: IntervalCounts,
+    /// By place of a key among those counted exactly: its slot if it is or was hot, or [`NONE`].
+    slots: Vec<u32>,
     hashes: Vec<u64>,
     index: Index,
     keys: Vec<HotKey>,
@@ -126,6 +131,7 @@ impl Bandit {
             draws: Draws::new(params.seed, source),
             state: BanditState { position: 0, messages: 0, sum: 0.0, last, split: max_split.min(2) },
             counts: IntervalCounts::new(params.seed, 11),
+            slots: Vec::new(),
             hashes: Vec::new(),
             index: Index::new(&[]),
             keys: Vec::new(),
@@ -135,7 +141,7 @@ impl Bandit {
 
     /// Counts a message and chooses its worker; for a hot key also the arm to reward.
     #[inline(always)]
-    fn choose(&mut self, hash: KeyHash, weight: f64) -> (Worker, Option<Pulled>) {
+    fn choose(&mut self, hash: KeyHash, guess: usize, weight: f64) -> (Worker, Option<Pulled>) {
         if self.state.messages == self.interval_messages {
             self.end_interval();
         }
@@ -144,10 +150,11 @@ impl Bandit {
         self.state.messages += 1;
         self.state.sum += weight;
 
-        let hot = self.counts.add(hash.0, weight) * f64::from(self.workers) > self.state.last;
-        let slot = match self.index.find(hash.0, &self.hashes) {
+        let (count, place) = self.counts.add(hash.0, guess, weight);
+        let hot = count * f64::from(self.workers) > self.state.last;
+        let slot = match self.slot(hash, place) {
             Some(slot) => slot,
-            None if hot => self.heat(hash),
+            None if hot => self.heat(hash, place),
             None => return (first_candidate(hash, self.workers), None),
         };
         self.keys[slot].now |= hot;
@@ -159,10 +166,25 @@ impl Bandit {
         (Worker(self.keys[slot].arms[arm].worker), Some(Pulled { slot, arm }))
     }
 
+    /// The slot of a key that is or was hot. Only the first message of an interval looks for it, unless the key is not
+    /// counted exactly.
+    #[inline(always)]
+    fn slot(&mut self, hash: KeyHash, place: Option<usize>) -> Option<usize> {
+        if let Some(&slot) = place.and_then(|place| self.slots.get(place)) {
+            return (slot != NONE).then_some(slot as usize);
+        }
+        let slot = self.index.find(hash.0, &self.hashes);
+        if place.is_some() {
+            self.slots.push(slot.map_or(NONE, |slot| slot as u32));
+        }
+        slot
+    }
+
     #[cold]
     fn end_interval(&mut self) {
         (self.state.last, self.state.sum, self.state.messages) = (self.state.sum, 0.0, 0);
         self.counts.clear();
+        self.slots.clear();
         if !self.keys.iter().all(|key| key.now) {
             let mut kept = self.keys.iter().map(|key| key.now);
             self.hashes.retain(|_| kept.next() == Some(true));
@@ -175,8 +197,11 @@ impl Bandit {
 
     /// A key becomes hot; returns its slot.
     #[cold]
-    fn heat(&mut self, hash: KeyHash) -> usize {
+    fn heat(&mut self, hash: KeyHash, place: Option<usize>) -> usize {
         let slot = self.hashes.len();
+        if let Some(place) = place {
+            self.slots[place] = slot as u32;
+        }
         self.hashes.push(hash.0);
         self.index.insert(hash.0, slot, &self.hashes);
         let arms = vec![Arm { worker: first_candidate(hash, self.workers).0, value: UNTRIED }];
@@ -239,6 +264,8 @@ impl Bandit {
         }
         checked_count(state.position)?;
         self.counts.restore(counts)?;
+        let slot = |&hash: &u64| index.find(hash, &hashes).map_or(NONE, |slot| slot as u32);
+        self.slots = self.counts.hashes().iter().map(slot).collect();
         (self.state, self.hashes, self.index, self.keys) = (state, hashes, index, keys);
         self.full = self.count_full();
         Ok(())
@@ -260,13 +287,15 @@ fn best(arms: &[Arm]) -> usize {
 impl Grouping for Dalton {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
+        let mut guesses = Guesses::new(batch.hashes);
         batch.each(
             scale,
             workers,
             #[inline(always)]
             |scale, hash, weight| {
                 let number = scale.number(weight);
-                let (worker, pulled) = self.bandit.choose(hash, number);
+                let guess = self.bandit.counts.guess(&mut guesses);
+                let (worker, pulled) = self.bandit.choose(hash, guess, number);
                 let (load, all) = self.window.push(worker, number);
                 if let Some(pulled) = pulled {
                     self.bandit.learn(pulled, load, all);
@@ -278,7 +307,7 @@ impl Grouping for Dalton {
     }
 
     fn candidates(&self, hash: KeyHash) -> Vec<u32> {
-        let (worker, _) = self.bandit.clone().choose(hash, 1.0);
+        let (worker, _) = self.bandit.clone().choose(hash, usize::MAX, 1.0);
         vec![worker.0]
     }
 
@@ -314,7 +343,7 @@ mod tests {
     }
 
     fn is_hot(bandit: &mut Bandit, hashes: &[u64]) -> Vec<bool> {
-        hashes.iter().map(|&hash| bandit.choose(KeyHash(hash), 1.0).1.is_some()).collect()
+        hashes.iter().map(|&hash| bandit.choose(KeyHash(hash), usize::MAX, 1.0).1.is_some()).collect()
     }
 
     #[test]
@@ -331,7 +360,7 @@ mod tests {
     #[test]
     fn the_split_grows_when_most_hot_keys_have_reached_it() {
         let mut bandit = bandit(1000, 100, 1.0, 4);
-        let slots = [1, 2, 3].map(|hash| bandit.heat(KeyHash(hash)));
+        let slots = [1, 2, 3].map(|hash| bandit.heat(KeyHash(hash), None));
         for (step, (slot, split)) in
             [(0, 2), (1, 2), (2, 3), (0, 3), (1, 3), (2, 4), (0, 4), (1, 4)].into_iter().enumerate()
         {
@@ -348,7 +377,7 @@ mod tests {
     #[test]
     fn a_reward_moves_the_value_of_the_chosen_arm() {
         let mut bandit = bandit(4, 100, 0.0, 6);
-        let slot = bandit.heat(KeyHash(5));
+        let slot = bandit.heat(KeyHash(5), None);
         bandit.keys[slot].arms.push(Arm { worker: 3, value: -0.5 });
         bandit.learn(Pulled { slot, arm: 1 }, 6.0, 8.0);
         let reward = -(0.5 * (4.0 / 6.0) + 0.5 * (2.0 / 4.0));

@@ -53,7 +53,7 @@ pub struct Touched {
 }
 
 /// The most messages counted together.
-const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// What messages that were counted together have touched.
 #[derive(Debug, Clone)]
@@ -74,6 +74,12 @@ impl Default for Block {
 }
 
 impl Block {
+    /// Bit i is set if message i's key has just been given its counter.
+    #[inline(always)]
+    pub(crate) fn all_fresh(&self) -> u64 {
+        self.fresh
+    }
+
     /// The counter that a message has touched.
     #[inline(always)]
     pub(crate) fn touched(&self, row: usize) -> Touched {
@@ -308,17 +314,37 @@ impl SpaceSaving {
             *after = total.0;
         }
         self.total = total;
+        // Whole blocks are compiled by themselves.
         match <&[u64; BLOCK]>::try_from(hashes) {
-            Ok(hashes) => {
-                self.look_up(hashes, block);
-                let level = Amount(self.least.level());
-                if self.least.left() >= BLOCK && scale.sum(level, one) > level {
-                    return self.count_apart(scale, level, hashes, block);
-                }
+            Ok(whole) => {
+                self.look_up(whole, block);
+                self.count_looked_up(scale, whole, BLOCK, block);
             }
-            Err(_) => self.look_up(hashes, block),
+            Err(_) => {
+                self.look_up(hashes, block);
+                // Only whole groups of rows are counted: the others' keys are not those of their slots.
+                block.slots[hashes.len()..].fill(0);
+                let mut padded = [!self.hashes[0]; BLOCK];
+                padded[..hashes.len()].copy_from_slice(hashes);
+                self.count_looked_up(scale, &padded, hashes.len(), block);
+            }
         }
-        self.count_in_order(scale, hashes, block);
+    }
+
+    /// Counts messages of weight 1, at least one, whose keys were looked up.
+    #[inline(always)]
+    fn count_looked_up(&mut self, scale: Scale, hashes: &[u64; BLOCK], rows: usize, block: &mut Block) {
+        if self.least.left() == 0 && self.is_full() {
+            self.least.floor(&self.counts);
+        }
+        let level = Amount(self.least.level());
+        if self.least.left() >= rows && scale.sum(level, scale.amount(1.0)) > level {
+            self.count_apart(scale, level, hashes, rows, block);
+        } else if self.least.left() == 0 && self.capacity - self.len() >= rows {
+            self.count_with_room(scale, hashes, rows, block);
+        } else {
+            self.count_in_order(scale, &hashes[..rows], block);
+        }
     }
 
     /// Guesses the slots of keys, which other messages of the block may still change.
@@ -331,33 +357,16 @@ impl SpaceSaving {
         }
     }
 
-    /// Counts a block of messages of weight 1 during which the level stays what it is: there are as many counters at it.
+    /// Counts messages of weight 1 during which the level stays what it is: there are as many counters at it.
     ///
     /// A key above the level then keeps its slot and changes no other key's. Such keys are counted first, without a branch
     /// to mispredict, and the others follow in order.
     #[inline(always)]
-    fn count_apart(&mut self, scale: Scale, level: Amount, hashes: &[u64; BLOCK], block: &mut Block) {
-        let (slots, one) = (self.hashes.len(), scale.amount(1.0));
+    fn count_apart(&mut self, scale: Scale, level: Amount, hashes: &[u64; BLOCK], rows: usize, block: &mut Block) {
+        let one = scale.amount(1.0);
+        let mut others = self.count_known(scale, |count| count > level.0, hashes, rows, block);
+        let slots = self.hashes.len();
         let (keys, counts, errors) = (&mut self.hashes[..slots], &mut self.counts[..slots], &mut self.errors[..slots]);
-        let mut others = 0;
-        for start in (0..BLOCK).step_by(8) {
-            let mut these = 0;
-            for lane in 0..8 {
-                let row = start + lane;
-                let slot = block.slots[row] as usize;
-                let above = u64::from((keys[slot] == hashes[row]) & (counts[slot] > level.0));
-                // Stored also where it stays as it is: the address then waits for nothing.
-                let step = match scale {
-                    Scale::Whole => above,
-                    Scale::Fractional => one.0 * above,
-                };
-                let count = scale.sum(Amount(counts[slot]), Amount(step)).0;
-                (counts[slot], block.counts[row]) = (count, count);
-                these |= above << lane;
-            }
-            others |= these << start;
-        }
-        others = !others;
         let (least, raised) = (&mut self.least, scale.sum(level, one).0);
         while others != 0 {
             let row = others.trailing_zeros() as usize;
@@ -379,6 +388,56 @@ impl SpaceSaving {
             (block.slots[row], block.counts[row]) = (slot as u32, counts[slot]);
             others &= others - 1;
         }
+    }
+
+    /// Counts messages of weight 1, for each of which there is room for a new counter: those whose keys have counters first,
+    /// without a branch to mispredict.
+    #[inline(always)]
+    fn count_with_room(&mut self, scale: Scale, hashes: &[u64; BLOCK], rows: usize, block: &mut Block) {
+        let mut others = self.count_known(scale, |_| true, hashes, rows, block);
+        while others != 0 {
+            let row = others.trailing_zeros() as usize;
+            self.count_next(scale, hashes[row], scale.amount(1.0), row, block);
+            others &= others - 1;
+        }
+    }
+
+    /// Counts the messages of weight 1 whose keys are in the slots that were looked up, if `may` holds for their counts.
+    /// Returns which the others are: bit i stands for message i.
+    #[inline(always)]
+    fn count_known(
+        &mut self,
+        scale: Scale,
+        may: impl Fn(u64) -> bool,
+        hashes: &[u64; BLOCK],
+        rows: usize,
+        block: &mut Block,
+    ) -> u64 {
+        let (slots, one) = (self.hashes.len(), scale.amount(1.0));
+        let (keys, counts) = (&self.hashes[..slots], &mut self.counts[..slots]);
+        let mut known = 0;
+        for start in (0..rows).step_by(8) {
+            let mut these = 0;
+            for lane in 0..8 {
+                let row = start + lane;
+                let slot = block.slots[row] as usize;
+                let before = counts[slot];
+                let is_known = u64::from((keys[slot] == hashes[row]) & may(before));
+                // Stored also where it stays as it is: the address then waits for nothing. A mask chooses, because a
+                // branch would often be mispredicted.
+                let count = match scale {
+                    Scale::Whole => before + is_known,
+                    Scale::Fractional => {
+                        let more = scale.sum(Amount(before), one).0;
+                        before ^ ((before ^ more) & 0u64.wrapping_sub(is_known))
+                    }
+                };
+                (counts[slot], block.counts[row]) = (count, count);
+                these |= is_known << lane;
+            }
+            known |= these << start;
+        }
+        !known & u64::MAX >> (BLOCK - rows)
     }
 
     /// Counts messages of weight 1 whose keys were looked up, one after the other.

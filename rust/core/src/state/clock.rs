@@ -69,6 +69,12 @@ impl Clock {
         time
     }
 
+    /// The time of a message after so many others.
+    #[inline(always)]
+    pub(crate) fn time_after(&self, messages: usize, pace: Pace) -> f64 {
+        self.state.base + (self.state.count + messages as u64 * pace.0) as f64 * self.step
+    }
+
     /// Advances by this many messages.
     pub(crate) fn skip(&mut self, messages: usize, pace: Pace) {
         self.state.count += messages as u64 * pace.0;

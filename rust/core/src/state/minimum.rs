@@ -69,6 +69,20 @@ impl Level {
         index
     }
 
+    /// As [`Level::grow_first`], where what a value grows to depends on its index.
+    #[inline(always)]
+    fn grow_first_by(&mut self, values: &mut [u64], grow: impl FnOnce(usize) -> u64) -> usize {
+        let index = self.first(values);
+        let value = grow(index);
+        values[index] = value;
+        if value != self.value {
+            let word = &mut self.words[self.start];
+            *word &= *word - 1;
+            self.left -= 1;
+        }
+        index
+    }
+
     /// Reports that a value has grown.
     #[inline(always)]
     fn grown(&mut self, index: usize, value: u64) {
@@ -274,6 +288,19 @@ impl Minimum {
         }
         let index = self.first_smallest(values);
         values[index] = grow(values[index]);
+        self.grown(values, index, values[index]);
+        index
+    }
+
+    /// As [`Minimum::grow_first`], where what a value grows to depends on its index.
+    #[inline(always)]
+    pub(crate) fn grow_first_by(&mut self, values: &mut [u64], grow: impl FnOnce(usize) -> u64) -> usize {
+        self.searched = true;
+        if !self.uneven {
+            return self.level.grow_first_by(values, grow);
+        }
+        let index = self.first_smallest(values);
+        values[index] = grow(index);
         self.grown(values, index, values[index]);
         index
     }

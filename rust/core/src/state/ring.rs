@@ -20,6 +20,9 @@ pub(crate) const MOST_POINTS: u64 = 1 << 26;
 /// The most bits that index the table of a circle.
 const MOST_BITS: u32 = 22;
 
+/// Words of a table of few workers.
+const SOME: usize = 4;
+
 /// Up to this many workers are searched faster than a table of all workers is built.
 const FEW: usize = 64;
 
@@ -111,6 +114,8 @@ pub(crate) struct Circle {
     /// By the top bits of a place.
     sectors: Vec<Sector>,
     bits: u32,
+    /// More than the number of any worker.
+    numbers: usize,
 }
 
 /// The places of the circle with equal top bits.
@@ -163,7 +168,8 @@ impl Circle {
             }
         }
         owners[count] = owners[0];
-        Self { points, owners, sectors, bits }
+        let numbers = 1 + usize::from(owners.iter().copied().max().unwrap_or(0));
+        Self { points, owners, sectors, bits, numbers }
     }
 
     /// The number of points.
@@ -251,7 +257,15 @@ pub(crate) struct Different {
 impl Different {
     /// Walks on from a position, always the same, until there are `count` workers; all, if there are fewer.
     pub(crate) fn extend(&mut self, circle: &Circle, position: usize, count: usize) {
-        if count <= FEW {
+        if circle.numbers <= 64 * SOME {
+            let mut seen = [0u64; SOME];
+            let mut see = |worker: u16| {
+                let (word, bit) = (&mut seen[usize::from(worker) / 64 % SOME], 1 << (worker % 64));
+                std::mem::replace(word, *word | bit) & bit != 0
+            };
+            self.workers.iter().for_each(|&worker| _ = see(worker));
+            self.extend_by(circle, position, count, |_, &worker| see(worker));
+        } else if count <= FEW {
             self.extend_by(circle, position, count, <[u16]>::contains);
         } else {
             let mut seen = [0u64; MAX_WORKERS as usize / 64];
@@ -386,7 +400,7 @@ mod tests {
 
     #[test]
     fn points_and_walks_are_those_of_the_definition() {
-        for (workers, nodes) in [(1, 1), (1, 5), (2, 1), (7, 3), (80, 2)] {
+        for (workers, nodes) in [(1, 1), (1, 5), (2, 1), (7, 3), (80, 2), (300, 2)] {
             check(&ring(workers, nodes));
         }
     }

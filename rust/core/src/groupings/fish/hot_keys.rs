@@ -6,7 +6,7 @@ use super::Params;
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::sketch::{Block, SavedSketch, SpaceSaving, Touched};
+use crate::sketch::{BLOCK, Block, SavedSketch, SpaceSaving, Touched};
 use crate::snapshot::checked_count;
 use crate::types::KeyHash;
 
@@ -38,12 +38,23 @@ struct State {
     given: Vec<u32>,
 }
 
+/// The numbers of candidates of messages that were counted together.
+#[derive(Debug, Clone)]
+pub(super) struct Spreads {
+    block: Block,
+    /// By message.
+    pub(super) of: [u32; BLOCK],
+}
+
+impl Default for Spreads {
+    fn default() -> Self {
+        Self { block: Block::default(), of: [0; BLOCK] }
+    }
+}
+
 /// What [`HotKeys::restore`] needs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Saved(SavedSketch, State);
-
-/// Counters examined at a time.
-const STRIDE: usize = 16;
 
 /// 2^900: means up to here, and down to its reciprocal, can be rounded to.
 const BEARABLE: f64 = f64::from_bits((1023 + 900) << 52);
@@ -74,15 +85,22 @@ impl HotKeys {
         self.state.next = 0;
     }
 
-    /// Counts the first messages, of weight 1 if no weights are given; returns how many. An epoch begins with the first
-    /// one only, and only a message that is counted alone re-evaluates the head.
-    pub(super) fn count(&mut self, workers: u32, hashes: &[u64], weights: Option<&[f64]>, block: &mut Block) -> usize {
+    /// Counts the first messages, of weight 1 if no weights are given, and classifies their keys; returns how many. An epoch
+    /// begins with the first one only, and only a message that is counted alone re-evaluates the head.
+    #[inline(always)]
+    pub(super) fn count(
+        &mut self,
+        workers: u32,
+        hashes: &[u64],
+        weights: Option<&[f64]>,
+        spreads: &mut Spreads,
+    ) -> usize {
         if self.state.epoch.0 == self.epoch_messages {
             self.end_epoch();
         }
         let quiet = self.state.next.saturating_sub(self.state.position).max(1);
         let most = quiet.min(self.epoch_messages - self.state.epoch.0).min(hashes.len() as u64) as usize;
-        let rows = self.sketch.count_block(Scale::Fractional, &hashes[..most], weights, block);
+        let rows = self.sketch.count_block(Scale::Fractional, &hashes[..most], weights, &mut spreads.block);
         self.state.epoch.0 += rows as u64;
         match weights {
             None => self.state.epoch.1 += rows as f64,
@@ -92,6 +110,7 @@ impl HotKeys {
             self.look(workers, self.inverse(workers));
         }
         self.state.position += rows as u64;
+        self.classify(workers, rows, spreads);
         rows
     }
 
@@ -101,24 +120,52 @@ impl HotKeys {
         self.inverse.unwrap_or(4.0 * f64::from(workers))
     }
 
-    /// Classifies the key of a counted message: the number of its candidates. Called for each, in their order.
+    /// Classifies the keys of counted messages, in their order.
     #[inline(always)]
-    pub(super) fn spread(&mut self, workers: u32, block: &Block, row: usize) -> u32 {
-        let Touched { slot, fresh } = block.touched(row);
-        if slot == self.state.given.len() {
-            self.state.given.push(0);
+    fn classify(&mut self, workers: u32, rows: usize, spreads: &mut Spreads) {
+        let (inverse, few) = (self.inverse(workers), 2.min(workers));
+        let Spreads { block, of } = spreads;
+        let (first, mut hot, mut maybe) = (f64::from_bits(block.totals[0]), 0, 0);
+        for (row, (&count, &total)) in block.counts.iter().zip(&block.totals).enumerate() {
+            let frequency = f64::from_bits(count) * inverse;
+            hot |= u64::from(frequency > f64::from_bits(total)) << row;
+            maybe |= u64::from(frequency > first) << row;
         }
-        let inverse = self.inverse(workers);
-        let given = &mut self.state.given[slot];
-        if fresh {
-            *given = 0;
+        let counted = u64::MAX >> (BLOCK - rows);
+        let (fresh, hot, maybe) = (block.all_fresh(), hot & counted, maybe & counted);
+        of.fill(few);
+        let State { top, least, given, .. } = &mut self.state;
+        let heat = |given: &mut u32, count: u64| {
+            *given = halved(workers, *top, f64::from_bits(count)).max(*least).max(*given).min(workers);
+            *given
+        };
+        if fresh & maybe == 0 && given.len() == self.sketch.len() {
+            // A counter is given away when it is the smallest, which is then less than that of any hot key: so none of those
+            // that are given to other keys here was a hot key's, and their order does not matter.
+            for row in bits(fresh) {
+                given[block.touched(row).slot] = 0;
+            }
+            // Apart: where a division comes right before, the larger number is chosen by a branch.
+            for row in bits(hot) {
+                of[row] = halved(workers, *top, f64::from_bits(block.counts[row])).max(*least);
+            }
+            for row in bits(hot) {
+                let given = &mut given[block.touched(row).slot];
+                *given = of[row].max(*given).min(workers);
+                of[row] = *given;
+            }
+        } else {
+            given.resize(self.sketch.len(), 0);
+            for row in bits(fresh | hot) {
+                let Touched { slot, fresh } = block.touched(row);
+                if fresh {
+                    given[slot] = 0;
+                }
+                if hot >> row & 1 == 1 {
+                    of[row] = heat(&mut given[slot], block.counts[row]);
+                }
+            }
         }
-        let (count, total) = (f64::from_bits(block.counts[row]), f64::from_bits(block.totals[row]));
-        if count * inverse > total {
-            *given = halved(workers, self.state.top, count).max(self.state.least).max(*given).min(workers);
-            return *given;
-        }
-        2.min(workers)
     }
 
     /// The inter-epoch decay. Counts are rounded down to sixteenths of a typical weight, so that rare keys stay equal
@@ -155,17 +202,16 @@ impl HotKeys {
         vectorised(
             #[inline(always)]
             || {
-                let hot = |count: u64| f64::from_bits(count) * inverse > total;
-                let (blocks, rest) = counts.as_chunks::<STRIDE>();
-                for counts in blocks.iter().map(<[u64; STRIDE]>::as_slice).chain([rest]) {
-                    // The bits of non-negative numbers sort like the numbers.
-                    top = counts.iter().copied().fold(top, u64::max);
-                    // Nearly all keys are cold: they are skipped a block at a time.
-                    if counts.iter().fold(false, |any, &count| any | hot(count)) {
-                        for &count in counts.iter().filter(|&&count| hot(count)) {
-                            sum += f64::from_bits(count);
-                            number += 1;
-                        }
+                for counts in counts.chunks(BLOCK) {
+                    let mut hot = 0;
+                    for (place, &count) in counts.iter().enumerate() {
+                        // The bits of non-negative numbers sort like the numbers.
+                        top = top.max(count);
+                        hot |= u64::from(f64::from_bits(count) * inverse > total) << place;
+                    }
+                    number += hot.count_ones();
+                    for place in bits(hot) {
+                        sum += f64::from_bits(counts[place]);
                     }
                 }
             },
@@ -177,9 +223,9 @@ impl HotKeys {
 
     /// The number of candidates of the next message's key if it has weight 1.
     pub(super) fn next_spread(&self, workers: u32, hash: KeyHash) -> u32 {
-        let (mut after, mut block) = (self.clone(), Block::default());
-        after.count(workers, &[hash.0], None, &mut block);
-        after.spread(workers, &block, 0)
+        let mut spreads = Spreads::default();
+        self.clone().count(workers, &[hash.0], None, &mut spreads);
+        spreads.of[0]
     }
 
     pub(super) fn save(&self) -> Saved {
@@ -206,6 +252,17 @@ impl HotKeys {
     }
 }
 
+/// The places of the bits that are set, from the lowest one on.
+#[inline(always)]
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = word.trailing_zeros() as usize;
+        let more = word != 0;
+        word &= word.wrapping_sub(1);
+        more.then_some(bit % BLOCK)
+    })
+}
+
 /// All workers for the hottest keys, half of them below half that frequency, a quarter below a quarter, and so on.
 #[inline(always)]
 fn halved(workers: u32, top: f64, count: f64) -> u32 {
@@ -218,11 +275,10 @@ fn halved(workers: u32, top: f64, count: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::KeyHasher;
 
     fn count(keys: &mut HotKeys, hash: u64) {
-        let mut block = Block::default();
-        keys.count(10, &[hash], None, &mut block);
-        keys.spread(10, &block, 0);
+        keys.count(10, &[hash], None, &mut Spreads::default());
     }
 
     #[test]
@@ -249,6 +305,28 @@ mod tests {
             (keys.sketch.estimate(KeyHash(0)).0, keys.sketch.estimate(KeyHash(1)).0, keys.sketch.total()),
             (1.75, 1.75, 3.5)
         );
+    }
+
+    #[test]
+    fn keys_counted_together_are_classified_as_one_by_one() {
+        let draws = KeyHasher::new(0);
+        for (capacity, keys) in [(2, 4), (5, 9), (20, 60)] {
+            // Some keys are hotter than others.
+            let hashes: Vec<u64> = (0..4000).map(|row| draws.whole(row)).map(|draw| draw % (1 + draw % keys)).collect();
+            let params = Params { workers: 40, sketch_capacity: capacity, decay: 0.5, ..Params::default() };
+            let (mut one, mut other) = (HotKeys::new(&params).unwrap(), HotKeys::new(&params).unwrap());
+            let (mut spreads, mut start) = (Spreads::default(), 0);
+            while start < hashes.len() {
+                let rows = one.count(40, &hashes[start..], None, &mut spreads);
+                for (row, hash) in hashes[start..start + rows].iter().enumerate() {
+                    let mut single = Spreads::default();
+                    assert_eq!(other.count(40, &[*hash], None, &mut single), 1);
+                    assert_eq!(spreads.of[row], single.of[0], "message {} of {keys} keys", start + row);
+                }
+                start += rows;
+            }
+            assert_eq!(one.state.given, other.state.given);
+        }
     }
 
     #[test]

@@ -11,20 +11,19 @@ mod waiting;
 
 use serde::{Deserialize, Serialize};
 
-use self::hot_keys::HotKeys;
+use self::hot_keys::{HotKeys, Spreads};
 use self::waiting::Waiting;
 use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::feedback::Feedback;
 use crate::params;
-use crate::sketch::{Block, SpaceSaving};
+use crate::sketch::{BLOCK, SpaceSaving};
 use crate::snapshot::{decode, encode};
 use crate::state::clock::Clock;
 use crate::state::loads::Loads;
 use crate::state::members::Members;
-use crate::state::minimum::Sweep;
-use crate::state::ring::{Circle, Different, MOST_POINTS, Positions, Ring, check_points};
+use crate::state::ring::{Circle, Different, MOST_POINTS, Ring, check_points};
 use crate::types::{KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -82,7 +81,7 @@ impl Parameters for Params {
             keys: HotKeys::new(self)?,
             waiting: Waiting::new(self.interval_s, ring.members()),
             ring,
-            searches: Searches::default(),
+            walks: Walks::default(),
             loads: Loads::new(self.workers),
         }))
     }
@@ -93,77 +92,80 @@ struct Fish {
     clock: Clock,
     keys: HotKeys,
     waiting: Waiting,
-    searches: Searches,
+    walks: Walks,
     loads: Loads,
 }
 
-/// By slot of the sketch: where the candidate with the shortest waiting time was last found.
+/// The first candidates of hot keys, by where their walks begin on the ring: a hot key that cools, loses its counter and
+/// comes back finds what it had. Of walks that share a place the latest one is kept.
 #[derive(Default)]
-struct Searches(Vec<Search>);
+struct Walks(Vec<Walk>);
 
-/// The search for the best candidate of one hot key. Waiting times only grow within a version, so the search resumes
-/// where it stopped.
 #[derive(Clone)]
-struct Search {
-    /// The first candidates, as far as they were looked at: nearly always one of the first is idle enough.
+struct Walk {
+    /// The position of its beginning; [`u32::MAX`] if there is none.
+    position: u32,
+    /// As far as they were looked at: nearly always one of the first is idle enough.
     candidates: Different,
-    /// How many the key has.
-    spread: usize,
-    version: u64,
-    sweep: Sweep,
 }
 
-impl Search {
+impl Walk {
     fn new() -> Self {
-        Self { candidates: Different::default(), spread: 0, version: 0, sweep: Sweep::NEW }
+        Self { position: u32::MAX, candidates: Different::default() }
     }
 }
 
-/// By how many the candidates grow at least, once the search has looked at all.
-const MORE: usize = 16;
+/// The most places for walks.
+const PLACES: usize = 1 << 12;
 
-impl Searches {
-    /// A slot has been given to a new key.
-    #[inline(always)]
-    fn forget(&mut self, slot: usize) {
-        if let Some(search) = self.0.get_mut(slot) {
-            search.candidates.clear();
-            search.sweep = Sweep::NEW;
-        }
-    }
+/// Candidates compared at a time.
+const STRIDE: usize = 8;
 
-    /// The candidate of the slot's key with the shortest waiting time; the key's walk begins at a position.
+/// Half of how many candidates are found at first.
+const LEAST: usize = 4;
+
+impl Walks {
+    /// Of the first `spread` candidates of a walk, the one with the shortest waiting time, the first among equals.
+    ///
+    /// A stride is compared without a branch, since the shortest may be anywhere in it. None of the workers is below the
+    /// floor, so a candidate that equals it ends the search.
     #[inline]
-    fn shortest(
-        &mut self,
-        circle: &Circle,
-        waiting: &mut Waiting,
-        position: usize,
-        slot: usize,
-        spread: usize,
-    ) -> Worker {
-        if self.0.len() <= slot {
-            self.0.resize_with(slot + 1, Search::new);
+    fn shortest(&mut self, circle: &Circle, waiting: &mut Waiting, position: usize, spread: usize) -> Worker {
+        if self.0.is_empty() {
+            self.0.resize(circle.len().next_power_of_two().min(PLACES), Walk::new());
         }
-        let search = &mut self.0[slot];
-        let floor = waiting.floor();
-        if search.version != waiting.version() {
-            search.version = waiting.version();
-            search.sweep = Sweep::NEW;
+        let place = position & (self.0.len() - 1);
+        let Walk { position: begin, candidates } = &mut self.0[place];
+        if *begin != position as u32 {
+            *begin = position as u32;
+            candidates.clear();
         }
-        if search.spread != spread {
-            search.spread = spread;
-            search.sweep.resize(floor);
-        }
-        let candidates = &mut search.candidates;
-        let time = |index: usize| {
-            if index >= candidates.workers.len() {
-                candidates.extend(circle, position, spread.min((2 * index).max(MORE)));
+        let floor = waiting.floor().unwrap_or(0);
+        let (mut worker, mut shortest) = (0, u64::MAX);
+        let mut start = 0;
+        while start < spread {
+            if candidates.workers.len() < spread.min(start + STRIDE) {
+                candidates.extend(circle, position, 2 * start.max(LEAST));
             }
-            waiting.of(Worker(candidates.workers[index].into()))
-        };
-        let least = search.sweep.first_smallest_by(spread, floor, time);
-        Worker(candidates.workers[least].into())
+            let these = &candidates.workers[start..];
+            if let Some(these) = these.first_chunk::<STRIDE>() {
+                for (at, &candidate) in these.iter().enumerate() {
+                    let time = waiting.of(Worker(candidate.into()));
+                    let time = time | 0u64.wrapping_sub(u64::from(start + at >= spread));
+                    (worker, shortest) = if time < shortest { (candidate, time) } else { (worker, shortest) };
+                }
+            } else {
+                for &candidate in &these[..spread - start] {
+                    let time = waiting.of(Worker(candidate.into()));
+                    (worker, shortest) = if time < shortest { (candidate, time) } else { (worker, shortest) };
+                }
+            }
+            if shortest == floor {
+                break;
+            }
+            start += STRIDE;
+        }
+        Worker(worker.into())
     }
 }
 
@@ -175,37 +177,52 @@ impl Grouping for Fish {
             self.waiting.expect_weights();
         }
         let pace = self.clock.expect(batch.now);
-        let start = self.clock.start();
-        let Self { ring, clock, keys, waiting, searches, loads } = self;
+        let since = self.clock.start();
+        let Self { ring, clock, keys, waiting, walks, loads } = self;
         let (circle, members) = (ring.circle(), ring.members());
-        let mut positions = Positions::new(circle, batch.hashes);
-        let mut block = Block::default();
+        let mut spreads = Spreads::default();
+        let mut positions = [0; BLOCK];
+        let mut pairs = [(Worker(0), Worker(0)); BLOCK];
         batch.parts(
             scale,
             workers,
             #[inline(always)]
             |scale, hashes, weights, workers| {
-                let rows = keys.count(members.count(), hashes, weights, &mut block);
-                for (row, chosen) in workers.iter_mut().take(rows).enumerate() {
-                    waiting.pass(clock.message(pace), start, members);
-                    let position = positions.next();
-                    let spread = keys.spread(members.count(), &block, row);
-                    let touched = block.touched(row);
-                    if touched.fresh {
-                        searches.forget(touched.slot);
+                let rows = keys.count(members.count(), hashes, weights, &mut spreads);
+                // Looked up ahead of the choices, so that the reads overlap.
+                for ((position, pair), &hash) in positions.iter_mut().zip(&mut pairs).zip(&hashes[..rows]) {
+                    *position = circle.position(KeyHash(hash));
+                    *pair = circle.pair(*position);
+                }
+                let mut start = 0;
+                while start < rows {
+                    waiting.pass(clock.time(), since, members);
+                    // The clock does not go back: if no interval ends by the last message, none does before.
+                    let last = clock.time_after(rows - 1 - start, pace);
+                    let end = if waiting.ends_by(last, since) { start + 1 } else { rows };
+                    clock.skip(end - start, pace);
+                    for row in start..end {
+                        let spread = spreads.of[row];
+                        let weight = weights.map_or(1.0, |weights| weights[row]);
+                        workers[row] = if spread == members.count() {
+                            waiting.send_to_shortest(weight).0
+                        } else {
+                            let worker = if spread == 2 {
+                                let (first, second) = pairs[row];
+                                waiting.shorter(first, second)
+                            } else {
+                                walks.shortest(circle, waiting, positions[row], spread as usize)
+                            };
+                            waiting.send(worker, weight);
+                            worker.0
+                        };
                     }
-                    let worker = if spread == members.count() {
-                        waiting.shortest_of_all()
-                    } else if spread == 2 {
-                        let (first, second) = circle.pair(position);
-                        if waiting.of(second) < waiting.of(first) { second } else { first }
-                    } else {
-                        searches.shortest(circle, waiting, position, touched.slot, spread as usize)
-                    };
+                    start = end;
+                }
+                // Apart from the choices, which do not need them.
+                for (row, &worker) in workers[..rows].iter().enumerate() {
                     let weight = weights.map_or(1.0, |weights| weights[row]);
-                    waiting.send(worker, weight);
-                    loads.add(scale, worker, scale.amount(weight));
-                    *chosen = worker.0;
+                    loads.add(scale, Worker(worker), scale.amount(weight));
                 }
                 rows
             },
@@ -245,14 +262,14 @@ impl Grouping for Fish {
         self.loads.widen(self.ring.members().numbers());
         self.waiting.join(worker, self.ring.members());
         self.keys.look_again();
-        self.searches = Searches::default();
+        self.walks = Walks::default();
     }
 
     fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
         self.waiting.estimate(self.ring.members());
         self.keys.look_again();
-        self.searches = Searches::default();
+        self.walks = Walks::default();
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -271,7 +288,7 @@ impl Grouping for Fish {
         self.waiting.restore(waiting, self.ring.members())?;
         self.loads.widen(self.ring.members().numbers());
         self.loads.restore(loads)?;
-        self.searches = Searches::default();
+        self.walks = Walks::default();
         Ok(())
     }
 }
