@@ -43,6 +43,14 @@ def written(folder: Path, name: str, events: list[dict[str, Any]]) -> Path:
     return folder / name
 
 
+def test_two_logs_in_one_file_are_refused(tmp_path):
+    path = written(tmp_path, "log", [*skewed(), *skewed()])
+    with pytest.raises(
+        ValueError, match=r"^log must be the log of one application, got 2 that start in it: pass"
+    ):
+        ks.diagnose(path)
+
+
 # values that are missing, or none
 
 

@@ -376,6 +376,28 @@ def test_streaming_apply(spark, rows, plan, tmp_path, windowed):
     assert same_rows(found, plain.select("key", "total"))
 
 
+def test_what_is_no_query_or_cannot_be_is_named_in_a_line(spark, rows, plan, tmp_path):
+    for call in (lambda: kss.streaming.observe(rows), lambda: kss.streaming.publish(plan, rows)):
+        with pytest.raises(TypeError, match=r"must be a streaming query.*, got .*DataFrame$"):
+            call()
+    with pytest.raises(
+        ValueError, match=r"^weight must be made of columns of df, got Column<'nope'>; df has"
+    ):
+        kss.route(rows, "key", workers=4, weight=F.col("nope"))
+    with pytest.raises(TypeError, match=r"^spark must be a SparkSession, got DataFrame$"):
+        kss.diagnose(rows)
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(
+        ValueError, match=r"^plan must be given for a streaming DataFrame: .* batch of its rows$"
+    ):
+        kss.streaming.route(stream, "value", workers=4)
+    drawn = rows.repartition(3).withColumn("key", F.rand().cast("string"))
+    with pytest.raises(
+        ValueError, match=r"^right must have the same rows .*: write right to files and read it"
+    ):
+        kss.join(rows, drawn, "key", plan=plan, way="broadcast")
+
+
 def test_streaming_observe(spark, tmp_path):
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -499,11 +521,33 @@ def test_rows_by_chance(rows, name):
     assert steady(ROWS_BY_CHANCE[name](shuffled, drawn)) is None
 
 
+def test_columns_whose_names_differ_in_the_case_of_letters(spark, rows):
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        drawn = rows.select("key", "id").repartition(2).withColumn("r", F.rand())
+        assert steady(drawn.select("id", F.lit(1).alias("R"), "*").select("id", "r")) == ["id"]
+        nested = drawn.withColumn("s", F.struct(F.rand().alias("f")))
+        assert steady(nested.select("id", F.lit(1).alias("F"), "s.*").select("f")) == []
+        unknown = drawn.toDF("key", "id", "r")
+        assert steady(unknown.withColumn("R", F.lit(1)).select("r")) == []
+        assert steady(unknown.withColumnRenamed("key", "R").select("r")) == []
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
 def test_columns_by_chance_whatever_their_names(rows):
     shuffled = rows.select("key", "id").repartition(2)
     dotted = shuffled.withColumn("a.b", F.rand())
     assert steady(dotted) == ["key", "id"]
     assert steady(dotted.select("id", F.col("`a.b`").alias("z"))) == ["id"]
+    # a name with a dot in it is no path
+    assert steady(dotted.select("id", "`a.b`")) == ["id"]
+    assert steady(dotted.select(F.col("key"), "`a.b`").filter(F.col("`a.b`") > 0.5)) is None
+    # and a star has the columns of the names that stand before it, too
+    named = dotted.withColumn("r", F.rand()).select(F.lit(1).alias("r"), "*")
+    assert steady(named.toDF("one", "key", "id", "drawn", "r")) == []
+    both = dotted.toDF("key", "id", "drawn").select(F.lit(1).alias("drawn"), "*")
+    assert steady(both.select("key", "id")) == []
     ticked = shuffled.withColumn("a`b", F.rand())
     assert steady(ticked.select("id", F.col("`a``b`").alias("z"))) == ["id"]
     nested = shuffled.withColumn("s", F.struct(F.rand().alias("f")))

@@ -467,3 +467,36 @@ def test_a_side_that_is_read_twice_must_be_the_same_twice(spark):
         ):
             kss.join(risky, right, "k", "full", plan=plan, row_id="v", way="place")
     assert kss.join(df, right, ("k",), "full", plan=plan, way="place").count() == 42
+
+
+def test_functions_are_trusted_on_both_sides(spark):
+    @F.udf("string")
+    def cleaned(key):
+        return key
+
+    left = spark.range(1200).selectExpr("IF(id % 2 = 0, 'hot', concat('k', id % 30)) AS key", "id")
+    right = left.filter("id < 30").select(cleaned("key").alias("key"), F.col("id").alias("o"))
+    given = {"workers": 4, "way": "broadcast", "sample": 1.0}
+    with pytest.raises(ValueError, match=r"^right must have the same rows .*'cleaned', which is not trusted"):
+        kss.join(left, right, "key", **given)
+    with pytest.raises(ValueError, match=r"^right must have the same rows"):  # a column of the other side
+        kss.join(left, right, "key", trust=["key"], **given)
+    with pytest.raises(ValueError, match=r"^trust must name columns of df or functions .* got 'nothing'"):
+        kss.join(left, right, "key", trust=["nothing"], **given)
+    plain = left.join(right, "key")
+    for trust in ([cleaned], ["cleaned()"]):
+        joined = kss.join(left, right, "key", trust=trust, **given)
+        assert kss.explain(joined).startswith("broadcast: ")
+        assert sorted(joined.collect()) == sorted(plain.collect())
+
+
+def test_a_session_that_was_stopped_is_named(spark, monkeypatch):
+    df = spark.range(5)
+    monkeypatch.setattr(spark.sparkContext, "_jsc", None)  # as `stop` leaves it
+    for argument, call in (
+        ("df", lambda: kss.plan(df, "id", 2)),
+        ("left", lambda: kss.join(df, df, "id", workers=2)),
+        ("spark", lambda: kss.diagnose(spark)),
+    ):
+        with pytest.raises(ValueError, match=rf"^{argument} must be .*that runs, got one that was stopped$"):
+            call()

@@ -315,6 +315,11 @@ def _read(name: str, lines: Any) -> Application:
         raise ValueError(
             f"{name} must be an event log of Spark: none of its {events.lines:,} lines is an event"
         )
+    if events.applications > 1:
+        raise ValueError(
+            f"{name} must be the log of one application, got {events.applications} that start in it: pass "
+            "their logs as files of their own"
+        )
     if events.damaged:
         notes.append(f"{format_count(events.damaged, 'line')} of {name} could not be read")
     return conclude(events, name, notes)

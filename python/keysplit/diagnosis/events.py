@@ -144,6 +144,7 @@ class Events:
         self.stages: dict[tuple[int, int], RecordedStage] = {}
         self.executors: list[str] = []
         self.damaged = 0
+        self.applications = 0
         self.lines = 0
         self._numbers: dict[str, int] = {}
         self._cores: dict[str, int] = {}
@@ -226,6 +227,8 @@ class Events:
         stage.cores = max(stage.cores, sum(self._cores.values()) // of_task)
 
     def _end_stage(self, stage: RecordedStage) -> None:
+        if stage.ended:  # in a log that holds it twice
+            return
         stage.ended = True
         stage.drop_repeated()
         stage.add_failed()
@@ -259,6 +262,7 @@ def _log_start(events: Events, event: Mapping[str, Any]) -> None:
 
 
 def _application_start(events: Events, event: Mapping[str, Any]) -> None:
+    events.applications += 1
     events.application, events.application_id = str(event["App Name"]), str(event.get("App ID") or "")
     events.start_ms = _milliseconds(event["Timestamp"])
 

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pyspark.sql import DataFrame
 
-from keysplit.spark.session import versions
+from keysplit.spark.session import is_connect, is_stopped, versions
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -43,11 +43,25 @@ def is_data_frame(value: Any) -> bool:
     return isinstance(value, DataFrame) or versions.is_data_frame_of_connect(value)
 
 
+def is_query(value: Any) -> bool:
+    """Say whether it is a streaming query; a DataFrame of Connect has a column of any name."""
+    names = ("runId", "recentProgress", "isActive")
+    return not is_data_frame(value) and all(hasattr(value, name) for name in names)
+
+
 def refuse_other_frames(df: Any, argument: str = "df") -> None:
-    """Raise TypeError if it is no DataFrame of Spark."""
+    """Raise TypeError if it is no DataFrame of Spark, ValueError if its session was stopped."""
     if not is_data_frame(df):
         remedy = ": spark.createDataFrame makes one of it" if type_name(df) == "pandas.DataFrame" else ""
         raise TypeError(f"{argument} must be a Spark DataFrame, got {type_name(df)}{remedy}")
+    refuse_stopped(df.sparkSession, argument)
+
+
+def refuse_stopped(spark: Any, argument: str = "spark") -> None:
+    """Raise ValueError if a session was stopped."""
+    if is_stopped(spark):
+        what = "a session" if argument == "spark" else "of a session"
+        raise ValueError(f"{argument} must be {what} that runs, got one that was stopped")
 
 
 def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
@@ -61,6 +75,12 @@ def refuse_batch(df: Any, remedy: str = "") -> None:
     refuse_other_frames(df)
     if not df.isStreaming:
         raise ValueError(f"df must be a streaming DataFrame, got a batch one{remedy}")
+
+
+def ways_to_a_plan(df: DataFrame) -> str:
+    """Say how a stream comes by a plan, for an error that asks for one."""
+    made = "kss.plan makes one from a batch of its rows"
+    return made if is_connect(df) else f"{made}, and with adapt='auto' the stream makes its own"
 
 
 def key_names(key: Any, argument: str = "key") -> list[str]:

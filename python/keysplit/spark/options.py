@@ -23,6 +23,7 @@ from keysplit.spark.checks import (
     refuse_other_frames,
     refuse_stream,
     type_name,
+    ways_to_a_plan,
 )
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.kept import Kept
@@ -155,10 +156,7 @@ def check(
         )
     _check_state(options, df)
     if mode == "planned" and plan is None and adapt is None and df.isStreaming:
-        raise ValueError(
-            "plan must be given for a streaming DataFrame: kss.plan makes one from a batch of its rows, and "
-            "with adapt='auto' the stream makes its own"
-        )
+        raise ValueError(f"plan must be given for a streaming DataFrame: {ways_to_a_plan(df)}")
     return Request(
         df=df,
         columns=columns,
@@ -337,7 +335,12 @@ def _weight(columns: Columns, weight: Any) -> Column | None:
     if isinstance(weight, str) and weight == "bytes" and weight not in columns:
         return row_bytes(columns.df)
     if versions.is_column(weight):
-        described, fields = "an expression", columns.df.select(weight).schema.fields
+        try:
+            described, fields = "an expression", columns.df.select(weight).schema.fields
+        except AnalysisException as error:
+            raise ValueError(
+                f"weight must be made of columns of df, got {weight}; df has {columns.names}"
+            ) from error
         weight_type, column = fields[0].dataType, weight
         try:
             analysed(columns.df.select("*", weight.cast("double")))

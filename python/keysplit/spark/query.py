@@ -33,10 +33,14 @@ class Query:
     Attributes:
         df: the DataFrame.
         trust: names of columns and of functions that the user trusts, as `trusted_names` returns them.
+        beside: the other side of a join, which may have what `trust` names in place of this one.
+        argument: what the DataFrame is called in the call.
     """
 
     df: DataFrame
     trust: frozenset[str] = frozenset()
+    beside: DataFrame | None = None
+    argument: str = "df"
 
     @cached_property
     def session(self) -> Session:
@@ -96,7 +100,12 @@ class Query:
 
     def _proved(self, anew: str | None) -> Steadiness:
         found = self.session.steadiness(self.df, self._trusted_functions, anew)
-        for name in sorted(self._trusted_functions - found.functions):
+        unknown = self._trusted_functions - found.functions
+        if unknown and self.beside is not None:
+            other = Query(self.beside)
+            unknown -= other.steadiness.functions
+            unknown = frozenset(name for name in unknown if other.fold(name) not in other._folded)
+        for name in sorted(unknown):
             raise ValueError(
                 f"trust must name columns of df or functions in its query, got {name!r}; df has the "
                 f"columns {self.columns}, its query calls the functions {sorted(found.functions)}"
@@ -180,13 +189,18 @@ class Query:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
         found, known = self.why_unrepeatable(names), self.repeatability
         if found is not None:
-            before = "write df to files or a topic before and read them"
-            before = before if self.df.isStreaming else "call df.checkpoint() before"
+            name = self.argument
+            before = f"call {name}.checkpoint() before"
+            if self.df.isStreaming:
+                before = f"write {name} to files or a topic before and read them"
+            elif is_connect(self.df):  # its client does not know what a checkpoint holds
+                before = f"write {name} to files and read it back"
             trusted = ", or pass trust=[...] with columns or functions that you know to be steady"
             if found in (known.rows, known.again) and not known.functions:  # there is nothing to trust
                 trusted = ""
             raise ValueError(
-                f"df must have the same rows each time that it is read, {why}, got {found}: {before}{trusted}"
+                f"{name} must have the same rows each time that it is read, {why}, got {found}: "
+                f"{before}{trusted}"
             )
 
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
@@ -252,6 +266,13 @@ class Query:
         if trusted == "functions" and not self.steadiness.functions:  # there is nothing to trust
             return f"{first}{cut}"
         return f"{first}, or pass trust=[...] with {trusted} that you know to be steady{cut}"
+
+
+def of_other_side(query: Query) -> frozenset[str]:
+    """Return what `trust` names of a side of a join that is trusted on the other side, too: functions."""
+    columns = query._folded
+    names = (each for each in query.trust if each.endswith(_CALLED) or query.fold(each) not in columns)
+    return frozenset(names)
 
 
 def trusted_names(trust: Any) -> frozenset[str]:

@@ -26,7 +26,7 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
-from keysplit.spark.query import Query
+from keysplit.spark.query import Query, of_other_side
 from keysplit.spark.session import session_of
 from keysplit.spark.ways import Way, took
 
@@ -181,7 +181,8 @@ def join(
     )
     other = "left" if hot == "right" else "right"
     joining = session.joining(plain, left, right, key_names(on))
-    query = Query(sides[other])
+    query = Query(sides[other], of_other_side(request.query), sides[hot], other)
+    request = replace(request, query=replace(request.query, beside=sides[other], argument=hot))
 
     def build(request: Request) -> tuple[DataFrame, Way]:
         # The plan is made of what the user gave; the query is of what Spark made of it.

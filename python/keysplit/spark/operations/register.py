@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from keysplit.spark.checks import by_name, type_name
+from keysplit.spark.checks import by_name, refuse_stopped, type_name
 from keysplit.spark.engine import columns
 from keysplit.spark.hashes import identity_in_sql
 from keysplit.spark.keys import key_hash_in_sql
@@ -64,6 +64,7 @@ def register(
     """
     if not versions.is_session(spark):
         raise TypeError(f"spark must be a SparkSession, got {type_name(spark)}")
+    refuse_stopped(spark)
     _check_name(name)
     if not versions.has_sql_functions(spark):
         raise ValueError(

@@ -78,7 +78,7 @@ def records_of(spark: Any) -> Records:
         TypeError: if it is no session.
         ValueError: if it is one of Spark Connect.
     """
-    if is_connect(spark):
+    if is_connect(spark) and versions.is_session(spark):
         raise ValueError(
             "spark must be a classic session, got one of Spark Connect, which shows no figures of tasks: set "
             "spark.eventLog.enabled=true on the server, and pass the log to keysplit.diagnose(path) or "
@@ -86,6 +86,8 @@ def records_of(spark: Any) -> Records:
         )
     if not isinstance(spark, SparkSession):
         raise TypeError(f"spark must be a SparkSession, got {type(spark).__name__}")
+    if is_stopped(spark):
+        raise ValueError("spark must be a session that runs, got one that was stopped")
     from keysplit.spark.session.recorded import Recorded
 
     return Recorded(spark)
@@ -105,6 +107,13 @@ def session_of_query(query: StreamingQuery) -> Session:
 def is_connect(value: Any) -> bool:
     """Say whether a DataFrame, Column or query is of Spark Connect, where there is no JVM to look into."""
     return type(value).__module__.startswith("pyspark.sql.connect")
+
+
+def is_stopped(spark: Any) -> bool:
+    """Say whether a session was stopped."""
+    if is_connect(spark):
+        return bool(spark.is_stopped)
+    return spark.sparkContext._jsc is None
 
 
 def local_rows(df: DataFrame, table: "pa.Table") -> DataFrame:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.aggregates import reason_for_plain
-from keysplit.spark.checks import check_columns
+from keysplit.spark.checks import check_columns, ways_to_a_plan
 from keysplit.spark.frame import analysed
 from keysplit.spark.operations.aggregate import names_of, refuse_unmergeable
 from keysplit.spark.operations.building import built
@@ -150,10 +150,7 @@ def aggregate(
     if plan is None and adapt is None:
         if force or split_state:
             flag = "force" if force else "split_state"
-            raise ValueError(
-                f"plan must be given with {flag}=True: kss.plan makes one from a batch of such rows, and "
-                "with adapt='auto' the stream makes its own"
-            )
+            raise ValueError(f"plan must be given with {flag}=True: {ways_to_a_plan(df)}")
         return _plain(df, check_without_plan(df, key, options), window, columns)
     request = check(df, key, options)
     if not force and not split_state:

@@ -6,7 +6,7 @@ from typing import Any
 from keysplit.plans import files
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.running import adapting_in
-from keysplit.spark.checks import type_name
+from keysplit.spark.checks import is_query, type_name
 from keysplit.spark.plans import Plan
 
 
@@ -45,7 +45,7 @@ def publish(plan: Plan, to: Any) -> int:
         assert log.last is not None
         log.plan(log.last).refuse_other_keys(plan, "the plan log")
         return log.publish(plan)
-    if not hasattr(to, "runId"):
+    if not is_query(to):
         raise TypeError(f"to must be a streaming query, or the folder of a plan log, got {type_name(to)}")
     found = adapting_in(str(to.runId)) if to.isActive else []
     if len(found) != 1:

@@ -16,7 +16,7 @@ from keysplit.spark.session.relations.functions import (
     OTHERS,
     WINDOWS,
 )
-from keysplit.spark.session.relations.rows import OF_EQUAL, SUM, Rows, of_rows, within
+from keysplit.spark.session.relations.rows import OF_EQUAL, SUM, Rows, of_rows, parts_of, within
 
 
 class Expressions:
@@ -41,8 +41,8 @@ class Expressions:
         if kind == "alias" and len(expression.alias.name) == 1:
             return str(expression.alias.name[0]).lower()
         if kind == "unresolved_attribute":
-            text = expression.unresolved_attribute.unparsed_identifier
-            return str(text.split(".")[-1].strip("`").lower()) if text.count("`") <= 2 else None
+            # of a field of a struct, its own
+            return next(reversed(parts_of(expression.unresolved_attribute.unparsed_identifier)), None)
         return None
 
     def value(self, expression: Any, child: Rows) -> str | None:

@@ -109,18 +109,31 @@ class Proof:
     def _project(self, body: Any) -> Rows:
         child = self._relation(body.input)
         known: dict[str, str | None] = {}
-        rest = None
+        all_: dict[str, str | None] = {}
+        rest = others = None
         for each in body.expressions:
             name, why = self._expressions.name(each), self._expressions.value(each, child)
             if each.unresolved_star.unparsed_target:  # it may be of a struct
-                rest = worst(rest, within(child.any()))
+                others = worst(others, within(child.any()))
             elif each.WhichOneof("expr_type") in ("unresolved_star", "unresolved_regex"):
-                known, rest = {**child.known, **known}, worst(rest, child.rest)
+                all_, others = child.known, worst(others, child.rest)
             elif name is None:
                 rest = worst(rest, why)
             else:
                 known[name] = worst(known.get(name), why)
+        # columns of a star may have the names of others, also of those that are not known
+        hidden = self._hidden(others)
+        known = {name: worst(known.get(name), all_.get(name, hidden)) for name in {*known, *all_}}
+        rest = worst(rest, others)
         return replace(child, known=known, rest=rest, rows=self._expressions.left(body.expressions, child))
+
+    def _hidden(self, why: str | None) -> str | None:
+        """Return why values of a column may differ that has another's name in other letters.
+
+        Where the session does not mind their case, Spark knows no such column by its name.
+        """
+        sensitive = why is not None and (self._setting("spark.sql.caseSensitive") or "").lower() == "true"
+        return why if sensitive else None
 
     def _with_columns(self, body: Any) -> Rows:
         child = self._relation(body.input)
@@ -128,12 +141,13 @@ class Proof:
             return unknown("a column with several names")
         found = ((each.name[0], self._expressions.value(each.expr, child)) for each in body.aliases)
         rows = self._expressions.left([each.expr for each in body.aliases], child)
-        return replace(with_more(child, found), rows=rows)
+        return replace(with_more(child, found, self._hidden(child.rest)), rows=rows)
 
     def _with_columns_renamed(self, body: Any) -> Rows:
         child = self._relation(body.input)
         old = dict(body.rename_columns_map) | {each.col_name: each.new_col_name for each in body.renames}
-        return with_more(child, ((new, child.of(in_sql(name))) for name, new in old.items()))
+        found = ((new, child.of(in_sql(name))) for name, new in old.items())
+        return with_more(child, found, self._hidden(child.rest))
 
     def _to_df(self, body: Any) -> Rows:
         child = self._relation(body.input)

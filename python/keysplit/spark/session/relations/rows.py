@@ -43,13 +43,18 @@ class Rows:
 
     def of(self, name: str) -> str | None:
         """Return why values of a column, or of a field of one, may differ."""
-        parts = [(quoted or bare).replace("``", "`").lower() for quoted, bare in _PART.findall(name)]
+        parts = parts_of(name)
         # Which of them is the column, and which an alias or a field, only the server knows.
         return worst(*(self.known.get(part, self.rest) for part in parts)) if parts else self.any()
 
     def any(self) -> str | None:
         """Return why values of any column may differ."""
         return worst(self.rest, *self.known.values())
+
+
+def parts_of(name: str) -> list[str]:
+    """Return the parts of a name with dots between them, in small letters."""
+    return [(quoted or bare).replace("``", "`").lower() for quoted, bare in _PART.findall(name)]
 
 
 def by_type(why: str | None, type_: DataType) -> str | None:
@@ -90,12 +95,18 @@ def within(why: str | None) -> str | None:
     return f"an expression of {why}" if why in BY_TYPE else why
 
 
-def with_more(child: Rows, columns: Iterable[tuple[str, str | None]]) -> Rows:
-    """Return rows with more columns, which may take the places of others."""
+def with_more(child: Rows, columns: Iterable[tuple[str, str | None]], hidden: str | None) -> Rows:
+    """Return rows with more columns, which may take the places of others.
+
+    Args:
+        child: the rows.
+        columns: the new columns.
+        hidden: why values may differ in a column that is not known, and may have the same letters as a name.
+    """
     # A column of the name may stay beside the new one where the session minds the case of letters.
     known = dict(child.known)
     for name, why in columns:
-        known[name.lower()] = worst(known.get(name.lower()), why)
+        known[name.lower()] = worst(known.get(name.lower(), hidden), why)
     return replace(child, known=known)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.adapt.running import Adapting, adapting_in
-from keysplit.spark.checks import check_whole, type_name
+from keysplit.spark.checks import check_whole, is_query, type_name
 from keysplit.spark.counting.by_worker import workers_per_count
 from keysplit.spark.session import Listening, Report, session_of_query
 from keysplit.spark.streaming.observing.history import By, History
@@ -75,7 +75,7 @@ def observe(
         >>> observer = kss.streaming.observe(query, port=0)  # doctest: +SKIP
         >>> observer.history()[["batch", "busiest", "hash_busiest"]]  # doctest: +SKIP
     """
-    if not all(hasattr(query, name) for name in ("runId", "recentProgress", "isActive")):
+    if not is_query(query):
         raise TypeError(f"query must be a streaming query, got {type_name(query)}")
     if port is not None:
         check_whole("port", port, 0, 65_535)
