@@ -387,8 +387,8 @@ def test_no_plan_where_few_cores_are_busy_to_the_end_without_one():
     assert some.recommended == min(fast, key=lambda name: some.planned[name].extra_partials)
 
 
-@pytest.mark.parametrize("messages", [1, 3, 4])
-def test_no_more_messages_than_workers_need_no_action(messages):
+@pytest.mark.parametrize("messages", [1, 3])
+def test_fewer_messages_than_workers_need_no_action(messages):
     (advice,) = ks.profile(["a"] * messages, 4).advice
     number = "1 message" if messages == 1 else f"{messages} messages"
     assert (advice.verdict, advice.recommended) == (f"no action needed: {number} for 4 workers", None)

@@ -390,7 +390,9 @@ def test_a_key_that_is_drawn_is_never_read_twice(facts):
     rows, names, plan = facts
     drawn = rows.repartition(2).withColumn("k", (F.col("k") + F.rand()).cast("long"))
     for left, right in ((drawn, names), (rows, drawn.withColumnRenamed("v", "w"))):
-        with pytest.raises(ValueError, match=r"^df must have the same rows .* as way='broadcast' reads both"):
+        with pytest.raises(
+            ValueError, match=r"^(left|right) must have the same rows .* as way='broadcast' reads both"
+        ):
             kss.join(left, right, "k", plan=plan, way="broadcast")
 
 
@@ -463,7 +465,7 @@ def test_a_side_that_is_read_twice_must_be_the_same_twice(spark):
     plan = kss.plan(df, "k", 4, "w_choices")
     for risky in (df.repartition(4).sample(0.5, seed=1), df.repartition(4).limit(20)):
         with pytest.raises(
-            ValueError, match=r"^df must have the same rows each time that it is read, as a full"
+            ValueError, match=r"^left must have the same rows each time that it is read, as a full"
         ):
             kss.join(risky, right, "k", "full", plan=plan, row_id="v", way="place")
     assert kss.join(df, right, ("k",), "full", plan=plan, way="place").count() == 42

@@ -531,7 +531,11 @@ def test_what_a_function_raises_is_a_warning(query):
         ({"log": 3}, TypeError, "log must be a folder or a function, got 3"),
         ({"log_every": 0}, ValueError, "log_every must be at least 1, got 0"),
         ({"keep": True}, TypeError, "keep must be a whole number, got True"),
-        ({"log": "nowhere://log"}, ValueError, "path must be a file, a folder or a URL of a file"),
+        (
+            {"log": "nowhere://log"},
+            ValueError,
+            "log cannot be used: path must be a file, a folder or a URL of a file",
+        ),
     ],
 )
 def test_wrong_arguments(query, arguments, error, message):

@@ -262,7 +262,7 @@ def test_the_table_fits_eighty_columns(spark):
     text = str(profile)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert all(line == line.rstrip() for line in text.splitlines())
-    assert text.splitlines()[0].startswith("Profile of word for 1000 workers: 100,000,000,000,000 weight")
+    assert text.splitlines()[0].startswith("Profile of word for 1,000 workers: 100,000,000,000,000 weight")
     assert "'[bold]x[/]é" in text
     assert " 20,000,000,000,000 " in text
     assert r"'two\nlines\t:smile:'" in text

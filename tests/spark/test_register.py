@@ -125,7 +125,11 @@ def test_names_that_are_the_same_and_names_with_dots(spark):
         ({"name": "sum"}, ValueError, "name must be none of a function of Spark, got 'sum'"),
         ({"plan": 3}, TypeError, "plan must be a Plan that kss.plan made, or a path or URL, got int"),
         ({"spark": 3}, TypeError, "spark must be a SparkSession, got int"),
-        ({"row_id": None}, ValueError, "row_id must be given for a plan that splits keys: the columns that "),
+        (
+            {"row_id": None},
+            ValueError,
+            "row_id must be given for a plan that splits keys: the columns of ['id'] that ",
+        ),
         (
             {"row_id": "id"},
             ValueError,

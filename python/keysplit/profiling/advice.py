@@ -194,8 +194,8 @@ def recommend_for(
 
 
 def _are_few(total: float, unit: str, workers: int) -> bool:
-    """Say whether there are so few rows that no worker has a share of several."""
-    return unit != "weight" and total <= workers
+    """Say whether there are fewer rows than workers."""
+    return unit != "weight" and total < workers
 
 
 def recommend_simulated(
