@@ -342,8 +342,8 @@ def test_to_kafka(spark, rows, plan, tmp_path):
         )
 
 
-@pytest.mark.parametrize("windowed", [False, True])
-def test_streaming_apply(spark, rows, plan, tmp_path, windowed):
+@pytest.mark.parametrize("held", ["not", "by window", "by period"])
+def test_streaming_apply(spark, rows, plan, tmp_path, held):
     def part(rows):
         return pd.DataFrame({"total": [rows["v"].sum()]})
 
@@ -356,7 +356,8 @@ def test_streaming_apply(spark, rows, plan, tmp_path, windowed):
     events = rows.withColumn("at", at).union(last)
     events.coalesce(1).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
-    window = F.window("at", "20 minutes") if windowed else None
+    window = F.window("at", "20 minutes") if held == "by window" else None
+    period = {"every": "1 day", "clock": "event"} if held == "by period" else {}
     found = kss.streaming.apply(
         stream.withWatermark("at", "1 minute"),
         "key",
@@ -367,12 +368,14 @@ def test_streaming_apply(spark, rows, plan, tmp_path, windowed):
         window=window,
         plan=plan,
         row_id="id",
+        **period,
     )
-    run(found.writeStream.format("memory").queryName(f"applied_{windowed}"), tmp_path)
-    found = spark.table(f"applied_{windowed}")
-    if windowed:
+    name = f"applied_{held}".replace(" ", "_")
+    run(found.writeStream.format("memory").queryName(name), tmp_path)
+    found = spark.table(name)
+    if window is not None:
         events = events.where("key IS NULL OR key <> 'end'")
-    plain = events.groupBy(*([window] if windowed else []), "key").agg(F.sum("v").alias("total"))
+    plain = events.groupBy(*([window] if window is not None else []), "key").agg(F.sum("v").alias("total"))
     assert same_rows(found, plain.select("key", "total"))
 
 

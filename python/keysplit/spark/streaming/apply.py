@@ -273,8 +273,9 @@ def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int |
     names = ["begin", "end", "slot"]
     if rule.every_ms is not None:
         # Spark compares the types of the state at a restart: with a window the state would never be found.
-        parts = parts.withColumn("slot_without_window", F.col("slot").cast("bigint"))
         names[-1] = "slot_without_window"
+        # `withColumn` of Spark Connect would drop what says that there is a watermark
+        parts = parts.select("*", F.col("slot").cast("bigint").alias(names[-1]))
     gone = parts.groupBy(*names).applyInPandasWithState(
         blobs.keeper(rule, layout), _TO_MERGE, "state binary", "append", _TIMEOUTS[rule.clock]
     )
