@@ -230,12 +230,6 @@ def test_a_result_can_be_told() -> None:
         result.messages = 1
 
 
-@pytest.mark.parametrize(("workers", "groupings", "name"), [([], None, "workers"), (4, [], "groupings")])
-def test_comparing_nothing_is_refused(workers: Any, groupings: Any, name: str) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must hold at least one, got none$"):
-        ks.compare([1, 2], workers, groupings)
-
-
 def test_swapped_arguments_are_named_in_a_line() -> None:
     with pytest.raises(TypeError, match=r"^params must be a grouping .*, and keys come after it, got list$"):
         ks.simulate(list(range(100_000)), ks.KeyGrouping(workers=4))  # type: ignore[arg-type]

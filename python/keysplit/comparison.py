@@ -99,9 +99,6 @@ def compare(
     chosen = list(GROUPINGS) if groupings is None else list(groupings)
     if isinstance(groupings, str):
         raise TypeError(f"groupings must be a list of names or groupings, got {groupings!r}")
-    for name, given in (("workers", numbers), ("groupings", chosen)):
-        if not given:
-            raise ValueError(f"{name} must hold at least one, got none")
     if isinstance(memory, bool) or not isinstance(memory, SupportsIndex):
         raise TypeError(f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}")
     if index(memory) < LEAST_MEMORY:
