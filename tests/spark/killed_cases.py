@@ -1,12 +1,12 @@
 """Kill an executor in mid-stage while unsteady rows are routed by a plan; print what came out.
 
-usage: python killed_cases.py FOLDER [--bypass] [--speculation] [--times 1] CASE...
+usage: python killed_cases.py FOLDER [--speculation] [--times 1] CASE...
 
 Each case makes rows downstream of a shuffle that hold values which differ when a task is retried, and places
 them by a plan without a `row_id`. Spark's checksums of shuffles are off, as they are up to Spark 4.1: only
 keysplit's proof stands between a retried task and lost rows. Where `route` refuses a case, the remedy that it
-names is taken. With `--bypass` the guard is told to trust what it should not. With `--speculation` one of the
-tasks that route hangs in joins, applies and writes, and a copy of it wins.
+names is taken. In the case `index_trusted` the guard is told to trust what it should not. With
+`--speculation` one of the tasks that route hangs in joins, applies and writes, and a copy of it wins.
 
 A line of JSON a case says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact
 means that the steady columns of the rows are those of plain Spark without a kill.
@@ -34,6 +34,7 @@ from keysplit import spark as kss
 from keysplit.spark.query import CHECKSUMS
 
 BY_ID = {"row_id": "id", "trust": ["id"]}
+BY_INDEX = {"row_id": "at", "trust": ["at"]}
 
 
 def zip_with_index(df):
@@ -91,6 +92,7 @@ def beside_a_subquery(df):
 CASES = {
     "beside_a_subquery": (beside_a_subquery, None),
     "zip_with_index": (zip_with_index, BY_ID),
+    "index_trusted": (zip_with_index, BY_INDEX),
     "index_of_pandas": (index_of_pandas, None),
     "uuids_in_python": (uuids_in_python, BY_ID),
     "script": (script, BY_ID),
@@ -122,7 +124,6 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", nargs="+", choices=[*CASES, *ACTS])
-    parser.add_argument("--bypass", action="store_true")
     parser.add_argument("--speculation", action="store_true")
     parser.add_argument("--times", type=int, default=1, help="how often each case is tried")
     options = parser.parse_args()
@@ -147,14 +148,14 @@ def main():
                 if case in ACTS:
                     found = acted(numbers, plan, job, case, hang=options.speculation)
                 else:
-                    found = placed(numbers, plan, job, case, bypass=options.bypass)
+                    found = placed(numbers, plan, job, case)
             except (Py4JJavaError, PySparkException) as error:
                 found = {"outcome": "stopped", "error": reason(error)}
             print(json.dumps({"case": case, **found, **job.ran()}), flush=True)
         spark.stop()
 
 
-def placed(numbers, plan, job, case, *, bypass):
+def placed(numbers, plan, job, case):
     """Place the rows of a case, lose an executor, and compare the steady columns."""
     make, remedy = CASES[case]
     steady = ["id", "key"]
@@ -167,9 +168,7 @@ def placed(numbers, plan, job, case, *, bypass):
     rows = made.withColumn("id", noted(job, "route")("id"))
     given = {"trust": ["noted"]}
     refused = None
-    if bypass:
-        given = {"row_id": "at", "trust": ["at"]}
-    elif remedy:
+    if remedy:
         try:
             kss.route(rows, "key", plan=plan, trust=["noted"])
         except ValueError as error:

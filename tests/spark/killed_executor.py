@@ -1,7 +1,7 @@
 """Kill executors of a small cluster with SIGKILL while they place and aggregate rows; print what came out.
 
 usage: python killed_executor.py FOLDER [--trials N] [--mode planned|online|salted] [--engine columns|rust]
-                                 [--shuffle-below] [--sorted] [--speculation]
+                                 [--shuffle-below] [--sorted] [--speculation] [and OPTION...]
 
 A trial is two jobs, and each loses an executor with its map outputs in mid-stage, so that Spark retries tasks
 of every upstream stage. One places the rows and writes them. The other aggregates them by key; it loses the
@@ -10,7 +10,8 @@ executor where the rows are added up on each worker or, in every other trial, wh
 Mode `salted` is what users write by hand: a column made of rand() is part of the key. With `--shuffle-below`
 the rows come out of a shuffle, in another order each time; online mode is told to run there all the same,
 unless the rows are `--sorted` by all columns downstream of it. With `--speculation` a task of the stage that
-routes hangs, and a copy of it wins.
+routes hangs, and a copy of it wins. After each `and` come the options of further trials on the same cluster,
+which speculates if the first are with `--speculation`.
 
 A line of JSON a job says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact rows
 are there once each, on the worker that they have without a kill; salted rows, and those that online mode
@@ -31,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
@@ -58,16 +60,19 @@ def main():
     parser.add_argument("--shuffle-below", action="store_true")
     parser.add_argument("--sorted", action="store_true")
     parser.add_argument("--speculation", action="store_true")
-    options = parser.parse_args()
+    given = [list(words) for is_and, words in groupby(sys.argv[1:], "and".__eq__) if not is_and]
+    options = parser.parse_args(given[0] if given else [])
+    runs = [options, *(parser.parse_args([str(options.folder), *more]) for more in given[1:])]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["JAVA_TOOL_OPTIONS"] = QUICK
     options.folder.mkdir(parents=True)
     lines = []
     with cluster(options.folder) as master:
         spark = session(master, options)
-        for line in trials(spark, options):
-            print(json.dumps(line), flush=True)
-            lines.append(line)
+        for run, each in enumerate(runs):
+            for line in trials(spark, each, run):
+                print(json.dumps(line), flush=True)
+                lines.append(line)
         spark.stop()
     outcomes = Counter(line["outcome"] for line in lines)
     summary = {
@@ -80,7 +85,7 @@ def main():
     print(json.dumps(summary))
 
 
-def trials(spark, options):
+def trials(spark, options, run):
     """Run all jobs, and yield what was found in each."""
     numbers = spark.range(ROWS, numPartitions=SOURCES).selectExpr(
         "id",
@@ -100,7 +105,7 @@ def trials(spark, options):
         route["engine"] = options.engine
 
     def new_job(name, stage=None, seed=0):
-        job = Job(options.folder / name, stage, seed)
+        job = Job(options.folder / f"{run}-{name}", stage, seed)
         job.folder.mkdir()
         return job
 
@@ -157,9 +162,8 @@ def trials(spark, options):
                 outcome = "exact" if exact else "wrong"
             except (Py4JJavaError, PySparkException) as error:
                 seen, outcome = {"error": reason(error)}, "stopped"
-            yield (
-                {"trial": trial, "job": act.__name__, "kill in": stage, "outcome": outcome} | job.ran() | seen
-            )
+            found = {"run": run, "trial": trial, "job": act.__name__, "kill in": stage, "outcome": outcome}
+            yield found | job.ran() | seen
 
 
 def totals(number):

@@ -156,7 +156,6 @@ def test_a_batch_goes_by_what_the_one_before_has_shown(spark, stream, tmp_path, 
     assert set(found.shares) == {0, 1, 2}
 
 
-@pytest.mark.versions
 def test_two_queries_of_one_stream_learn_each_from_its_own_rows(spark, stream, tmp_path):
     routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
     found = [Busiest(), Busiest()]
@@ -815,7 +814,6 @@ def test_a_change_is_worth_what_it_saves(spark):
     assert not rule.change(new, new, new.summary, 10_000.0).pays(kss.streaming.Adapt())
 
 
-@pytest.mark.versions
 def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
     found, adapt, measured = Busiest(), kss.streaming.Adapt(capacities="measured"), []
 
@@ -955,7 +953,6 @@ def asked_of(plan, chance=0.5):
     return ask
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("workers", "hot"), [(1, 0), (4, 0), (4, 1), (64, 1), (64, 300)], ids=lambda each: str(each)
 )
@@ -1070,7 +1067,6 @@ def test_few_rows_are_drawn_of_however_many(spark, chance, generated):
     assert read.repeats[late].mean() > read.repeats[~late].mean()
 
 
-@pytest.mark.versions
 def test_keys_of_what_is_drawn_are_as_in_a_profile(spark):
     texts = ["", "a b", "a,b", "ü", "x" * 1000, None]
     numbers = [None, 1, -1, 2**62, 0, None]
@@ -1124,7 +1120,6 @@ def test_workers_that_share_a_counter_are_counted_together(spark):
     assert sum(each.counts for each in tally.take()).tolist() == together.tolist()
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("keys", [["", "a"], ["", None], [""]], ids=str)
 def test_an_empty_key_is_a_field(spark, keys):
     rows = spark.createDataFrame([(key, at) for at, key in enumerate(keys)], "key string, value bigint")

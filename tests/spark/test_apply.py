@@ -324,7 +324,6 @@ def test_results_are_the_same_without_what_only_pandas_has(spark, monkeypatch):
     assert found.num_rows == 5
 
 
-@pytest.mark.versions
 @FORMATS
 def test_one_function_with_keys_of_all_types_at_once(spark, of_all_types, format):
     needs_arrow(spark, format)
@@ -452,7 +451,6 @@ def test_a_frame_without_rows(spark):
     )
 
 
-@pytest.mark.versions
 @settings(max_examples=6)
 @given(data=st.data())
 def test_it_equals_the_whole_group(spark, data):
@@ -525,7 +523,6 @@ def test_keys_of_all_types_at_once(spark, of_all_types, format):
     assert found == rows_of(plain)
 
 
-@pytest.mark.versions
 @FORMATS
 def test_the_functions_see_the_columns_of_the_frame_and_the_key(spark, format):
     needs_arrow(spark, format)
@@ -640,7 +637,6 @@ def test_an_argument_with_a_default_is_no_key(spark):
     assert rows_of(kss.apply(df, "key", count, count, "n long", workers=1, force=True)) == ["Row(n=2)"]
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize("where", ["partial", "merge"])
 def test_an_error_of_a_function_is_shown(spark, where):
     df = frame(spark, T.LongType(), [1] * 10)

@@ -64,7 +64,6 @@ def test_keys_of_all_types(spark, name):
     assert in_sql(spark, "worker_of(key, id, v, d)", "typed") == workers_of(df, "key", plan, ["id", "v", "d"])
 
 
-@pytest.mark.versions
 def test_a_plan_that_splits_nothing_needs_no_row_id_and_takes_one(spark, clicks, tmp_path):
     plan = kss.plan(clicks, "name", WORKERS, "distribution_aware")
     assert plan.head
@@ -104,7 +103,6 @@ def test_no_python_runs(spark, clicks, conf):
     assert len(in_sql(spark, "worker_of(name, id)")) == 2000
 
 
-@pytest.mark.versions
 def test_names_that_are_the_same_and_names_with_dots(spark):
     df = spark.range(400).selectExpr("IF(id % 2 = 0, 0, id) AS `a.b`", "id")
     plan = kss.plan(df, "`a.b`", 4, row_id="id")
@@ -169,7 +167,6 @@ def test_a_plan_that_is_not_there(spark, tmp_path):
         kss.register(spark, tmp_path / "plan.json", "worker_of")
 
 
-@pytest.mark.versions
 def test_fields_of_any_name_are_names(spark):
     """A name in a schema is never read as SQL."""
     odd = T.StructType(

@@ -88,7 +88,6 @@ def test_arguments_are_checked_where_no_plan_is_needed(files, name, value):
         kss.streaming.aggregate(files.stream(), "key", *sums(), **{name: value})
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("mode", "windows"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.slow) for each in ALL)]
 )
