@@ -453,7 +453,35 @@ def test_a_service_may_let_nobody_read_its_settings(monkeypatch, spark, rows, pl
         raise AnalysisException("[CONFIG_NOT_AVAILABLE] Configuration is not available.")
 
     monkeypatch.setattr(type(spark.conf), "get", refuse)
+    monkeypatch.setattr(type(spark.client), "config", refuse)
     assert kss.route(rows, "key", plan=plan).columns == [*rows.columns, "worker"]
+
+
+def test_settings_are_read_together(monkeypatch, spark, tmp_path, conf):
+    spark.range(99).selectExpr("id", "id % 3 AS key").write.parquet(str(tmp_path / "rows"))
+    rows, other = spark.read.parquet(str(tmp_path / "rows")), spark.range(3).withColumnRenamed("id", "key")
+    plan, asked = kss.plan(rows, "key", 4, "w_choices"), []
+
+    def config(client, operation):
+        asked.append(operation)
+        return read(client, operation)
+
+    read = type(spark.client).config
+    monkeypatch.setattr(type(spark.client), "config", config)
+    operations = {
+        "route": (1, lambda: kss.route(rows, "key", plan=plan)),
+        "repartition": (1, lambda: kss.repartition(rows, "key", plan=plan)),
+        "aggregate": (1, lambda: kss.aggregate(rows, "key", F.sum("id"), plan=plan, force=True)),
+        "write": (2, lambda: kss.write(rows, "key", plan=plan)),
+        "join": (3, lambda: kss.join(rows, other, "key", "full", plan=plan)),
+    }
+    for name, (most, operation) in operations.items():
+        asked.clear()
+        operation()
+        assert 1 <= len(asked) <= most, name
+    conf("spark.sql.files.ignoreMissingFiles", "true")
+    with pytest.raises(ValueError, match="ignoreMissingFiles"):
+        kss.join(rows, other, "key", plan=plan, way="broadcast")
 
 
 def steady(df, *trust):

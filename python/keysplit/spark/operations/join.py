@@ -27,7 +27,6 @@ from keysplit.spark.options import (
     check,
 )
 from keysplit.spark.query import Query, of_other_side
-from keysplit.spark.session import session_of
 from keysplit.spark.ways import Way, took
 
 
@@ -139,7 +138,8 @@ def join(
         refuse_other_frames(df, side)
         refuse_stream(df, side, remedy=": kss.streaming.join takes streams")
     names = [quoted(name) for name in key_names(on, "on")]
-    fold = Query(left).fold
+    of_left = Query(left)
+    session, fold = of_left.session, of_left.fold
     columns = {side: Columns(df, fold) for side, df in sides.items()}
     types = key_types_of(names, columns)
     options = Options(
@@ -160,7 +160,6 @@ def join(
     request = check(sides[hot], names, options)
     _check_way(way, kind)
     plain = left.join(right, key_names(on), kind)
-    session = session_of(left)
     unplanned = None
     if way is None and not request.force:
         # Spark's plan takes longer to make than its estimate of a side

@@ -5,7 +5,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 from weakref import ref
 
@@ -41,8 +41,18 @@ _PYTHON_AGGREGATES = [
 ]
 
 
+_READ_TOGETHER = (
+    "spark.sql.caseSensitive",
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.columnNameOfCorruptRecord",
+    "spark.sql.autoBroadcastJoinThreshold",
+)
+"""The settings that nearly each operation asks for: the server is asked for all of them at once."""
+
+
 class Connect:
-    """A session of Spark Connect."""
+    """A session of Spark Connect, in one call: what is asked for twice is read once."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -54,6 +64,8 @@ class Connect:
 
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if there is none, or if nobody may read it."""
+        if name in self._read_together:
+            return self._read_together[name]
         try:
             value: str | None = self._spark.conf.get(name)
         except PySparkException:
@@ -62,14 +74,26 @@ class Connect:
 
     def settings(self, defaults: Iterable[tuple[str, str]]) -> list[str]:
         """Return the values of settings, given by their names and what they are where Spark has none."""
+        names = dict(defaults)
+        found = self._read(names)
+        values = ((found.get(name), default) for name, default in names.items())
+        return [default if value is None else value for value, default in values]
+
+    @cached_property
+    def _read_together(self) -> dict[str, str | None]:
+        try:
+            return self._read(_READ_TOGETHER)
+        except PySparkException:  # a service may refuse all of them for one
+            return {}
+
+    def _read(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the values of settings by one request, None for those that Spark does not have."""
         from pyspark.sql.connect.proto import ConfigRequest
 
         client: Any = self._spark.client
-        names = dict(defaults)
-        # one request for all; with defaults the server would return these instead of Spark's own
+        # with defaults the server would return these instead of Spark's own
         wanted = ConfigRequest.Operation(get_option=ConfigRequest.GetOption(keys=list(names)))
-        found = dict(client.config(wanted).pairs)
-        return [default if found.get(name) is None else found[name] for name, default in names.items()]
+        return dict(client.config(wanted).pairs)
 
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""

@@ -14,7 +14,7 @@ from keysplit.spark.operations.joins.broadcast import by_broadcast
 from keysplit.spark.operations.joins.grid import Grid, by_grid
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.session import Session, session_of
+from keysplit.spark.session import Session
 from keysplit.spark.ways import Way, keys_are
 from keysplit.spark.weights import fixed_width, row_bytes
 
@@ -70,7 +70,7 @@ def refuse_broadcast(sides: Sides) -> None:
 
 
 def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tuple[DataFrame, Way]:
-    session = session_of(sides.request.df)
+    session = sides.request.query.session
     limit = broadcast_limit(session)
     against = _against_broadcast(sides, session, limit)
     hopeless = against is None and _share(sides, keys) < _WORTH
@@ -124,7 +124,7 @@ def _against_broadcast(sides: Sides, session: Session, limit: int) -> str | None
 
 
 def _reason_for_plain(sides: Sides) -> str | None:
-    return gain.reason_for_plain(sides.plan, session_of(sides.request.df).slots)
+    return gain.reason_for_plain(sides.plan, sides.request.query.session.slots)
 
 
 def _placed(sides: Sides, why: str) -> Way:
