@@ -307,6 +307,23 @@ def test_a_plan_that_no_longer_fits_is_made_anew(day, other_day, path):
     assert [(each.fresh, int(each.rows.sum())) for each in runs.read(path)] == [(True, 6000)]
 
 
+def test_an_action_that_stops_early_says_nothing_of_a_plan(day, path, recwarn):
+    rows = day.orderBy("key")  # those of a key lie together
+    run(kss.route(rows, "key", workers=4, plan=path, row_id="v"))
+    routed = kss.route(rows, "key", plan=path, row_id="v")
+    assert len(routed.take(2)) == 2
+    settle(routed)
+    assert [int(each.rows.sum()) < 3000 for each in runs.read(path)] == [False, True]
+    assert Kept.at(path, "auto").rows == 6000
+    # one that has most of the rows counts, and so does a small day where all rows pass
+    few = rows.filter("v < 4000")
+    run(kss.route(few, "key", plan=path, row_id="v"))
+    assert Kept.at(path, "auto").rows == 4000
+    run(kss.repartition(rows.filter("v < 1000"), "key", plan=path, row_id="v"))
+    assert Kept.at(path, "auto").rows == 1000
+    assert not [each for each in recwarn if "no longer fits" in str(each.message)]
+
+
 def test_always_makes_it_anew_for_whatever_the_call_says(day, path):
     kss.route(day, "key", workers=8, plan=path)
     kss.route(day, "key", workers=5, plan=path, refresh="always")

@@ -6,6 +6,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 from pyspark.sql import DataFrame
 
 from keysplit.spark.session import is_connect, is_stopped, versions
@@ -122,6 +123,12 @@ def check_number(name: str, value: Any, least: float, most: float, *, without_le
         raise ValueError(
             f"{name} must be {'above' if without_least else 'at least'} {least:g} and {end}, got {value!r}"
         )
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise TypeError unless it is True or False: a text such as "false" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:

@@ -17,6 +17,7 @@ from keysplit.groupings.base import Grouping
 from keysplit.planning import PLANS, CutToFit, speeds_of
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.checks import (
+    check_flag,
     check_sample,
     check_whole,
     key_names,
@@ -216,6 +217,8 @@ def _check_words(options: Options) -> None:
         raise ValueError(f"engine must be 'columns' or 'rust', got {options.engine!r}")
     if options.refresh not in ("auto", "never", "always"):
         raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
+    check_flag("force", options.force)
+    check_flag("allow_inexact", options.allow_inexact)
     check_sample(options.sample)
     if options.rows_per_file is not None:
         check_whole("rows_per_file", options.rows_per_file, 1)

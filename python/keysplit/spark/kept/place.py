@@ -63,7 +63,7 @@ class Kept:
         if refresh == "always":
             return cls(path, replaces=True)
         digest = _digest_of(text)
-        found = _runs_of(path, digest)
+        found = runs.whole(plan, _runs_of(path, digest))
         counted = [run.rows for run in found if run.rows is not None]
         rows = int(counted[-1].sum()) if counted else None
         kept = cls(path, plan, digest=digest, rows=rows)
@@ -97,13 +97,14 @@ class Kept:
             return Kept(self.path, other, digest=_digest_of(text))
         return Kept(self.path, plan, fresh=True, digest=_digest_of(text))
 
-    def observed(self, rows: DataFrame, worker_column: str, weighted: bool) -> DataFrame:
+    def observed(self, rows: DataFrame, worker_column: str, weighted: bool, may_stop: bool) -> DataFrame:
         """Count the rows of each worker while the rows pass in the first action, and write that down.
 
         Args:
             rows: routed rows.
             worker_column: the column with their workers.
             weighted: whether the plan balances something else than rows.
+            may_stop: whether an action may stop before the last row, as there is no shuffle downstream.
         """
         if rows.isStreaming or self.plan is None:
             return rows
@@ -113,7 +114,7 @@ class Kept:
 
         def done(sketch: bytes) -> None:
             found = by_worker.counted(bytes(sketch), workers)
-            runs.append(path, runs.Run(digest, runs.now(), fresh, weighted, found))
+            runs.append(path, runs.Run(digest, runs.now(), fresh, weighted, found, may_stop))
 
         pending.wait_for(observed, done)
         return df

@@ -23,6 +23,8 @@ _FORMAT, _VERSION = "keysplit run", 1
 # chance explains: rows of split keys are assigned by their hashes.
 _WORTH_A_NEW_PLAN = 1.1
 _DEVIATIONS = 4.0
+# An action that may have stopped early counts as whole from this part of the rows on that there should be.
+_WHOLE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class Run:
         fresh: whether the plan had been made from the same rows, in the same call.
         weighted: whether the plan balances something else than rows.
         rows: the rows of each counter, int64; None if no rows were sent to workers.
+        may_stop: whether the action may have stopped before the last row, as `show` does.
     """
 
     plan: str
@@ -42,6 +45,7 @@ class Run:
     fresh: bool
     weighted: bool
     rows: np.ndarray | None
+    may_stop: bool = False
 
     def to_json(self) -> str:
         """Return the run as one line."""
@@ -58,6 +62,7 @@ class Run:
                 "weighted": self.weighted,
                 "total": None if self.rows is None else int(self.rows.sum()),
                 "rows": packed,
+                "may_stop": self.may_stop,
             }
         )
 
@@ -75,7 +80,8 @@ class Run:
             rows = data["rows"]
             if rows is not None:
                 rows = np.frombuffer(zlib.decompress(base64.b64decode(rows, validate=True)), "<i8")
-            return cls(str(data["plan"]), str(data["at"]), data["fresh"], data["weighted"], rows)
+            stops = data.get("may_stop", False)
+            return cls(str(data["plan"]), str(data["at"]), data["fresh"], data["weighted"], rows, stops)
         except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
             raise ValueError(f"no run: {type(error).__name__}: {error}") from error
 
@@ -123,6 +129,25 @@ def append(path: str | os.PathLike[str], run: Run) -> None:
     files.write(path_of(path), "".join(f"{each.to_json()}\n" for each in kept))
 
 
+def rows_of(plan: Plan, weighted: bool) -> float | None:
+    """Return of about how many rows a plan was made, None if it has no more than their weight."""
+    if plan.sample is not None:
+        return plan.sample.rows / plan.sample.fraction if plan.sample.fraction else None
+    return None if weighted or plan.group_weight else plan.total
+
+
+def whole(plan: Plan, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs without those that stopped early, as far as the rows of the others and the plan say.
+
+    Args:
+        plan: the plan.
+        runs: runs by it, the oldest first.
+    """
+    known = rows_of(plan, any(run.weighted for run in runs))
+    most = max([known or 0, *(run.rows.sum() for run in runs if run.rows is not None)])
+    return [run for run in runs if run.rows is None or not run.may_stop or run.rows.sum() >= _WHOLE * most]
+
+
 def busiest(plan: Plan, run: Run, first: Run | None = None) -> float:
     """Return the load of the busiest worker in a run, in multiples of its fair share.
 
@@ -149,7 +174,7 @@ def misfit(plan: Plan, runs: Sequence[Run]) -> str | None:
 
     Args:
         plan: the plan.
-        runs: runs by it, the oldest first.
+        runs: runs by it that are `whole`, the oldest first.
     """
     if not runs:
         return None

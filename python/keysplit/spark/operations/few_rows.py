@@ -7,6 +7,7 @@ import numpy as np
 
 from keysplit.planning import PLANS, bucket_bits, bucket_of
 from keysplit.spark.frame import without
+from keysplit.spark.kept import runs
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import Request
 from keysplit.spark.plans import Plan
@@ -103,10 +104,8 @@ def rows_of(request: Request) -> float | None:
     assert plan is not None
     if kept is not None and kept.rows is not None:
         return float(kept.rows)
-    if plan.sample is not None:
-        return plan.sample.rows / plan.sample.fraction if plan.sample.fraction else None
-    # Of all rows a plan has the weight. One that is passed in may have been made with any, most likely none.
-    return None if request.weight is not None or plan.group_weight else plan.total
+    # One that is passed in may have been made with any weight, most likely none.
+    return runs.rows_of(plan, request.weight is not None)
 
 
 def _tasks_for_bytes(request: Request) -> int:

@@ -1,6 +1,7 @@
 """`route`: a worker for each row."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 
@@ -117,11 +118,16 @@ def route(
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    return built(check(df, key, options), routed, tried=True)
+    return built(check(df, key, options), partial(routed, may_stop=True), tried=True)
 
 
-def routed(request: Request) -> DataFrame:
-    """Add the worker column to the DataFrame of a request that has a plan, or needs none."""
+def routed(request: Request, may_stop: bool = False) -> DataFrame:
+    """Add the worker column to the DataFrame of a request that has a plan, or needs none.
+
+    Args:
+        request: the request.
+        may_stop: whether an action on the result may stop before the last row.
+    """
     if request.mode == "online":
         return online.with_worker(request)
     if request.adapt is not None:
@@ -134,4 +140,4 @@ def routed(request: Request) -> DataFrame:
     rows = engine.with_worker(request.df, plan, key, row, request.worker_column)
     if request.kept is None:
         return rows
-    return request.kept.observed(rows, request.worker_column, request.weight is not None)
+    return request.kept.observed(rows, request.worker_column, request.weight is not None, may_stop)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.aggregates import reason_for_plain
-from keysplit.spark.checks import check_columns, ways_to_a_plan
+from keysplit.spark.checks import check_columns, check_flag, ways_to_a_plan
 from keysplit.spark.frame import analysed
 from keysplit.spark.operations.aggregate import names_of, refuse_unmergeable
 from keysplit.spark.operations.building import built
@@ -131,6 +131,8 @@ def aggregate(
     check_columns(columns)
     if window is not None and not versions.is_column(window):
         raise TypeError(f"window must be a column such as F.window('at', '5 minutes'), got {window!r}")
+    check_flag("force", force)
+    check_flag("split_state", split_state)
     if force and split_state:
         raise ValueError("split_state must be False with force=True, which aggregates in one step, got True")
     options = Options(
