@@ -359,6 +359,13 @@ def test_what_is_read_is_not_overwritten(files, option, read):
     assert (files / "good.csv").read_bytes() == before
 
 
+def test_two_outputs_are_two_files(files):
+    out = files / "out"
+    found = keysplit("profile", files / "good.csv", "--key", "word", "--json", out, "--report", out)
+    assert_one_line(found, 2, "--json and --report must be two files, got")
+    assert not out.exists()
+
+
 def test_files_are_written_before_the_terminal_is(files, monkeypatch):
     def cut(_):
         raise BrokenPipeError

@@ -332,6 +332,7 @@ def test_bad_options_of_one_command(arguments, text):
         (["--set", "choices=0"], "choices must be in"),
         (["--arrival-rate", "5"], "--arrival-rate belongs to the timing model: --service-time-ms is missing"),
         (["--capacities", "1,1,1,1"], "--capacities belongs to the timing model"),
+        (["--event", "capacity:0:1:2"], "--event capacity:0:1:2 belongs to the timing model"),
         (["--service-time-ms", "-1"], "service-time-ms must be at least 0, got -1.0"),
         (["--service-time-ms", "1", "--capacities", "1,1"], "capacities"),
         (
@@ -344,7 +345,6 @@ def test_bad_options_of_one_command(arguments, text):
         (["--event", "add:inf"], "got 'add:inf'"),
         (["--event", "remove:0:worker"], "got 'remove:0:worker'"),
         (["--event", "remove:0:1"], "partial_key has a fixed number of workers"),
-        (["--event", "capacity:0:1:2"], "SetCapacity must not be used without service_time_s"),
         (["--samples", "0"], "samples must be in 1..=1000000, got 0"),
     ],
 )

@@ -416,7 +416,15 @@ def test_times_are_never_powers(value, text):
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0, "0 %"), (1, "100.0 %"), (0.26, "26.0 %"), (0.0706, "7.06 %"), (9e-4, "0.09 %"), (3e-8, "3e-6 %")],
+    [
+        (0, "0 %"),
+        (1, "100.0 %"),
+        (0.26, "26.0 %"),
+        (0.0706, "7.06 %"),
+        (9e-4, "0.09 %"),
+        (3e-8, "3e-6 %"),
+        (2e-18, "0 %"),
+    ],
 )
 def test_shares_are_per_cent(share, text):
     assert format_share(share) == text

@@ -21,6 +21,11 @@ def aggregate(df, key, **arguments):
     return kss.aggregate(df, key, F.sum("v"), force=True, **arguments)
 
 
+def test_flags_are_true_or_false(df):
+    with pytest.raises(TypeError, match=r"^force must be True or False, got 'no'$"):
+        kss.join(df, df, "key", workers=4, force="no")
+
+
 functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, aggregate])
 
 
@@ -32,6 +37,7 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, agg
         ({"plan": object()}, TypeError, "^plan must be a Plan that kss.plan made, or a path or URL"),
         ({"row_id": "v"}, ValueError, "^row_id belongs to mode 'planned': leave row_id out$"),
         ({"capacities": [1] * 4}, ValueError, "^capacities belongs to mode 'planned': leave capacities out$"),
+        ({"allow_inexact": "False"}, TypeError, "^allow_inexact must be True or False, got 'False'$"),
         ({"engine": "gpu"}, ValueError, "^engine must be 'columns' or 'rust', got 'gpu'$"),
         ({"speed": 9}, TypeError, "speed"),
         (

@@ -152,6 +152,10 @@ def same(rows):
     return rows
 
 
+def drawn(df):
+    return df.repartition(2).withColumn("r", F.rand())
+
+
 @pytest.mark.parametrize(
     ("key", "call", "error", "message"),
     [
@@ -188,6 +192,24 @@ def same(rows):
             ),
             ValueError,
             "weight must name one column",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.route(drawn(df), "key", row_id="r", workers=3),
+            ValueError,
+            "row_id must name columns that have the same values when a task is retried, got 'r'",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.join(drawn(df).filter("r > 0"), df, "key", way="broadcast", workers=3),
+            ValueError,
+            "left must have the same rows each time that it is read, as way='broadcast' reads both",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.join(df, drawn(df).filter("r > 0"), "key", way="grid", workers=3),
+            ValueError,
+            "row_id must be given: df may have other rows",
         ),
     ],
 )

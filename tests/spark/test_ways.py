@@ -1,10 +1,13 @@
 """Which way an operation takes: plain Spark's where splitting keys would bring nothing."""
 
+import re
+
 import pytest
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark import gain
+from keysplit.spark.session.classic import Classic
 
 
 @pytest.fixture
@@ -40,6 +43,19 @@ def test_a_join_under_a_plan_that_splits_nothing_says_what_was_asked_for(even, c
         result = kss.join(even, even.limit(9), "key", plan=plan, **given)
         expected = f"place: no key is split over 4 workers by d_choices; as {why} requires"
         assert kss.explain(result) == expected
+
+
+def test_a_join_of_few_keys_says_what_hashing_would_do(spark, monkeypatch, conf):
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    monkeypatch.setattr(Classic, "slots", 8)
+    few = spark.range(4000).selectExpr("id % 8 AS key", "id AS value")
+    plan = kss.plan(few, "key", 8, "key")
+    assert not plan.head
+    text = kss.explain(kss.join(few, few.limit(9), "key", plan=plan))
+    found = re.fullmatch(
+        r"place: no key is split .*; hashing gives the busiest (.*) times its fair share", text
+    )
+    assert found[1] == f"{plan.hash_busiest:.2f}"
 
 
 def test_a_skewed_frame_is_placed(skewed):

@@ -90,6 +90,11 @@ def test_odd_names_are_written(spark, tmp_path):
         ({"workers": 0}, ValueError, "workers must be in 1..=65536, got 0"),
         ({"workers": None}, ValueError, "workers must be given with grouping='cut_to_fit'"),
         ({"partition_by": "town"}, ValueError, "partition_by must name one column of the DataFrame, got"),
+        (
+            {"partition_by": ["country", "COUNTRY"]},
+            ValueError,
+            "partition_by must name each column once, got",
+        ),
         ({"partition_by": []}, ValueError, "partition_by must name at least one column, got an empty list"),
         (
             {"partition_by": 3},
@@ -112,6 +117,11 @@ def test_wrong_arguments_are_refused(sales, arguments, error, message):
     given = {"df": sales, "partition_by": "country", "workers": 3} | arguments
     with pytest.raises(error, match=re.escape(message)):
         kss.write(**given)
+
+
+def test_a_column_is_left_for_the_files(sales):
+    with pytest.raises(ValueError, match=r"^partition_by must leave a column for the files, got all of them"):
+        kss.write(sales, sales.columns, workers=3)
 
 
 def test_a_plan_of_another_grouping_is_refused(sales):

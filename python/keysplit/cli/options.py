@@ -160,6 +160,8 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
         for output in (json_, report):
             if output is not None and any(_is_of(output, each) for each in inputs if each is not None):
                 raise click.UsageError(f"{output} is read by the command: write to another file")
+        if json_ is not None and report is not None and json_.resolve() == report.resolve():
+            raise click.UsageError(f"--json and --report must be two files, got {json_} for both")
         return function(json_=json_, report=report, **others)
 
     command = click.option(

@@ -94,7 +94,9 @@ def simulate(
     with bad_usage():
         ks.grouping(grouping, workers=workers)
         params = ks.grouping(grouping, workers=workers, **_parameters(grouping, settings))
-        timed = {"--arrival-rate": arrival_rate, "--capacities": capacities}
+        changes = [_event(event) for event in events]
+        slower = next((text for text in events if text.startswith("capacity:")), None)
+        timed = {"--arrival-rate": arrival_rate, "--capacities": capacities, f"--event {slower}": slower}
         for option, value in timed.items():
             if value is not None and service_time_ms is None:
                 raise ValueError(f"{option} belongs to the timing model: --service-time-ms is missing")
@@ -103,7 +105,7 @@ def simulate(
             "service_time_s": None if service_time_ms is None else service_time_ms / 1000,
             "arrival_rate_per_s": arrival_rate,
             "capacities": capacities,
-            "events": [_event(event) for event in events],
+            "events": changes,
             "samples": samples,
             "threads": threads,
         }

@@ -78,10 +78,14 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
+# Per cent. Shares of messages are not so small: it is what is left where sums of fractions are subtracted.
+_ROUNDED = 1e-12
+
+
 def format_share(share: float) -> str:
     """Return a share as text, in per cent: one decimal, or two below 10 %, or two digits below 0.1 %."""
     per_cent = 100 * share
-    if not per_cent:
+    if abs(per_cent) < _ROUNDED:
         return "0 %"
     if abs(per_cent) < 0.1:
         text = f"{per_cent:.2g}"

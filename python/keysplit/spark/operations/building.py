@@ -52,6 +52,8 @@ def built(
             unplanned = _reason_for_no_plan(request)
             if plain is not None and unplanned is not None:
                 return took(plain, Way("plain", unplanned))
+            if request.row_id is not None:
+                request.query.refuse_unsteady_id(request.row_id)
             if not tried:
                 analysed(_query(replace(request, plan=stand_in(request), kept=None), build)[0])
             request = _with_plan(request)

@@ -12,7 +12,7 @@ from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
-from keysplit.spark.operations.joins.choice import joined
+from keysplit.spark.operations.joins.choice import joined, refuse_way
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import (
     Engine,
@@ -182,6 +182,7 @@ def join(
     joining = session.joining(plain, left, right, key_names(on))
     query = Query(sides[other], of_other_side(request.query), sides[hot], other)
     request = replace(request, query=replace(request.query, beside=sides[other], argument=hot))
+    refuse_way(way, request, query)
 
     def build(request: Request) -> tuple[DataFrame, Way]:
         # The plan is made of what the user gave; the query is of what Spark made of it.

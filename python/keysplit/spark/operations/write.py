@@ -153,4 +153,8 @@ def partition_keys(df: DataFrame, partition_by: str | Sequence[str]) -> tuple[li
                 f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
                 f"{type_.simpleString()}"
             )
+    if len(set(map(columns.fold, names))) < len(names):
+        raise ValueError(f"partition_by must name each column once, got {names}")
+    if len(names) == len(columns.names):
+        raise ValueError(f"partition_by must leave a column for the files, got all of them: {names}")
     return names, keys

@@ -10,10 +10,13 @@ from pyspark.sql import functions as F
 from keysplit.plans.frequent import FrequentKey
 from keysplit.profiling.text import format_count
 from keysplit.spark import gain
+from keysplit.spark.hashes import identity_of
 from keysplit.spark.operations.joins.broadcast import by_broadcast
 from keysplit.spark.operations.joins.grid import Grid, by_grid
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
+from keysplit.spark.options import Request
+from keysplit.spark.query import Query
 from keysplit.spark.session import Session
 from keysplit.spark.ways import Way, keys_are
 from keysplit.spark.weights import fixed_width, row_bytes
@@ -48,12 +51,15 @@ def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | Non
     if way == "place" or not plan.head:
         # Also where there is nothing to split: what is wrong with the request shows in building it.
         result = by_worker(sides)
-        nothing = None if way or sides.request.force else _reason_for_plain(sides)
-        why = "as way='place' requires" if way else "as force=True requires"
-        return (plain, Way("plain", nothing)) if nothing else (result, _placed(sides, why))
+        if way or sides.request.force:
+            why = f"as {f'way={way!r}' if way else 'force=True'} requires"
+        elif (nothing := _reason_for_plain(sides)) is not None:
+            return plain, Way("plain", nothing)
+        else:
+            why = f"hashing gives the busiest {plan.hash_busiest:.2f} times its fair share"
+        return result, _placed(sides, why)
     keys = plan.head[:_MOST_KEYS]
     if way == "broadcast":
-        refuse_broadcast(sides)
         why = f"{_held(sides, keys)}; way='broadcast' requires it"
         return by_broadcast(sides, keys), Way("broadcast", why)
     if way == "grid":
@@ -63,10 +69,20 @@ def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | Non
     return _chosen(sides, plain, keys)
 
 
-def refuse_broadcast(sides: Sides) -> None:
-    """Raise ValueError if the rows of a side, or their keys, may differ when they are read twice."""
-    for query in (sides.request.query, sides.query):
-        query.refuse_unrepeatable(sides.request.keys, "as way='broadcast' reads both sides twice")
+def refuse_way(way: str | None, request: Request, other: Query) -> None:
+    """Raise ValueError if a way that is asked for is not exact, whatever the plan says.
+
+    Args:
+        way: the way.
+        request: of the side that is split.
+        other: what the query of the other side says.
+    """
+    if way == "broadcast":
+        for query in (request.query, other):
+            query.refuse_unrepeatable(request.keys, "as way='broadcast' reads both sides twice")
+    if way == "grid":
+        identity_of(request)
+        _ = other.identity
 
 
 def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tuple[DataFrame, Way]:
