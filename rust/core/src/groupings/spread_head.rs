@@ -94,6 +94,17 @@ trait Rule: Send {
     /// Chooses the worker, and adds the message to its load.
     fn send(&mut self, loads: &mut Loads, scale: Scale, weight: Amount) -> Worker;
 
+    /// Routes messages of weight 1 that count as whole numbers, those of frequent keys as [`Rule::send`] does; bit i of
+    /// `frequent` stands for message i. Returns false, and does nothing, if there were other weights before.
+    fn send_all(
+        &mut self,
+        loads: &mut Loads,
+        choices: &Choices,
+        hashes: &[u64],
+        frequent: u64,
+        workers: &mut [u32],
+    ) -> bool;
+
     /// The workers that may be next.
     fn candidates(&self, workers: u32) -> Vec<u32>;
 
@@ -111,6 +122,31 @@ impl Rule for LeastLoaded {
     #[inline(always)]
     fn send(&mut self, loads: &mut Loads, scale: Scale, weight: Amount) -> Worker {
         loads.add_to_least(scale, weight)
+    }
+
+    #[inline(always)]
+    fn send_all(
+        &mut self,
+        loads: &mut Loads,
+        choices: &Choices,
+        hashes: &[u64],
+        frequent: u64,
+        workers: &mut [u32],
+    ) -> bool {
+        let choices = choices.clone();
+        loads.rising(
+            #[inline(always)]
+            |loads| {
+                for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).enumerate() {
+                    *worker = if frequent >> row & 1 == 1 {
+                        loads.grow_first() as u32
+                    } else {
+                        let (first, second) = choices.pair(KeyHash(hash));
+                        loads.grow_lesser(first.index(), second.index()) as u32
+                    };
+                }
+            },
+        )
     }
 
     fn candidates(&self, workers: u32) -> Vec<u32> {
@@ -131,6 +167,29 @@ impl Rule for Turn {
         let worker = self.take();
         loads.add(scale, worker, weight);
         worker
+    }
+
+    #[inline(always)]
+    fn send_all(
+        &mut self,
+        loads: &mut Loads,
+        choices: &Choices,
+        hashes: &[u64],
+        frequent: u64,
+        workers: &mut [u32],
+    ) -> bool {
+        let (choices, mut loads) = (choices.clone(), loads.pairs());
+        for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).enumerate() {
+            *worker = if frequent >> row & 1 == 1 {
+                let worker = self.take();
+                loads.add(Scale::Whole, worker, Amount(1));
+                worker.0
+            } else {
+                let (first, second) = choices.pair(KeyHash(hash));
+                loads.add_to_lesser(Scale::Whole, first, second, Amount(1)).0
+            };
+        }
+        true
     }
 
     fn candidates(&self, _workers: u32) -> Vec<u32> {
@@ -165,6 +224,10 @@ impl<R: Rule> Grouping for SpreadHead<R> {
             #[inline(always)]
             |scale, hashes, weights, workers| {
                 let (rows, frequent) = head.count(scale, hashes, weights, &mut block);
+                let is_plain = scale == Scale::Whole && weights.is_none();
+                if is_plain && rule.send_all(loads, choices, &hashes[..rows], frequent, &mut workers[..rows]) {
+                    return rows;
+                }
                 for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).take(rows).enumerate() {
                     let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
                     *worker = if frequent >> row & 1 == 1 {

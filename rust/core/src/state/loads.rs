@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::{Scale, batch_sum};
 use crate::error::{Error, Result};
-use crate::state::minimum::Minimum;
+use crate::state::minimum::{Minimum, Rising};
 use crate::types::{Amount, Worker};
 
 /// The local load vector of a source.
@@ -78,6 +78,17 @@ impl Loads {
         worker
     }
 
+    /// The loads for a loop over messages of weight 1 that count as whole numbers, unless there were other weights before.
+    #[inline(always)]
+    pub(crate) fn rising(&mut self, run: impl FnOnce(&mut Rising)) -> bool {
+        let Self { amounts, least, .. } = self;
+        let Some(mut rising) = least.rising(amounts) else { return false };
+        run(&mut rising);
+        let ended = rising.end();
+        least.ended(ended);
+        true
+    }
+
     /// The loads for a loop that never needs the least loaded of all.
     pub(crate) fn pairs(&mut self) -> Pairs<'_> {
         Pairs(&mut self.amounts)
@@ -123,10 +134,16 @@ impl Loads {
     }
 }
 
-/// Loads in a loop over pairs of candidates.
+/// Loads in a loop over messages whose workers are never the least loaded of all.
 pub(crate) struct Pairs<'a>(&'a mut [u64]);
 
 impl Pairs<'_> {
+    #[inline(always)]
+    pub(crate) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
+        let load = &mut self.0[worker.index()];
+        *load = scale.sum(Amount(*load), weight).0;
+    }
+
     /// Sends a message to the less loaded of two workers, the first among equals.
     ///
     /// Both loads are stored, one of them unchanged: the addresses then do not wait for the comparison, which removes the

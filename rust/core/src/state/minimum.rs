@@ -96,20 +96,26 @@ impl Level {
     /// Finds the next level.
     #[inline(never)]
     fn find(&mut self, values: &[u64]) {
-        vectorised(
-            #[inline(always)]
-            || {
-                self.value = values.iter().copied().fold(u64::MAX, u64::min);
-                self.words.clear();
-                self.words.extend(values.chunks(WORD).map(
-                    #[inline(always)]
-                    |values| equals(values, self.value),
-                ));
-            },
-        );
-        self.left = self.words.iter().map(|word| word.count_ones() as usize).sum();
+        self.words.resize(values.len().div_ceil(WORD), 0);
+        (self.value, self.left) = find_level(values, &mut self.words);
         self.start = 0;
     }
+}
+
+/// Sets the bit of each value at the lowest level, and clears the others; returns the level and how many are at it.
+#[inline(never)]
+fn find_level(values: &[u64], words: &mut [u64]) -> (u64, usize) {
+    let mut level = u64::MAX;
+    vectorised(
+        #[inline(always)]
+        || {
+            level = values.iter().copied().fold(u64::MAX, u64::min);
+            for (word, values) in words.iter_mut().zip(values.chunks(WORD)) {
+                *word = equals(values, level);
+            }
+        },
+    );
+    (level, words.iter().map(|word| word.count_ones() as usize).sum())
 }
 
 /// Values per word.
@@ -135,14 +141,14 @@ fn equals(values: &[u64], wanted: u64) -> u64 {
 /// Progress of a search that is repeated over values looked up one by one.
 #[derive(Debug, Clone)]
 pub(crate) struct Sweep {
+    /// No value is below the level, and none before `start` is at it.
     level: u64,
-    /// No value before this index is at the level.
     start: usize,
 }
 
 impl Sweep {
     /// A sweep before its first search.
-    pub(crate) const NEW: Self = Self { level: u64::MAX, start: usize::MAX };
+    pub(crate) const NEW: Self = Self { level: 0, start: 0 };
 
     /// The list grows or shrinks at its end, while none of its values is below `floor`. A search at the floor goes on:
     /// no new value can be below it.
@@ -154,7 +160,7 @@ impl Sweep {
     }
 
     /// Index of the first minimum of `len` values, which have not shrunk since the last call. If it is known that none is
-    /// below `floor`, the search of a long list ends at the first that equals it; values after that are not asked for.
+    /// below `floor`, the first that equals it is looked for; values after that are not asked for.
     #[inline(always)]
     pub(crate) fn first_smallest_by(
         &mut self,
@@ -162,20 +168,26 @@ impl Sweep {
         floor: Option<u64>,
         mut value: impl FnMut(usize) -> u64,
     ) -> usize {
-        let near = len.min(self.start.saturating_add(STEPS));
-        while self.start < near {
-            if value(self.start) == self.level {
-                return self.start;
-            }
-            self.start += 1;
+        let risen = floor.is_some_and(|floor| floor > self.level);
+        let (level, start) = if risen { (floor.unwrap_or(0), 0) } else { (self.level, self.start) };
+        // By uneven steps values rarely tie.
+        let end = if floor.is_some() { len } else { len.min(start.saturating_add(STEPS)) };
+        if let Some(index) = (start..end).find(|&index| value(index) == level) {
+            (self.level, self.start) = (level, index);
+            return index;
         }
-        if let Some(floor) = floor.filter(|_| len > SHORT) {
-            let from = if self.level == floor { self.start } else { 0 };
-            if let Some(index) = (from..len).find(|&index| value(index) == floor) {
-                (self.level, self.start) = (floor, index);
-                return index;
-            }
-        }
+        self.search_all(len, value)
+    }
+
+    /// The value found last has grown by 1, as this returns it: the next search need not look at it again.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self) -> u64 {
+        self.start += 1;
+        self.level
+    }
+
+    #[inline(never)]
+    fn search_all(&mut self, len: usize, mut value: impl FnMut(usize) -> u64) -> usize {
         // Four minima at once, because each depends on the previous one.
         let mut least = [u64::MAX; 4];
         let whole = len - len % 4;
@@ -190,10 +202,7 @@ impl Sweep {
     }
 }
 
-/// Up to this many values, the minimum of all is found sooner than one that equals the floor.
-const SHORT: usize = 32;
-
-/// How many values are examined one by one.
+/// By uneven steps: how many values are examined one by one.
 const STEPS: usize = 8;
 
 /// The first minimum of a list of values that only grow, by even or uneven steps.
@@ -279,6 +288,20 @@ impl Minimum {
         Some(self.level.value)
     }
 
+    /// The values and their level for a loop of steps of 1, unless steps may be uneven. [`Minimum::ended`] must follow.
+    #[inline(always)]
+    pub(crate) fn rising<'a>(&'a mut self, values: &'a mut [u64]) -> Option<Rising<'a>> {
+        let value = self.floor(values)?;
+        let Level { words, start, left, .. } = &mut self.level;
+        Some(Rising { values, words, value, start: *start, left: *left })
+    }
+
+    /// The loop has ended.
+    #[inline(always)]
+    pub(crate) fn ended(&mut self, Ended { value, start, left }: Ended) {
+        (self.level.value, self.level.start, self.level.left) = (value, start, left);
+    }
+
     /// Grows the first minimum, as [`Minimum::first_smallest`] finds it; returns its index.
     #[inline(always)]
     pub(crate) fn grow_first(&mut self, values: &mut [u64], grow: impl Fn(u64) -> u64) -> usize {
@@ -315,6 +338,99 @@ impl Minimum {
         } else {
             self.level.first(values)
         }
+    }
+}
+
+/// Values that grow by even steps, and their level, for a loop. What changes at every step is not in memory, where the
+/// compiler would have to expect that a value stored is part of it; [`Rising::end`] puts it back.
+pub(crate) struct Rising<'a> {
+    values: &'a mut [u64],
+    words: &'a mut [u64],
+    value: u64,
+    start: usize,
+    left: usize,
+}
+
+/// What a loop leaves of a level.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    value: u64,
+    start: usize,
+    left: usize,
+}
+
+impl Rising<'_> {
+    /// The values.
+    #[inline(always)]
+    pub(crate) fn values(&self) -> &[u64] {
+        self.values
+    }
+
+    /// The smallest value.
+    #[inline(always)]
+    pub(crate) fn floor(&mut self) -> u64 {
+        if self.left == 0 {
+            self.find();
+        }
+        self.value
+    }
+
+    /// The first smallest value grows by 1; returns its index. That it was the smallest is known without a look at it.
+    #[inline(always)]
+    pub(crate) fn grow_first(&mut self) -> usize {
+        let value = self.floor() + 1;
+        while self.words[self.start] == 0 {
+            self.start += 1;
+        }
+        let word = self.words[self.start];
+        self.words[self.start] = word & (word - 1);
+        self.left -= 1;
+        let index = self.start * WORD + word.trailing_zeros() as usize;
+        self.values[index] = value;
+        index
+    }
+
+    /// A value, which is known, grows by 1.
+    #[inline(always)]
+    pub(crate) fn grow(&mut self, index: usize, value: u64) {
+        self.values[index] = value + 1;
+        self.words[index / WORD] &= !(1 << (index % WORD));
+        self.left -= usize::from(value == self.value);
+    }
+
+    /// The smaller of two values grows by 1, the first if they are equal; returns its index.
+    ///
+    /// Both are stored, one of them unchanged: the addresses then do not wait for the comparison, which removes the longest
+    /// dependency chain of Greedy-2. The choice uses a mask, because a branch would be mispredicted every other time.
+    #[inline(always)]
+    pub(crate) fn grow_lesser(&mut self, first: usize, second: usize) -> usize {
+        let (one, two) = (self.values[first], self.values[second]);
+        let second_is_less = u64::from(two < one);
+        self.values[second] = two + second_is_less;
+        self.values[first] = one + (1 - second_is_less);
+        let index = first ^ ((first ^ second) & 0usize.wrapping_sub(second_is_less as usize));
+        self.grown(index);
+        index
+    }
+
+    #[inline(always)]
+    fn grown(&mut self, index: usize) {
+        let word = &mut self.words[index / WORD];
+        let left = *word >> (index % WORD) & 1;
+        *word ^= left << (index % WORD);
+        self.left -= left as usize;
+    }
+
+    #[cold]
+    fn find(&mut self) {
+        (self.value, self.left) = find_level(self.values, self.words);
+        self.start = 0;
+    }
+
+    /// What the loop leaves.
+    #[inline(always)]
+    pub(crate) fn end(self) -> Ended {
+        Ended { value: self.value, start: self.start, left: self.left }
     }
 }
 
