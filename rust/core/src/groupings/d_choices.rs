@@ -101,6 +101,8 @@ const NONE: u32 = u32::MAX;
 /// Loads only grow, so the search resumes where it stopped, as long as key and d stay the same.
 struct Search {
     slot: usize,
+    /// The key's hash; another one's if the slot has been given to a new key since the last search.
+    hash: KeyHash,
     candidates: Vec<u16>,
     /// How many of the candidates are searched.
     count: u32,
@@ -124,21 +126,8 @@ impl Searches {
         }
         let place = self.each.len() as u32;
         self.places[slot] = place;
-        self.each.push(Search { slot, candidates: Vec::new(), count: 0, sweep: Sweep::NEW });
+        self.each.push(Search { slot, hash: KeyHash(0), candidates: Vec::new(), count: 0, sweep: Sweep::NEW });
         place
-    }
-
-    /// A slot has been given to a new key.
-    #[inline(always)]
-    fn forget(&mut self, slot: usize) {
-        if let Some(&place) = self.places.get(slot)
-            && place != NONE
-        {
-            let search = &mut self.each[place as usize];
-            search.count = 0;
-            search.candidates.clear();
-            search.sweep = Sweep::NEW;
-        }
     }
 
     /// Ends the searches of all keys but those of these slots.
@@ -150,6 +139,41 @@ impl Searches {
             kept += u32::from(keep);
             keep
         });
+    }
+}
+
+impl Search {
+    /// Index of the least loaded of the first `count` candidates of a key, no load of which is below `floor`.
+    #[inline(always)]
+    fn run(
+        &mut self,
+        choices: &Choices,
+        hash: KeyHash,
+        count: u32,
+        floor: Option<u64>,
+        load: impl Fn(Worker) -> u64,
+    ) -> Worker {
+        if self.hash != hash || self.count != count {
+            self.prepare(choices, hash, count, floor);
+        }
+        let candidates = &self.candidates[..count as usize];
+        let load = |index: usize| load(Worker(candidates[index].into()));
+        let least = self.sweep.first_smallest_by(candidates.len(), floor, load);
+        Worker(candidates[least].into())
+    }
+
+    #[cold]
+    fn prepare(&mut self, choices: &Choices, hash: KeyHash, count: u32, floor: Option<u64>) {
+        if self.hash != hash {
+            self.hash = hash;
+            self.candidates.clear();
+            self.sweep = Sweep::NEW;
+        }
+        self.count = count;
+        self.sweep.resize(floor);
+        if self.candidates.len() < count as usize {
+            choices.extend(hash, &mut self.candidates, count as usize);
+        }
     }
 }
 
@@ -169,9 +193,6 @@ impl DChoices {
 
     #[inline(always)]
     fn choose(&mut self, scale: Scale, hash: KeyHash, weight: Amount, touched: Touched, frequent: bool) -> Worker {
-        if touched.fresh {
-            self.searches.forget(touched.slot);
-        }
         let position = self.position;
         self.position += 1;
         if !frequent {
@@ -186,27 +207,47 @@ impl DChoices {
         if self.count >= self.choices.workers {
             return self.loads.add_to_least(scale, weight);
         }
-        let worker = self.search(hash, place);
+        let floor = self.loads.floor();
+        let search = &mut self.searches.each[place as usize];
+        let worker = search.run(&self.choices, hash, self.count, floor, |worker| self.loads.of(worker).0);
         self.loads.add(scale, worker, weight);
         worker
     }
 
-    /// Least loaded of the d candidates of the frequent key whose search is in a place.
-    #[inline]
-    fn search(&mut self, hash: KeyHash, place: u32) -> Worker {
-        let search = &mut self.searches.each[place as usize];
-        let floor = self.loads.floor();
-        if search.count != self.count {
-            search.count = self.count;
-            search.sweep.resize(floor);
-            if search.candidates.len() < self.count as usize {
-                self.choices.extend(hash, &mut search.candidates, self.count as usize);
-            }
+    /// Routes messages of weight 1, none of which may solve d, if they count as whole numbers and all others did.
+    #[inline(always)]
+    fn choose_all(&mut self, hashes: &[u64], block: &Block, frequent: u64, workers: &mut [u32]) -> bool {
+        let Self { choices, loads, searches, count, .. } = self;
+        let (choices, count) = (choices.clone(), *count);
+        let all = count >= choices.workers;
+        let done = loads.rising(
+            #[inline(always)]
+            |loads| {
+                for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).enumerate() {
+                    let hash = KeyHash(hash);
+                    if frequent >> row & 1 == 0 {
+                        let (first, second) = choices.pair(hash);
+                        *worker = loads.grow_lesser(first.index(), second.index()) as u32;
+                        continue;
+                    }
+                    let place = searches.place(block.touched(row).slot);
+                    if all {
+                        *worker = loads.grow_first() as u32;
+                        continue;
+                    }
+                    let floor = loads.floor();
+                    let search = &mut searches.each[place as usize];
+                    let values = loads.values();
+                    let chosen = search.run(&choices, hash, count, Some(floor), |worker| values[worker.index()]);
+                    loads.grow(chosen.index(), search.sweep.pass());
+                    *worker = chosen.0;
+                }
+            },
+        );
+        if done {
+            self.position += workers.len() as u64;
         }
-        let candidates = &search.candidates[..self.count as usize];
-        let load = |index: usize| self.loads.of(Worker(candidates[index].into())).0;
-        let least = search.sweep.first_smallest_by(candidates.len(), floor, load);
-        Worker(candidates[least].into())
+        done
     }
 
     #[cold]
@@ -234,6 +275,10 @@ impl Grouping for DChoices {
             #[inline(always)]
             |scale, hashes, weights, workers| {
                 let (rows, frequent) = self.count(scale, hashes, weights, &mut block);
+                let is_plain = scale == Scale::Whole && weights.is_none() && self.position < self.next;
+                if is_plain && self.choose_all(&hashes[..rows], &block, frequent, &mut workers[..rows]) {
+                    return rows;
+                }
                 for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).take(rows).enumerate() {
                     let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
                     let frequent = frequent >> row & 1 == 1;
