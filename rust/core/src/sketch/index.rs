@@ -132,7 +132,8 @@ impl Index {
         if self.spill.may_have(hash) { self.spill.find(hash) } else { None }
     }
 
-    /// The only slot that `hash` can have, but for rare cases, without a branch; any number if it has none.
+    /// The only slot that `hash` can have, but for rare cases, without a branch; if it has none, the slot of another hash,
+    /// or 0.
     #[inline(always)]
     pub(crate) fn guess(&self, hash: u64) -> usize {
         let bucket = &self.buckets[self.bucket(hash)];

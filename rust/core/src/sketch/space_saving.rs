@@ -350,10 +350,8 @@ impl SpaceSaving {
     /// Guesses the slots of keys, which other messages of the block may still change.
     #[inline(always)]
     fn look_up(&self, hashes: &[u64], block: &mut Block) {
-        let slots = self.hashes.len();
         for (row, &hash) in hashes.iter().enumerate() {
-            let guess = self.index.guess(hash);
-            block.slots[row] = if guess < slots { guess as u32 } else { 0 };
+            block.slots[row] = self.index.guess(hash) as u32;
         }
     }
 
