@@ -168,13 +168,25 @@ impl Sweep {
         floor: Option<u64>,
         mut value: impl FnMut(usize) -> u64,
     ) -> usize {
-        let risen = floor.is_some_and(|floor| floor > self.level);
-        let (level, start) = if risen { (floor.unwrap_or(0), 0) } else { (self.level, self.start) };
-        // By uneven steps values rarely tie.
-        let end = if floor.is_some() { len } else { len.min(start.saturating_add(STEPS)) };
-        if let Some(index) = (start..end).find(|&index| value(index) == level) {
-            (self.level, self.start) = (level, index);
-            return index;
+        if let Some(floor) = floor {
+            if floor > self.level {
+                (self.level, self.start) = (floor, 0);
+            }
+            // Values after the level have often grown by one step since: that is found sooner than the minimum of all.
+            for _ in 0..2 {
+                if let Some(index) = (self.start..len).find(|&index| value(index) == self.level) {
+                    self.start = index;
+                    return index;
+                }
+                (self.level, self.start) = (self.level + 1, 0);
+            }
+        } else {
+            // By uneven steps values rarely tie.
+            let near = len.min(self.start.saturating_add(STEPS));
+            if let Some(index) = (self.start..near).find(|&index| value(index) == self.level) {
+                self.start = index;
+                return index;
+            }
         }
         self.search_all(len, value)
     }
