@@ -410,10 +410,8 @@ impl Rising<'_> {
         self.left -= usize::from(value == self.value);
     }
 
-    /// The smaller of two values grows by 1, the first if they are equal; returns its index.
-    ///
-    /// Both are stored, one of them unchanged: the addresses then do not wait for the comparison, which removes the longest
-    /// dependency chain of Greedy-2. The choice uses a mask, because a branch would be mispredicted every other time.
+    /// The smaller of two values grows by 1, the first if they are equal; returns its index. Both are stored, and the
+    /// choice uses a mask, as in [`Pairs::add_to_lesser`](crate::state::loads::Pairs::add_to_lesser).
     #[inline(always)]
     pub(crate) fn grow_lesser(&mut self, first: usize, second: usize) -> usize {
         let (one, two) = (self.values[first], self.values[second]);
