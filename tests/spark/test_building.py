@@ -1,5 +1,6 @@
 """Building a query asks the JVM no more often where there are more columns, and runs no job too early."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -54,6 +55,24 @@ MOST_CALLS = {
     "full join": 35,
     "write": 120,
 }
+
+
+def test_the_jvm_sends_long_texts_to_each_thread_at_once(spark):
+    df = rows(spark, 10)
+    plan = kss.plan(df, "key", 4, "w_choices", row_id="id")
+
+    def waits() -> bool:
+        client = spark.sparkContext._gateway.java_gateway_server.getCallbackClient()
+        return not client.getPerThreadConnection().getSocket().getTcpNoDelay()
+
+    def before_and_after():
+        before = waits()
+        kss.route(df, "key", plan=plan)
+        return before, waits()
+
+    with ThreadPoolExecutor(1) as thread:  # a connection of its own
+        assert thread.submit(before_and_after).result() == (True, False)
+    assert not waits()
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

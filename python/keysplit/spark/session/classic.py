@@ -38,7 +38,15 @@ from keysplit.spark.session.interface import (
     tree_of,
 )
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
-from keysplit.spark.session.jvm import column_of, expression_of, items, java_class, kind_of, sequence
+from keysplit.spark.session.jvm import (
+    answers_at_once,
+    column_of,
+    expression_of,
+    items,
+    java_class,
+    kind_of,
+    sequence,
+)
 from keysplit.spark.session.listening import ListeningInJava, settle
 from keysplit.spark.session.steadiness import Proof
 from keysplit.spark.session.tallies import JavaTally
@@ -56,6 +64,7 @@ class Classic:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        answers_at_once()
 
     @property
     def slots(self) -> int | None:

@@ -1,6 +1,7 @@
 """Small steps in the JVM that several parts take."""
 
 import pickle
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,23 @@ from pyspark.sql import functions as F
 # Expressions that hold a plan.
 _HOLDING_PLANS = ("Exists", "LateralSubquery", "ListQuery", "ScalarSubquery")
 _CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
+# The gateway that answers this thread at once.
+_prompt = threading.local()
+
+
+def answers_at_once() -> None:
+    """Let the JVM send this thread long texts, such as those of plans, without a pause of some 40 ms.
+
+    It sends a text in parts of 8 KB, and TCP holds back the second until the first is acknowledged, which
+    the system of this end delays. A setting of the socket does away with the wait.
+    """
+    gateway = SparkContext._active_spark_context._gateway
+    if getattr(_prompt, "gateway", None) is gateway:
+        return
+    _prompt.gateway = gateway
+    with suppress(Py4JError):  # a service may hide py4j's own classes
+        client = gateway.java_gateway_server.getCallbackClient()
+        client.getPerThreadConnection().getSocket().setTcpNoDelay(True)
 
 
 def java_class(name: str) -> Any:
