@@ -12,7 +12,7 @@ from keysplit.spark.options import Options, check
 from keysplit.spark.summary import summarise
 
 ENGINES = pytest.mark.parametrize("engine", ["columns", "rust"])
-BAD = r"^weight must be finite, at least 0 and not null in every row, and have a finite sum$"
+BAD = r"^weight must be finite, at least 0 and not null in every row, and have a finite sum, got "
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +75,25 @@ def test_frequent_keys_that_crowd_in_a_bucket_are_read_in_a_second_pass(rows, en
 
 
 @ENGINES
-@pytest.mark.parametrize("bad", [None, -1.0, float("nan"), float("inf")])
-def test_bad_weights_are_refused(spark, engine, bad):
+@pytest.mark.parametrize(
+    ("bad", "got"),
+    [
+        (None, "null"),
+        (-1.0, "-1"),
+        (float("nan"), "(a sum of )?nan"),
+        (float("inf"), "(a sum of )?inf"),
+    ],
+)
+def test_bad_weights_are_refused(spark, engine, bad, got):
     df = spark.createDataFrame([(i % 3, bad if i == 50 else 1.0) for i in range(80)], "key int, w double")
-    with pytest.raises(ValueError, match=BAD):
+    with pytest.raises(ValueError, match=f"{BAD}{got}$"):
         kss.plan(df.repartition(3), "key", 4, weight="w", engine=engine)
 
 
 @ENGINES
 def test_weights_without_a_finite_sum_are_refused(spark, engine):
     df = spark.range(40).select((F.col("id") % 3).alias("key"), F.lit(1e307).alias("w"))
-    with pytest.raises(ValueError, match=BAD):
+    with pytest.raises(ValueError, match=f"{BAD}a sum of inf$"):
         kss.plan(df, "key", 4, weight="w", engine=engine)
 
 

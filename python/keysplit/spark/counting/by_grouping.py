@@ -5,7 +5,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.spark.counting.counted import BAD_WEIGHT, Counted, sum_of, write_texts
+from keysplit.spark.counting.counted import Counted, bad_weight, sum_of, write_texts
 
 # Keys that come along with a bucket at most.
 _MOST_OF_BUCKET = 16
@@ -51,8 +51,9 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
         .collect()
     )
     # what is not at least 0 may be NaN, too
-    if any(row.nulls or not row.least >= 0 for row in found):
-        raise ValueError(BAD_WEIGHT)
+    for row in found:
+        if row.nulls or not row.least >= 0:
+            raise bad_weight("null" if row.nulls else f"{row.least:g}")
     buckets = np.zeros(2**bits)
     buckets[[row.bucket for row in found]] = [row.weight for row in found]
     groups = np.zeros(2**bits)

@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType
 
 from keysplit.planning import Sample, bucket_of
 from keysplit.spark import values
-from keysplit.spark.counting.counted import BAD_WEIGHT, Counted, sum_of
+from keysplit.spark.counting.counted import Counted, bad_weight, sum_of, wrong_weights
 from keysplit.spark.names import in_sql
 from keysplit.spark.session import session_of
 
@@ -288,7 +288,8 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _weights(column: pa.ChunkedArray) -> np.ndarray:
+    wrong = wrong_weights(column)
+    if wrong is not None:
+        raise bad_weight(wrong)
     weights: np.ndarray = column.to_numpy().astype(np.float64, copy=False)
-    if column.null_count or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise ValueError(BAD_WEIGHT)
     return weights

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from keysplit import SpaceSaving
 from keysplit.planning import bucket_of
 from keysplit.spark import values
-from keysplit.spark.counting.counted import BAD_WEIGHT, Counted, write_texts
+from keysplit.spark.counting.counted import Counted, bad_weight, write_texts, wrong_weights
 
 # Rows between two looks at which keys are frequent, and keep their values.
 _LOOK = 1 << 20
@@ -65,8 +65,9 @@ def count(
     parts = counted.repartition(F.col("partition") % _PARTS).mapInArrow(_merging(), schema)
     texts = F.transform("keys", lambda key: write_texts(key, types)).alias("texts")
     found = parts.select("partition", "sketch", "buckets", "hashes", texts).collect()
-    if any(part.sketch is None for part in found):
-        raise ValueError(BAD_WEIGHT)
+    for part in found:
+        if part.sketch is None:
+            raise bad_weight(bytes(part.buckets).decode())
     sketch = SpaceSaving(capacity)
     buckets = np.zeros(2**bits)
     known: dict[int, list[bytes | None]] = {}
@@ -94,11 +95,12 @@ def _counting(
         hashes, keys, known = [], [], pa.array([], pa.int64())
         for table in _tables(batches):
             numbers = table["hash"].to_numpy()
-            weights = table["weight"].to_numpy() if weighted else None
-            if weights is not None and not (np.isfinite(weights) & (weights >= 0)).all():
+            wrong = wrong_weights(table["weight"]) if weighted else None
+            if wrong is not None:  # it goes to the driver in the place of the buckets
                 none = (pa.array([], table[name].type) for name in ("hash", "key"))
-                yield _part(TaskContext.get().partitionId(), None, b"", *none)
+                yield _part(TaskContext.get().partitionId(), None, wrong.encode(), *none)
                 return
+            weights = table["weight"].to_numpy() if weighted else None
             sketch.update(numbers, weights)
             buckets += np.bincount(bucket_of(numbers, bits), weights, minlength=2**bits)
             # A key that is frequent in the end was so after the last table it is in: there it is kept.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
@@ -10,7 +11,21 @@ from pyspark.sql.types import DataType
 from keysplit.planning import Sample
 from keysplit.spark import values
 
-BAD_WEIGHT = "weight must be finite, at least 0 and not null in every row, and have a finite sum"
+
+def wrong_weights(weights: pa.ChunkedArray) -> str | None:
+    """Return the first of the weights of rows that may not be there, None if there is none."""
+    if weights.null_count:
+        return "null"
+    numbers = weights.to_numpy()
+    wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0))]
+    return f"{wrong[0]:g}" if len(wrong) else None
+
+
+def bad_weight(got: str) -> ValueError:
+    """Return the error of a weight that may not be there."""
+    return ValueError(
+        f"weight must be finite, at least 0 and not null in every row, and have a finite sum, got {got}"
+    )
 
 
 @dataclass(frozen=True)
@@ -45,7 +60,7 @@ def sum_of(buckets: np.ndarray) -> float:
     with np.errstate(over="ignore"):
         total = float(buckets.sum())
     if not np.isfinite(total):
-        raise ValueError(BAD_WEIGHT)
+        raise bad_weight(f"a sum of {total:g}")
     return total
 
 

@@ -299,7 +299,7 @@ class Plan(Shown):
         if other.workers > self.workers:
             raise ValueError(
                 f"{what} must be for at most the {format_count(self.workers, 'worker')} of {where}, "
-                f"got one for {other.workers}"
+                f"got one for {other.workers}: begin the query with workers={other.workers}"
             )
         self.refuse_other_keys(other, where, what)
 
