@@ -18,15 +18,13 @@ from pyspark.sql import functions as F
 
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import Sent
-from keysplit.spark.session.jvm import column_of, expression_of, java_class, sequence
+from keysplit.spark.session.jvm import answers_at_once, column_of, expression_of, java_class, sequence
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 # What a task has sent, as Java writes it: its counts, its query and micro-batch, and its texts.
 _SENT = re.compile(r"\[\[([^][]*)\], ([^],]*), ([^],]*), ([^]]*)\]")
 _CONCURRENT = "java.util.concurrent."
 _TYPES = "org.apache.spark.sql.types."
-# Characters that Py4J sends at once.
-_PIECE = 8_000
 # What Java writes where there is nothing.
 _NONE = "null"
 
@@ -70,7 +68,8 @@ class JavaTally:
 
     def take(self) -> list[Sent]:
         """Return what tasks have sent since this was last asked."""
-        written = _text(self._all.value())
+        answers_at_once()
+        written = str(self._all.value().toString())
         self._all.reset()
         return [
             Sent(
@@ -139,16 +138,6 @@ def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Col
     value = none if row is None else expression_of(row)
     constant = _constant(bound, f"{PACKAGE}Expression")
     return column_of(_call(constant, "eval", _type("Boolean"), value, nullable=True))
-
-
-def _text(value: Any) -> str:
-    """Return how Java writes an object.
-
-    Py4J sends what is longer in several pieces, and TCP may wait 40 ms between the first two.
-    """
-    written = java_class("java.lang.StringBuilder")().append(value)
-    length = written.length()
-    return "".join(written.substring(at, min(at + _PIECE, length)) for at in range(0, length, _PIECE))
 
 
 def random_number(below: Column | None = None) -> Column:
