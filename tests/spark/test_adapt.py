@@ -624,7 +624,7 @@ def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
             query.processAllAvailable()
         with pytest.raises(
             ValueError,
-            match="at most the 4 workers of the query, got one for 5: begin the query with workers=5$",
+            match=r"at most the 4 workers of the query, got one for 5: begin the query with workers=5$",
         ):
             kss.streaming.publish(plan.with_workers(5), query)
     finally:

@@ -528,7 +528,9 @@ def test_what_a_function_raises_is_a_warning(query):
         ({"port": 65_536}, ValueError, "port must be in 0..=65535, got 65536"),
         ({"port": "80"}, TypeError, "port must be a whole number, got '80'"),
         ({"host": 3}, TypeError, "host must be an address such as '127.0.0.1', got 3"),
+        ({"host": "", "port": 0}, ValueError, "host must be an address such as '127.0.0.1', got ''"),
         ({"log": 3}, TypeError, "log must be a folder or a function, got 3"),
+        ({"log": ""}, ValueError, "log must be a folder, got ''"),
         ({"log_every": 0}, ValueError, "log_every must be at least 1, got 0"),
         ({"keep": True}, TypeError, "keep must be a whole number, got True"),
         (
@@ -570,6 +572,8 @@ def test_the_server_answers_what_is_asked(observing):
         2
     ]
     assert refused(observing.url + "history.json?after=x", 400)
+    assert refused(observing.url + "history.json?after=%E2%82%AC", 400)
+    assert refused(observing.url, 400, Host="[x")
     assert refused(observing.url + "nothing", 404)
 
 

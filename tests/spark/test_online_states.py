@@ -6,7 +6,7 @@ import pytest
 from pyspark import TaskContext
 
 import keysplit as ks
-from keysplit.spark.engine.states import router_of_task
+from keysplit.spark.engine.states import States, router_of_task, states_in
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 FISH = ks.Fish(workers=4)
@@ -33,7 +33,7 @@ def route(monkeypatch, tmp_path):
     def run(keys, batch, query="q", column="worker", partition=0, params=FISH, state=tmp_path):
         properties = {QUERY: query, BATCH: batch if batch is None else str(batch)}
         monkeypatch.setattr(TaskContext, "get", lambda: Task(partition, properties))
-        router, leave = router_of_task(params, str(state), column)
+        router, leave = router_of_task(params, states_in(str(state)), column)
         workers = router.route(keys).tolist()
         leave()
         return workers
@@ -42,7 +42,9 @@ def route(monkeypatch, tmp_path):
 
 
 def files(folder):
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    """The states in a folder, without the driver's mark."""
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    return found - {"shared.txt"}
 
 
 @pytest.mark.parametrize("other", [{"query": "r"}, {"column": "other"}, {"partition": 1}])
@@ -113,3 +115,13 @@ def test_damaged_states_are_refused(route, tmp_path):
     path.write_text(path.read_text()[:-9])
     with pytest.raises(ValueError, match=re.escape(f"got {path}: ")):
         route(KEYS["a"], 1)
+
+
+def test_a_folder_that_is_not_the_driver_s_is_refused(route, tmp_path):
+    states = states_in(str(tmp_path))
+    assert route(KEYS["a"], 0) == FISH.router(source=0).route(KEYS["a"]).tolist()
+    for other in (States(states.folder, "another mark"), States(str(tmp_path / "elsewhere"), states.mark)):
+        with pytest.raises(
+            RuntimeError, match=r"^state must be a folder that the driver and all executors share"
+        ):
+            router_of_task(FISH, other, "worker")

@@ -54,6 +54,13 @@ def expected(params, batches):
     return [router.route(each.key.tolist()).tolist() for each in batches]
 
 
+def test_a_relative_folder_is_that_of_the_driver(spark, files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the tasks are elsewhere, as on a cluster
+    routed = kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online", state="routers")
+    query = run(routed, tmp_path / "c", Rows())
+    assert (tmp_path / "routers" / query / "routes-worker" / "source-0" / "batch-2").is_file()
+
+
 @pytest.mark.parametrize(
     "name", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in ks.GROUPINGS]
 )
@@ -164,8 +171,12 @@ def test_other_streams_are_refused(spark, files, tmp_path):
             kss.streaming.route(df, "key", **options)
     with pytest.raises(ValueError, match=r"kss\.streaming\.route takes streams, with state="):
         kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online")
-    with pytest.raises(TypeError, match="state must be a path or URL of a folder, got 3"):
-        kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online", state=3)
+    for state, error, message in (
+        (3, TypeError, "state must be a path or URL of a folder, got 3"),
+        ("", ValueError, "state must be a folder, got ''"),
+    ):
+        with pytest.raises(error, match=f"^{message}$"):
+            kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online", state=state)
     with pytest.raises(ValueError, match="adapt must be None in mode 'online'"):
         kss.streaming.route(read(spark, files), "key", **options, adapt="auto")
     assert not (tmp_path / "routers").exists()

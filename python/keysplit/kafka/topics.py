@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _PATIENCE_S = 10.0
+_OWN = frozenset({"bootstrap.servers", "group.id", "isolation.level", "transactional.id"})
 
 
 def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None = None) -> int:
@@ -16,7 +17,8 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
 
     Raises:
         ImportError: if confluent-kafka is not installed.
-        ValueError: if there is no such topic.
+        TypeError: if an argument has a wrong type.
+        ValueError: if there is no such topic, or Kafka's client does not take the settings.
         ConnectionError: if no broker answers within 10 seconds.
 
     Example:
@@ -25,7 +27,14 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     """
     from keysplit.kafka.client import AdminClient, client
 
-    admin = AdminClient({"log_level": 2, **(settings or {}), "bootstrap.servers": servers})
+    for name, value in (("topic", topic), ("servers", servers)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a str, got {value!r}")
+    given = settings_of(servers, settings)
+    try:
+        admin = AdminClient(given)
+    except client.KafkaException as error:  # which names the setting: others may be passwords
+        raise ValueError(f"settings must be those of Kafka's client: {error.args[0].str()}") from error
     try:
         found = admin.list_topics(topic, timeout=_PATIENCE_S).topics[topic]
     except client.KafkaException as error:
@@ -33,6 +42,25 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     if found.error is not None:
         raise ValueError(f"topic must be one that is there, got {topic!r}: {found.error.str()}")
     return len(found.partitions)
+
+
+def settings_of(servers: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the settings of a client.
+
+    Args:
+        servers: as `partitions_of`.
+        settings: as `partitions_of`.
+
+    Raises:
+        TypeError: if `settings` is no dict.
+        ValueError: if it says what exactly-once needs to say itself.
+    """
+    if settings is not None and not isinstance(settings, Mapping):
+        raise TypeError(f"settings must be a dict, got {settings!r}")
+    own = sorted(_OWN.intersection(settings or {}))
+    if own:
+        raise ValueError(f"settings must leave out {', '.join(own)}, which keysplit sets")
+    return {"log_level": 2, **(settings or {}), "bootstrap.servers": servers}
 
 
 def check_partitions(
@@ -50,6 +78,7 @@ def check_partitions(
 
     Raises:
         ImportError: as `partitions_of`.
+        TypeError: as `partitions_of`.
         ValueError: as `partitions_of`, or if the topic has another number of partitions.
         ConnectionError: as `partitions_of`.
 

@@ -190,8 +190,10 @@ def make_folder(folder: str | os.PathLike[str], argument: str = "path") -> None:
 
     Raises:
         OSError: if it cannot be made, or is a file.
-        ValueError: if pyarrow knows no file system for the URL.
+        ValueError: if it is empty, or pyarrow knows no file system for the URL.
     """
+    if not os.fspath(folder):
+        raise ValueError(f"{argument} must be a folder, got ''")
     try:
         local = _local(folder)
         if local is not None:

@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType, NumericType
 import keysplit as ks
 from keysplit.groupings.base import Grouping
 from keysplit.planning import PLANS, CutToFit, speeds_of
+from keysplit.plans import files
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.checks import (
     check_flag,
@@ -99,7 +100,7 @@ class Request:
     adapt: Adapt | None = None
     """How the plan changes while a stream runs; None if it is frozen."""
     state: str | None = None
-    """Where routers of a stream leave their state for the next micro-batch."""
+    """Where routers of a stream leave their state for the next micro-batch: for executors, too."""
     rows_per_file: int | None = None
     """The rows that make a task of a write worth its file; None for the default."""
 
@@ -178,7 +179,7 @@ def check(
         force=bool(options.force),
         kept=None if adapt is not None else kept,
         adapt=adapt,
-        state=None if options.state is None else os.fspath(options.state),
+        state=None if options.state is None else files.absolute(options.state),
         rows_per_file=options.rows_per_file,
     )
 
@@ -267,6 +268,8 @@ def _check_state(options: Options, df: DataFrame) -> None:
         return
     if not isinstance(state, str | os.PathLike):
         raise TypeError(f"state must be a path or URL of a folder, got {state!r}")
+    if state == "":
+        raise ValueError("state must be a folder, got ''")
     if not (online and df.isStreaming):
         raise ValueError(f"state belongs to streams in mode 'online', got {os.fspath(state)!r}")
 

@@ -1,6 +1,6 @@
 """`plan`: one pass over the keys, of all rows or a sample, and a decision where they go."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -23,6 +23,11 @@ from keysplit.spark.warn import warn
 _ROWS_PER_KEY, _ROWS, _KEYS = 1_000, 10_000, 1_000
 # How many of one key are enough to say that they are alike.
 _ENOUGH = 100
+# Bytes of a frame, as Spark estimates them, all of whose columns may be read for that.
+_MOST_BYTES = 8 << 20
+
+# Of keys, by their hash: how many rows were read, and how many different identities these have.
+Met = Mapping[int, tuple[int, int]]
 
 
 @by_name
@@ -107,21 +112,33 @@ def plan(
         trust=trust,
     )
     request = check(df, key, options)
-    made = make(request)
-    warn_of_like_rows(request, made)
+    made, met = make(request)
+    warn_of_like_rows(request, made, met)
     return made
 
 
-def make(request: Request) -> Plan:
-    """Count the keys of a request and decide where they go."""
-    plan = plan_of(request, summarise(request))
+def make(request: Request) -> tuple[Plan, Met | None]:
+    """Count the keys of a request and decide where they go; return what `warn_of_like_rows` wants to know."""
+    found = summarise(request, identity=_cheap_identity(request))
+    plan = plan_of(request, found)
     if request.row_id is not None:
-        return replace(plan, row_id=tuple(request.row_id))
-    if len(request.query.columns) > MOST_COLUMNS and plan.splits and not request.query.is_shuffled:
+        plan = replace(plan, row_id=tuple(request.row_id))
+    elif len(request.query.columns) > MOST_COLUMNS and plan.splits and not request.query.is_shuffled:
         # Which of many columns tell rows apart is decided once, also for frames that have others beside.
         with suppress(ValueError):  # none does: what needs them says so
             plan = replace(plan, row_id=tuple(map(quoted, request.query.identity)))
-    return plan
+    return plan, found.met
+
+
+def _cheap_identity(request: Request) -> Column | None:
+    """Return the hash of a row's identity where its columns cost less in a sample than a job of their own."""
+    query = request.query
+    size = None if request.sample == 1 else query.session.size(request.df)
+    if size is None or size > _MOST_BYTES or query.steadiness.functions or query.is_shuffled:
+        return None
+    with suppress(ValueError):  # there is none: what needs one says so
+        return row_hash(request)
+    return None
 
 
 def stand_in(request: Request) -> Plan:
@@ -137,8 +154,14 @@ def stand_in(request: Request) -> Plan:
     return plan_of(request, Pass(summary, {}), candidates=[])
 
 
-def warn_of_like_rows(request: Request, plan: Plan) -> None:
+def warn_of_like_rows(request: Request, plan: Plan, met: Met | None) -> None:
     """Warn where rows of a key that a plan splits cannot be told apart, so that they stay together.
+
+    Args:
+        request: the request.
+        plan: the plan.
+        met: of each frequent key the rows that were read for the plan, and how many different identities they
+            have; None if that is not known: some rows are read for it then.
 
     Raises:
         ValueError: if rows that would be split have no steady identity.
@@ -150,20 +173,25 @@ def warn_of_like_rows(request: Request, plan: Plan) -> None:
         with suppress(ValueError):  # there is no identity: what needs one says so
             _warn_of_few_values(request, split[0])
         return
+    met = _met(request, split) if met is None else met
+    for key in split:
+        seen, different = met.get(key.hash, (0, 0))
+        if seen >= _ENOUGH and different < min(len(key.workers), seen // 2):
+            warn(
+                f"rows of key {key.key} look alike: {different} different ones in {seen}, "
+                f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart"
+            )
+
+
+def _met(request: Request, split: Sequence[FrequentKey]) -> Met:
+    """Return how many rows of keys were read, and how many different ones."""
     # Some rows of split keys are enough, and a limit stops early. Downstream of a shuffle it would not.
     rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
     rows = rows.filter(f"key IN ({', '.join(f'{each.hash}L' for each in split)})")
     found: dict[int, list[int]] = {}
     for hash_, row in rows.limit(min(_ROWS, _ROWS_PER_KEY * len(split))).collect():
         found.setdefault(hash_, []).append(row)
-    for key in split:
-        seen = found.get(key.hash, ())
-        different = len(set(seen))
-        if len(seen) >= _ENOUGH and different < min(len(key.workers), len(seen) // 2):
-            warn(
-                f"rows of key {key.key} look alike: {different} different ones in {len(seen)}, "
-                f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart"
-            )
+    return {hash_: (len(seen), len(set(seen))) for hash_, seen in found.items()}
 
 
 def _warn_of_few_values(request: Request, key: FrequentKey) -> None:

@@ -1,6 +1,7 @@
 """One pass over the keys: which are frequent, and how much lies in each bucket of the others."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,8 @@ class Pass:
     summary: Summary
     keys: dict[int, tuple[Any, ...]]
     """The values of each frequent key, by its hash; text where Python has no such value."""
+    met: Mapping[int, tuple[int, int]] | None = None
+    """Of each frequent key the rows that were read, and how many different identities they have."""
 
 
 def summarise(
@@ -39,6 +42,7 @@ def summarise(
     threshold: float | None = None,
     most_counters: int = MOST_COUNTERS,
     most_candidates: int = _MOST_CANDIDATES,
+    identity: Column | None = None,
 ) -> Pass:
     """Count the keys of a DataFrame, or of a sample of it.
 
@@ -61,6 +65,7 @@ def summarise(
         most_counters: the most counters that a task may have.
         most_candidates: the most keys that an exact count may bring to the driver along with the weights of
             the buckets. Where they may not be all frequent keys, a second pass reads exactly these.
+        identity: the hash of a row's identity, to see whether rows of a key differ; for a sample only.
 
     Returns:
         The summary and the values of its keys.
@@ -72,7 +77,7 @@ def summarise(
     hash_ = key_hash(request.keys, request.key_types, request.params.seed)
     bits = bucket_bits(request.workers)
     if request.sample != 1:
-        keys = by_sample.Keys(hash_, request.keys, request.key_types, request.weight)
+        keys = by_sample.Keys(hash_, request.keys, request.key_types, request.weight, identity)
         names = [request.columns.free(name) for name in ("keysplit_row", "keysplit_number")]
         least = min(share, _LEAST_OF_WORKER / request.workers)
         counted = by_sample.count(request.df, keys, names, share, least, bits, request.sample)
@@ -124,4 +129,4 @@ def _frequent(counted: Counted, share: float, types: list[DataType]) -> Pass:
     summary = Summary(
         total, hashes, counted.counts[order], counted.errors[order], counted.buckets, counted.sample
     )
-    return Pass(summary, keys)
+    return Pass(summary, keys, counted.met)

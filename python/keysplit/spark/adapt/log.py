@@ -70,7 +70,10 @@ class Log:
 
     def check(self, first: Plan, version: int, plan: Plan, query: str = "the query") -> None:
         """Raise ValueError if a version cannot follow the plan that a query was built with."""
-        first.refuse_other(plan, query, f"version {version} in the plan log {self._folder!r}")
+        try:
+            first.refuse_other(plan, query, f"version {version} in the plan log {self._folder!r}")
+        except ValueError as error:
+            raise ValueError(f"{error}, or {_ANEW}") from None
 
     def newest(
         self, first: Plan, after: int = -1, refused: set[int] | None = None

@@ -87,3 +87,5 @@ class Adapt:
             raise TypeError(f"capacities must be a function, 'measured' or None, got {self.capacities!r}")
         if self.log is not None and not isinstance(self.log, str | os.PathLike):
             raise TypeError(f"log must be a path or URL, got {self.log!r}")
+        if self.log == "":
+            raise ValueError("log must be a folder, got ''")

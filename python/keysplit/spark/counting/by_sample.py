@@ -54,12 +54,14 @@ class Keys:
         columns: the columns of the key.
         types: their types.
         weight: the weight of a row; None if it is 1.
+        identity: the hash of a row's identity, to see whether rows of a key differ; None if nobody asks.
     """
 
     hash: Column
     columns: Sequence[str]
     types: Sequence[DataType]
     weight: Column | None
+    identity: Column | None = None
 
 
 def count(
@@ -115,6 +117,7 @@ def count(
         texts=texts,
         sample=known,
         groups=np.bincount(bucket_of(hashes, bits), minlength=2**bits).astype(np.float64),
+        met=drawn.met(hashes[frequent]),
     )
 
 
@@ -152,6 +155,7 @@ class _Drawn:
         weights: the weight of each row, float64.
         repeats: how many rows each stands for, float64.
         texts: of some rows what `write_texts` wrote of the key.
+        identities: the hash of the identity of each row, int64, if `Keys` have one.
     """
 
     chance: _Chance
@@ -160,6 +164,7 @@ class _Drawn:
     weights: np.ndarray
     repeats: np.ndarray
     texts: pa.ChunkedArray
+    identities: np.ndarray | None
 
     @property
     def rows(self) -> float:
@@ -171,6 +176,22 @@ class _Drawn:
         """Of each row what it adds to the variance of a number of rows."""
         doubts: np.ndarray = self.repeats * (self.repeats - 1)
         return doubts
+
+    def met(self, hashes: np.ndarray) -> dict[int, tuple[int, int]] | None:
+        """Return how many rows each of these keys has here, and how many different identities they have."""
+        if self.identities is None:
+            return None
+        asked = np.flatnonzero(np.isin(self.hashes, hashes))
+        order = asked[np.lexsort((self.identities[asked], self.hashes[asked]))]
+        keys, identities = self.hashes[order], self.identities[order]
+        is_first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+        is_other = is_first | np.append(True, identities[1:] != identities[:-1])[: len(keys)]
+        first = np.flatnonzero(is_first)
+        rows = np.diff(np.append(first, len(keys)))
+        different = np.add.reduceat(is_other, first, dtype=np.int64)
+        return dict(
+            zip(keys[first].tolist(), zip(rows.tolist(), different.tolist(), strict=True), strict=True)
+        )
 
     def texts_of(self, hashes: np.ndarray) -> dict[int, list[bytes | None]]:
         """Return the values of keys by their hash, of those of which some came along."""
@@ -218,21 +239,22 @@ class _Lottery:
     def __init__(self, df: DataFrame, keys: Keys, names: Sequence[str]) -> None:
         self._keys = keys
         row, number = names
-        ids, numbers = F.expr("monotonically_increasing_id()"), F.expr(f"rand({_SEED}L)")
-        self._rows = df.select("*", ids.alias(row), numbers.alias(number))
         self._row, self._number = in_sql(row), in_sql(number)
-        self._place = f"(shiftright({in_sql(row)}, {_ROW_BITS}) + 1D) * (({in_sql(row)} & {_LAST}L) + 1D)"
+        ids, numbers = f"monotonically_increasing_id() AS {self._row}", f"rand({_SEED}L) AS {self._number}"
+        self._rows = df.selectExpr("*", ids, numbers)
+        self._place = f"(shiftright({self._row}, {_ROW_BITS}) + 1D) * (({self._row} & {_LAST}L) + 1D)"
 
     def draw(self, chance: _Chance, shown: _Chance) -> _Drawn:
         """Draw rows; the values of the key come along with those that the second chance would draw, too."""
-        columns = [
-            self._keys.hash.alias("hash"),
-            F.expr(self._row).alias("row"),
-            F.when(F.expr(shown.in_sql(self._place, self._number)), self._texts()).alias("texts"),
-            *([] if self._keys.weight is None else [self._keys.weight.alias("weight")]),
-        ]
-        rows = self._drawn(chance)
-        table = session_of(rows).arrow(rows.select(*columns))
+        asked = {"weight": self._keys.weight, "identity": self._keys.identity}
+        beside = {name: column for name, column in asked.items() if column is not None}
+        row, is_shown = (
+            F.expr(text) for text in (f"{self._row} AS row", shown.in_sql(self._place, self._number))
+        )
+        others = (row, *(column.alias(name) for name, column in beside.items()))
+        rows = self._drawn(chance, is_shown, *others)
+        texts = f"IF(shown, {self._texts}, NULL) AS texts"
+        table = session_of(rows).arrow(rows.selectExpr("hash", "row", texts, *beside))
         ids = _numbers(table["row"])
         partitions, places = (ids >> _ROW_BITS) + 1.0, (ids & _LAST) + 1.0
         return _Drawn(
@@ -244,31 +266,35 @@ class _Lottery:
             weights=np.ones(len(ids)) if self._keys.weight is None else _weights(table["weight"]),
             repeats=1 / chance.at(partitions * places),
             texts=table["texts"],
+            identities=None if self._keys.identity is None else _numbers(table["identity"]),
         )
 
     def texts_of(self, chance: _Chance, hashes: Sequence[int]) -> dict[int, list[bytes | None]]:
         """Return the values of some keys by their hash, in a job of its own."""
-        rows = self._drawn(chance).select(self._keys.hash.alias("hash"), self._texts().alias("texts"))
-        some = rows.filter(f"hash IN ({', '.join(f'{hash_}L' for hash_ in hashes)})")
-        found = some.groupBy("hash").agg(F.first("texts").alias("texts")).collect()
+        some = self._drawn(chance, F.lit(True)).filter(
+            f"hash IN ({', '.join(f'{hash_}L' for hash_ in hashes)})"
+        )
+        found = some.groupBy("hash").agg(F.first(F.expr(self._texts)).alias("texts")).collect()
         return {row.hash: row.texts for row in found}
 
-    def _drawn(self, chance: _Chance) -> DataFrame:
-        return self._rows.filter(chance.in_sql(self._place, self._number))
-
-    def _texts(self) -> Column:
-        texts = [
-            values.write(values.send(F.col(name), type_), type_)
-            for name, type_ in zip(self._keys.columns, self._keys.types, strict=True)
-        ]
-        # a value may have megabytes
-        cut = [F.concat(F.substring(text, 1, MOST_BYTES), F.lit("…").cast("binary")) for text in texts]
-        return F.array(
-            *(
-                F.when(F.octet_length(text) > MOST_BYTES, end).otherwise(text)
-                for text, end in zip(texts, cut, strict=True)
-            )
+    def _drawn(self, chance: _Chance, shown: Column, *columns: Column) -> DataFrame:
+        """Return the hash of the key of each row that is drawn, its values if they are shown, and columns."""
+        texts = (
+            F.when(shown, values.write(values.send(F.col(name), type_), type_)).alias(f"text{at}")
+            for at, (name, type_) in enumerate(zip(self._keys.columns, self._keys.types, strict=True))
         )
+        drawn = self._rows.filter(chance.in_sql(self._place, self._number))
+        return drawn.select(self._keys.hash.alias("hash"), shown.alias("shown"), *texts, *columns)
+
+    @property
+    def _texts(self) -> str:
+        """The values of the key as an array of BINARY, in SQL; one may have megabytes, so it is cut."""
+        cut = (
+            f"IF(octet_length({text}) > {MOST_BYTES}, "
+            f"concat(substring({text}, 1, {MOST_BYTES}), CAST('…' AS BINARY)), {text})"
+            for text in (f"text{at}" for at in range(len(self._keys.columns)))
+        )
+        return f"array({', '.join(cut)})"
 
 
 def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

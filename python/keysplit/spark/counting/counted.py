@@ -1,5 +1,6 @@
 """What a count of the rows of each key brings to the driver."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,8 @@ class Counted:
         texts: what `write_texts` wrote of each key, by its hash.
         sample: what was counted if not all rows were; counts and buckets are estimates then.
         groups: how many different keys were met in each bucket, float64; None if nobody counted.
+        met: of each frequent key the rows that were read, and how many different identities they have; None
+            if nobody asked for identities.
     """
 
     hashes: np.ndarray
@@ -49,6 +52,7 @@ class Counted:
     texts: dict[int, list[bytes | None]]
     sample: Sample | None = None
     groups: np.ndarray | None = None
+    met: Mapping[int, tuple[int, int]] | None = None
 
 
 def sum_of(buckets: np.ndarray) -> float:

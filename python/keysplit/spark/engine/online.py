@@ -13,9 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType
 
-from keysplit.plans import files
 from keysplit.spark import keys
-from keysplit.spark.engine import states
+from keysplit.spark.engine.states import router_of_task, states_in
 from keysplit.spark.options import Request
 from keysplit.spark.session import versions
 
@@ -30,13 +29,14 @@ def with_worker(request: Request) -> DataFrame:
     key, type_ = keys.key_column(request.keys, request.key_types)
     weights = [] if request.weight is None else [request.weight]
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
+    found = None
     if request.state is not None:
         request.query.refuse_in_order(request.keys, request.weight, None)
-        files.make_folder(request.state, "state")
-    routers = partial(states.router_of_task, request.params, request.state, request.worker_column)
+        found = states_in(request.state)
+    routers = partial(router_of_task, request.params, found, request.worker_column)
     segment = getattr(request.params, "segment_messages", 1)
-    found = worker(routers, segment, key, type_, weights)
-    df = request.df.withColumn(request.worker_column, found)
+    column = worker(routers, segment, key, type_, weights)
+    df = request.df.withColumn(request.worker_column, column)
     if request.state is None and not request.allow_inexact:
         request.query.refuse_in_order(request.keys, request.weight, df)
     return df

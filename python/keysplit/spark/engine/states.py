@@ -3,12 +3,16 @@
 A file `QUERY/routes-COLUMN/source-P/batch-B` in the folder of states: the state of the router of partition P
 after micro-batch B, for that worker column of that query. A task of a batch begins with the newest state of
 its partition before that batch, however often the batch is attempted, and replaces only the state after it.
+
+A folder that is another one on each machine would let routers begin anew without a word. So the driver leaves
+a mark in it, `shared.txt`, which every task must find.
 """
 
 import base64
 import re
+import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from pyspark import TaskContext
@@ -21,26 +25,47 @@ _KEPT = 3
 _NAME = re.compile(r"batch-(\d+)")
 
 
-def router_of_task(params: Any, state: str | None, worker_column: str) -> tuple[Any, Callable[[], None]]:
+class States(NamedTuple):
+    """The folder of states, and the mark that is in it."""
+
+    folder: str
+    mark: str
+
+
+def states_in(folder: str) -> States:
+    """Make the folder of states, and leave a mark in it if there is none.
+
+    Raises:
+        OSError: if that fails.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    files.make_folder(folder, "state")
+    path = _mark(folder)
+    files.create(path, uuid.uuid4().hex)
+    return States(folder, files.read(path))
+
+
+def router_of_task(params: Any, states: States | None, worker_column: str) -> tuple[Any, Callable[[], None]]:
     """Return the router of the task in which this runs, and what is to be called once it has routed all rows.
 
     Args:
         params: the grouping.
-        state: the folder of states of a stream; None for a batch, which begins anew.
+        states: the states of a stream; None for a batch, which begins anew.
         worker_column: the column that the router fills: a query may have several routers per task.
 
     Raises:
         OSError: if a state cannot be read.
-        RuntimeError: if there is a folder of states and the task belongs to no streaming query.
+        RuntimeError: if there are states and the task belongs to no streaming query, or does not find them.
         ValueError: if a state is of another grouping or other parameters, or damaged.
     """
     context = TaskContext.get()
     assert context is not None
     source = context.partitionId()
-    if state is None:
+    if states is None:
         return params.router(source=source), lambda: None
     batch = micro_batch()
-    folder = files.extended(state, f"/{streaming_query()}/{_routes(worker_column)}/source-{source}")
+    _refuse_other(states)
+    folder = files.extended(states.folder, f"/{streaming_query()}/{_routes(worker_column)}/source-{source}")
     found = _batches(folder)
     before = [each for each in found if each < batch]
     router = _restored(params, source, folder, before[-1]) if before else params.router(source=source)
@@ -53,6 +78,18 @@ def router_of_task(params: Any, state: str | None, worker_column: str) -> tuple[
             files.delete(_path(folder, each))
 
     return router, leave
+
+
+def _refuse_other(states: States) -> None:
+    try:
+        mark = files.read(_mark(states.folder))
+    except FileNotFoundError:
+        mark = None
+    if mark != states.mark:
+        raise RuntimeError(
+            f"state must be a folder that the driver and all executors share, got {states.folder!r}, which on "
+            "this executor is another one: pass a URL, or a path on a shared file system"
+        )
 
 
 def _routes(worker_column: str) -> str:
@@ -74,6 +111,10 @@ def _restored(params: Any, source: int, folder: str, batch: int) -> Any:
             f"state must be of {type(params).__name__} for {params.workers} workers, as this query is, "
             f"got {path}: {error}; start the query as before, or with another state folder"
         ) from error
+
+
+def _mark(folder: str) -> str:
+    return files.extended(folder, "/shared.txt")
 
 
 def _path(folder: str, batch: int) -> str:

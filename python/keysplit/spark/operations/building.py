@@ -9,7 +9,7 @@ from keysplit.profiling.text import format_count
 from keysplit.spark import gain
 from keysplit.spark.frame import analysed
 from keysplit.spark.options import Request
-from keysplit.spark.planner import make, stand_in, warn_of_like_rows
+from keysplit.spark.planner import Met, make, stand_in, warn_of_like_rows
 from keysplit.spark.session import session_of
 from keysplit.spark.ways import Way, keys_are, took
 
@@ -47,6 +47,7 @@ def built(
         The result; `keysplit.spark.ways.explain` says how it came about.
     """
     made = request.mode == "planned" and request.plan is None and request.adapt is None
+    met: Met | None = None
     if request.mode == "planned" and request.adapt is None:
         if made:
             unplanned = _reason_for_no_plan(request)
@@ -56,7 +57,7 @@ def built(
                 request.query.refuse_unsteady_id(request.row_id)
             if not tried:
                 analysed(_query(replace(request, plan=stand_in(request), kept=None), build)[0])
-            request = _with_plan(request)
+            request, met = _with_plan(request)
         assert request.plan is not None
         if plain is not None and not request.force:
             reason = gain.reason_for_plain(request.plan, session_of(request.df).slots)
@@ -70,7 +71,7 @@ def built(
         # a plan that is kept is for other days, too
         checked = fitted if request.kept is None else request
         assert checked.plan is not None
-        warn_of_like_rows(checked, checked.plan)
+        warn_of_like_rows(checked, checked.plan, met)
     return _taken(request, result, replace(way, why=way.why + added))
 
 
@@ -87,12 +88,12 @@ def _taken(request: Request, result: DataFrame, way: Way) -> DataFrame:
     return took(result, way)
 
 
-def _with_plan(request: Request) -> Request:
-    plan = make(request)
+def _with_plan(request: Request) -> tuple[Request, Met | None]:
+    plan, met = make(request)
     if request.kept is None:
-        return replace(request, plan=plan)
+        return replace(request, plan=plan), met
     kept = request.kept.saved(plan)
-    return replace(request, plan=kept.plan, kept=kept)
+    return replace(request, plan=kept.plan, kept=kept), met
 
 
 def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:

@@ -309,7 +309,7 @@ class Plan(Shown):
         if mine != theirs:
             raise ValueError(
                 f"{what} must be for keys of {mine[0]} with seed {mine[1]}, as {where} is, "
-                f"got one for keys of {theirs[0]} with seed {theirs[1]}"
+                f"got one for keys of {theirs[0]} with seed {theirs[1]}: keep the key and the seed"
             )
 
     def compare(self, other: Plan) -> str:

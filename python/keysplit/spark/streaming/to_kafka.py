@@ -95,7 +95,8 @@ def to_kafka(
         TypeError: as `streaming.route`, or if a column that is sent is of another type.
         ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if it is not known to
             have the same rows and keys when a micro-batch is run again; if there is no such topic, or it has
-            another number of partitions than the plan has workers.
+            another number of partitions than the plan has workers; if Kafka's client does not take
+            `settings`, or they have what exactly-once sets.
         FileNotFoundError: as `streaming.route`.
         ConnectionError: if no broker answers.
 
@@ -111,7 +112,7 @@ def to_kafka(
         ... )
         >>> query = writer.option("checkpointLocation", where).start()  # doctest: +SKIP
     """
-    from keysplit.kafka.topics import partitions_of  # which needs the extra
+    from keysplit.kafka.topics import partitions_of, settings_of  # which need the extra
 
     refuse_batch(df, ": its rows have no micro-batch")
     check_whole("first_batch", first_batch, 0)
@@ -143,9 +144,7 @@ def to_kafka(
         return routed_and_placed(request).select(*sent, partition)
 
     rows = built(request, build)
-    target = _Target(
-        topic, _rule(request), first_batch, {"log_level": 2, **(settings or {}), "bootstrap.servers": servers}
-    )
+    target = _Target(topic, _rule(request), first_batch, settings_of(servers, settings))
 
     def send(batch: DataFrame, number: int, query: str) -> None:
         batch.mapInArrow(target.sender(query, number), "sent bigint").collect()

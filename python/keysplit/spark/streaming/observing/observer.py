@@ -81,6 +81,8 @@ def observe(
         check_whole("port", port, 0, 65_535)
     if not isinstance(host, str):
         raise TypeError(f"host must be an address such as '127.0.0.1', got {host!r}")
+    if not host:  # to Python's sockets that is every address
+        raise ValueError("host must be an address such as '127.0.0.1', got ''")
     if log is not None and not callable(log) and not isinstance(log, str | os.PathLike):
         raise TypeError(f"log must be a folder or a function, got {log!r}")
     check_whole("log_every", log_every, 1)

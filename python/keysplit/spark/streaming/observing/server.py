@@ -73,8 +73,12 @@ class _Http(ThreadingHTTPServer):
 def _handler(host: str, routes: Mapping[str, Route]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            named = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            try:
+                asked = urlsplit(self.path)
+                named = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            except ValueError:
+                self.send_error(400)
+                return
             if host in _LOCAL and named not in _LOCAL:
                 self.send_error(403, "ask for it as localhost")
                 return
@@ -85,7 +89,7 @@ def _handler(host: str, routes: Mapping[str, Route]) -> type[BaseHTTPRequestHand
             try:
                 answer = route({name: values[-1] for name, values in parse_qs(asked.query).items()})
             except ValueError as error:
-                self.send_error(400, str(error))
+                self.send_error(400, explain=str(error))  # what a line of HTTP has is of few characters
                 return
             self.send_response(200)
             self.send_header("Content-Type", answer.type)
