@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import PLANS
-from keysplit.spark import hashes
+from keysplit.spark import hashes, planner
 from keysplit.spark.engine import native
 from keysplit.spark.options import Options, check
 from reference.plan_table import PlanTable
@@ -225,6 +225,22 @@ def test_rows_that_look_alike_are_warned_of(spark):
     text = "rows of key ('hot',) look alike: 1 different ones in 300, too"
     ours = [each for each in caught if str(each.message).startswith(text)]
     assert [each.filename for each in ours] == [__file__, __file__]
+
+
+@pytest.mark.parametrize("most_bytes", [None, 0])
+def test_a_small_frame_is_read_once_for_a_plan_and_for_the_warning(spark, monkeypatch, most_bytes):
+    if most_bytes is not None:
+        monkeypatch.setattr(planner, "_MOST_BYTES", most_bytes)
+    df = spark.range(2000).selectExpr("IF(id % 4 > 0, 'hot', 'k' || id) AS key", "id % 2 AS v")
+    spark.sparkContext.setJobGroup("small", "")
+    with pytest.warns(
+        UserWarning, match=r"rows of key \('hot',\) look alike: 2 different ones in "
+    ) as caught:
+        kss.plan(df, "key", 4, "w_choices")
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("small")
+    spark._jsc.clearJobGroup()
+    assert len([each for each in caught if "look alike" in str(each.message)]) == 1
+    assert (len(jobs) == 1) == (most_bytes is None)
 
 
 def test_the_identity_leaves_out_what_is_drawn_above_a_shuffle(hot):
