@@ -87,8 +87,9 @@ def _refuse_other(states: States) -> None:
         mark = None
     if mark != states.mark:
         raise RuntimeError(
-            f"state must be a folder that the driver and all executors share, got {states.folder!r}, which is "
-            "another one on this executor: pass a URL, or a path on a shared file system"
+            "state must be a folder that the driver and all executors share, "
+            f"got {states.folder!r}, which this executor does not have as the driver left it: "
+            "pass a URL, or a path on a shared file system"
         )
 
 
