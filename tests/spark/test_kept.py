@@ -6,12 +6,9 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
-import pyspark
 import pytest
 from pyspark.sql import functions as F
 
@@ -20,7 +17,6 @@ from keysplit.plans import files
 from keysplit.spark.counting import by_worker
 from keysplit.spark.kept import pending, runs
 from keysplit.spark.kept.place import Kept
-from keysplit.spark.session.classic import _Observed
 
 
 @pytest.fixture(scope="module")
@@ -129,15 +125,9 @@ def test_what_fails_or_never_runs_leaves_no_record(spark, day, path):
     late = day.withColumn("v", F.expr("IF(v = 5999, raise_error('late'), v)"))
     with pytest.raises(Exception, match="late"):
         kss.repartition(late, "key", plan=path, row_id="key").write.format("noop").mode("overwrite").save()
-    # Spark 3.5 does not always say that the action failed.
-    awaited = {1, 2} if pyspark.__version__.startswith("3.") else {1}
-    for _ in range(100):  # until Spark has told its listeners that the action failed
-        pending.settle()
-        if len(pending._pending) in awaited:
-            break
-        time.sleep(0.1)
+    settle(day)
     assert runs.read(path) == []
-    assert len(pending._pending) in awaited
+    assert len(pending._pending) == 1
 
 
 def test_the_thread_ends_when_nothing_is_awaited(day, path, monkeypatch):
@@ -155,46 +145,18 @@ def test_the_thread_ends_when_nothing_is_awaited(day, path, monkeypatch):
     assert len(runs.read(path)) == 1
 
 
-def test_what_spark_has_not_written_down_yet_is_waited_for(day, path, monkeypatch):
-    status, asked = _Observed._status, []
-
-    def late(self):
-        asked.append(self)
-        return "RUNNING" if len(asked) < 4 else status(self)
-
-    monkeypatch.setattr(_Observed, "_status", late)
-    monkeypatch.setattr("keysplit.spark.session.classic._WRITTEN_S", 60.0)
-    run(kss.repartition(day, "key", workers=4, plan=path))
-    assert len(asked) >= 4
-    assert len(runs.read(path)) == 1
-
-
-@pytest.mark.parametrize(
-    ("executions", "status"),
-    [
-        ([], "RUNNING"),
-        ([(3, "another", "COMPLETED"), (4, "mine", "FAILED"), (5, "mine", "COMPLETED")], "FAILED"),
-        ([(2, "mine", "FAILED"), (3, "mine", "COMPLETED")], "COMPLETED"),
-        ([(2, "mine", "COMPLETED"), (3, "another", "COMPLETED")], None),
-    ],
-)
-def test_the_first_action_counts(executions, status):
-    found = [
-        SimpleNamespace(
-            executionId=lambda at=at: at,
-            physicalPlanDescription=lambda name=name: name,
-            executionStatus=lambda ended=ended: ended,
-        )
-        for at, name, ended in executions
-    ]
-    listed = SimpleNamespace(size=lambda: len(found), apply=found.__getitem__)
-    store = SimpleNamespace(executionsCount=lambda: len(found), executionsList=lambda first, most: listed)
-
-    class Context:
-        pass
-
-    context = Context()
-    assert _Observed(SimpleNamespace(_name="mine"), store, 2, context)._status() == status
+def test_the_first_action_counts(day, path):
+    late = day.withColumn("v", F.expr("IF(v = 5999, raise_error('late'), v)"))
+    kss.repartition(day, "key", workers=4, plan=path)
+    placed = kss.repartition(late, "key", plan=path, row_id="key")
+    for _ in range(2):
+        with pytest.raises(Exception, match="late"):
+            placed.write.format("noop").mode("overwrite").save()
+        settle(placed)
+    whole = kss.repartition(day, "key", plan=path)
+    for _ in range(2):
+        run(whole)
+    assert [int(each.rows.sum()) for each in runs.read(path)] == [6000]
 
 
 def test_a_session_that_is_gone_is_forgotten(monkeypatch):
@@ -217,10 +179,12 @@ def test_a_session_that_is_gone_is_forgotten(monkeypatch):
 
 
 @pytest.mark.newest
-def test_a_run_is_recorded_when_the_program_ends(plan, path):
+@pytest.mark.parametrize("last", ["count", "count and stop", "fail and stop"])
+def test_a_run_is_recorded_when_the_program_ends(plan, path, last):
     plan.save(path)
     program = f"""
-    from pyspark.sql import SparkSession
+    from contextlib import suppress
+    from pyspark.sql import SparkSession, functions as F
     from keysplit import spark as kss
     from keysplit.spark.kept import pending
     pending._SOONEST_S = 1000.0
@@ -229,12 +193,19 @@ def test_a_run_is_recorded_when_the_program_ends(plan, path):
     spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
     df = spark.range(100).selectExpr("id % 3 AS key", "id")
     never = kss.repartition(df, "key", plan={path!r})
-    kss.repartition(df, "key", plan={path!r}).count()
+    if {last!r}.startswith("count"):
+        kss.repartition(df, "key", plan={path!r}).count()
+    else:
+        df = df.withColumn("id", F.expr("IF(id = 99, raise_error('late'), id)"))
+        with suppress(Exception):
+            kss.repartition(df, "key", plan={path!r}, row_id="key").collect()
+    if {last!r}.endswith("stop"):
+        spark.stop()
     """
     subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=300, capture_output=True
     )
-    assert [int(each.rows.sum()) for each in runs.read(path)] == [100]
+    assert [int(each.rows.sum()) for each in runs.read(path)] == [100] * last.startswith("count")
 
 
 # Whether the plan still fits.

@@ -96,7 +96,7 @@ def _last() -> None:
         try:
             for each in _pending[:1]:
                 each.observed.settle()
-            # Spark still writes down how the last action ended.
+            # The figures of the last action may still be on their way.
             for _ in range(_ASKED_AT_EXIT):
                 _settle()
                 if not _pending:

@@ -2,13 +2,10 @@
 
 import json
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import takewhile
 from typing import Any
-from weakref import ref
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -22,6 +19,7 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from keysplit.spark.names import quoted
 from keysplit.spark.session import costs, driver, narrow, physical, sources, versions
+from keysplit.spark.session.actions import Observed
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import (
     AggregateColumn,
@@ -47,15 +45,11 @@ from keysplit.spark.session.jvm import (
     kind_of,
     sequence,
 )
-from keysplit.spark.session.listening import ListeningInJava, settle
+from keysplit.spark.session.listening import ListeningInJava
 from keysplit.spark.session.steadiness import Proof
 from keysplit.spark.session.tallies import JavaTally
 
 _AGGREGATE = "AggregateExpression"
-# Actions that are searched for the one with an observation; Spark keeps as many.
-_LATEST = 1000
-# So long after the end of an action Spark may take to write down that it has ended, in seconds.
-_WRITTEN_S = 1.0
 _LOCAL = re.compile(r"local(\[.*\])?")
 
 
@@ -181,14 +175,10 @@ class Classic:
         """Return `result`, which is `df.groupBy(...).agg(...)`, as an aggregation of other rows."""
         return narrow.aggregated(result, df, rows)
 
-    def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, _Observed]":
+    def observed(self, df: DataFrame, aggregate: Column) -> tuple[DataFrame, Observed]:
         """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
         observation = Observation(f"keysplit {uuid.uuid4()}")
-        store = df.sparkSession._jsparkSession.sharedState().statusStore()
-        newest = store.executionsList(max(0, store.executionsCount() - 1), 1)
-        before = newest.apply(0).executionId() if newest.size() else -1
-        observed = _Observed(observation, store, before, self._spark.sparkContext)
-        return df.observe(observation, aggregate), observed
+        return df.observe(observation, aggregate), Observed(self._spark, observation)
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch."""
@@ -229,53 +219,6 @@ class Classic:
         expressions = plan.aggregateExpressions()
         last = expressions.size()
         return [_call(expressions.apply(at).child()) for at in range(last - len(columns), last)]
-
-
-class _Observed:
-    """An observation that can be asked without waiting for it."""
-
-    def __init__(self, observation: Observation, store: Any, before: int, context: SparkContext) -> None:
-        self._observation = observation
-        self._store, self._before = store, before  # the action that Spark had started last
-        self._context = ref(context)
-
-    def peek(self) -> Any:
-        """Return the figure, None as long as no action has ended."""
-        if self._observation._jo.future().isCompleted():
-            status = self._status()
-            if status == "FAILED":
-                raise LookupError("the action failed: Spark has what its first tasks have counted")
-            return None if status == "RUNNING" else next(iter(self._observation.get.values()))
-        if self._running() is None:
-            raise LookupError("the session has been stopped")
-        return None
-
-    def _status(self) -> str | None:
-        """Return how the first action ended, None if Spark has forgotten it."""
-        count = self._store.executionsCount()
-        latest = self._store.executionsList(max(0, count - _LATEST), _LATEST)
-        newest_first = map(latest.apply, reversed(range(latest.size())))
-        since = list(takewhile(lambda each: each.executionId() > self._before, newest_first))
-        for each in reversed(since):
-            if self._observation._name in each.physicalPlanDescription():
-                return str(each.executionStatus())
-        return None if since else "RUNNING"  # Spark has not written down yet that it has begun
-
-    def settle(self) -> None:
-        """Let Spark work off its events, ten seconds at most, and write down how the action has ended."""
-        context = self._running()
-        if context is None:
-            return
-        settle(context)
-        end = time.monotonic() + _WRITTEN_S
-        while self._observation._jo.future().isCompleted() and self._status() == "RUNNING":
-            if time.monotonic() > end:
-                break
-            time.sleep(0.02)
-
-    def _running(self) -> SparkContext | None:
-        context = self._context()
-        return None if context is None or context._jsc is None else context
 
 
 def session_of_query(query: StreamingQuery) -> Classic:

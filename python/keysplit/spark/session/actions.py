@@ -1,0 +1,97 @@
+"""What an action of a classic session computes beside its result, and whether it has ended well.
+
+Spark completes an observation whether its action ended or failed. Its listeners are told which of the two,
+before a session that is stopped is gone.
+"""
+
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+
+from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import Observation, SparkSession
+
+from keysplit.spark.session.listening import settle
+
+
+class Observed:
+    """An observation that can be asked without waiting for it; this is a `keysplit.spark.session.Observed`.
+
+    Args:
+        spark: the session.
+        observation: the observation, which no action has yet.
+    """
+
+    def __init__(self, spark: SparkSession, observation: Observation) -> None:
+        self._observation = observation
+        self._context = ref(spark.sparkContext)
+        self._failed: bool | None = None  # until its first action has ended
+        _listener_of(spark).waiting[observation._name] = self
+
+    def ended(self, failed: bool) -> None:
+        """Say how the first action has ended."""
+        self._failed = failed
+
+    def peek(self) -> Any:
+        """Return the figure, None as long as no action has ended."""
+        if self._failed:
+            raise LookupError("the action failed: Spark has what its first tasks have counted")
+        if self._failed is None:
+            if self._running() is None:
+                raise LookupError("the session has been stopped")
+            return None
+        if not self._observation._jo.future().isCompleted():
+            return None
+        return next(iter(self._observation.get.values()))
+
+    def settle(self) -> None:
+        """Let Spark work off its events, ten seconds at most."""
+        context = self._running()
+        if context is not None:
+            settle(context)
+
+    def _running(self) -> SparkContext | None:
+        context = self._context()
+        return None if context is None or context._jsc is None else context
+
+
+class _Listener:
+    """What Spark calls when an action has ended: its interface for that, implemented in Python.
+
+    Attributes:
+        waiting: observations by their names, as long as somebody wants to know.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: WeakValueDictionary[str, Observed] = WeakValueDictionary()
+
+    def onSuccess(self, name: str, execution: Any, duration_ns: int) -> None:
+        self._ended(execution, False)
+
+    def onFailure(self, name: str, execution: Any, error: Any) -> None:
+        self._ended(execution, True)
+
+    def _ended(self, execution: Any, failed: bool) -> None:
+        if not self.waiting:
+            return
+        metrics = execution.observedMetrics()
+        for name in list(self.waiting):
+            if metrics.contains(name):
+                found = self.waiting.pop(name, None)
+                if found is not None:
+                    found.ended(failed)
+
+    class Java:
+        implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
+
+
+_listeners: "WeakKeyDictionary[SparkSession, _Listener]" = WeakKeyDictionary()
+
+
+def _listener_of(spark: SparkSession) -> _Listener:
+    found = _listeners.get(spark)
+    if found is None:
+        ensure_callback_server_started(spark.sparkContext._gateway)
+        found = _listeners[spark] = _Listener()
+        spark._jsparkSession.listenerManager().register(found)
+    return found
