@@ -12,7 +12,7 @@ use std::mem::replace;
 
 use serde::{Deserialize, Serialize};
 
-use super::index::Index;
+use super::index::{Index, Room};
 use crate::amount::Scale;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
@@ -317,11 +317,11 @@ impl SpaceSaving {
         // Whole blocks are compiled by themselves.
         match <&[u64; BLOCK]>::try_from(hashes) {
             Ok(whole) => {
-                self.look_up(whole, block);
+                self.index.guess(whole, &mut block.slots);
                 self.count_looked_up(scale, whole, BLOCK, block);
             }
             Err(_) => {
-                self.look_up(hashes, block);
+                self.index.guess(hashes, &mut block.slots);
                 // Only whole groups of rows are counted: the others' keys are not those of their slots.
                 block.slots[hashes.len()..].fill(0);
                 let mut padded = [!self.hashes[0]; BLOCK];
@@ -347,14 +347,6 @@ impl SpaceSaving {
         }
     }
 
-    /// Guesses the slots of keys, which other messages of the block may still change.
-    #[inline(always)]
-    fn look_up(&self, hashes: &[u64], block: &mut Block) {
-        for (row, &hash) in hashes.iter().enumerate() {
-            block.slots[row] = self.index.guess(hash) as u32;
-        }
-    }
-
     /// Counts messages of weight 1 during which the level stays what it is: there are as many counters at it.
     ///
     /// A key above the level then keeps its slot and changes no other key's. Such keys are counted first, without a branch
@@ -363,29 +355,37 @@ impl SpaceSaving {
     fn count_apart(&mut self, scale: Scale, level: Amount, hashes: &[u64; BLOCK], rows: usize, block: &mut Block) {
         let one = scale.amount(1.0);
         let mut others = self.count_known(scale, |count| count > level.0, hashes, rows, block);
-        let slots = self.hashes.len();
-        let (keys, counts, errors) = (&mut self.hashes[..slots], &mut self.counts[..slots], &mut self.errors[..slots]);
-        let (least, raised) = (&mut self.least, scale.sum(level, one).0);
-        while others != 0 {
-            let row = others.trailing_zeros() as usize;
-            let hash = hashes[row];
-            let slot = if let Some(slot) = self.index.find(hash, keys) {
-                let before = counts[slot];
-                counts[slot] = scale.sum(Amount(before), one).0;
-                if before == level.0 {
-                    least.leave(slot);
+        let Self { hashes: keys, counts, errors, index, least, .. } = self;
+        let slots = keys.len();
+        let (keys, counts, errors) = (&mut keys[..slots], &mut counts[..slots], &mut errors[..slots]);
+        let raised = scale.sum(level, one).0;
+        let are_even = least.rising(
+            counts,
+            #[inline(always)]
+            |counts| {
+                while others != 0 {
+                    let row = others.trailing_zeros() as usize;
+                    let hash = hashes[row];
+                    let (slot, count) = match index.find_or_room(hash, keys) {
+                        Ok(slot) => {
+                            let count = scale.sum(Amount(counts.values()[slot]), one).0;
+                            counts.grow_to(slot, count);
+                            (slot, count)
+                        }
+                        Err(room) => {
+                            let slot = counts.grow_first_to(raised);
+                            index.replace(slot, replace(&mut keys[slot], hash), hash, room);
+                            errors[slot] = level.0;
+                            block.fresh |= 1 << row;
+                            (slot, raised)
+                        }
+                    };
+                    (block.slots[row], block.counts[row]) = (slot as u32, count);
+                    others &= others - 1;
                 }
-                slot
-            } else {
-                let slot = least.leave_first();
-                self.index.replace(slot, replace(&mut keys[slot], hash), hash);
-                (counts[slot], errors[slot]) = (raised, level.0);
-                block.fresh |= 1 << row;
-                slot
-            };
-            (block.slots[row], block.counts[row]) = (slot as u32, counts[slot]);
-            others &= others - 1;
-        }
+            },
+        );
+        debug_assert!(are_even);
     }
 
     /// Counts messages of weight 1, for each of which there is room for a new counter: those whose keys have counters first,
@@ -474,13 +474,15 @@ impl SpaceSaving {
     /// Adds the weight of a message, an amount of the sketch's scale, to a counter, but not to the total.
     #[inline(always)]
     fn add(&mut self, scale: Scale, hash: u64, weight: Amount) -> Touched {
-        if let Some(slot) = self.index.find(hash, &self.hashes) {
-            self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
-            self.least.grown(&self.counts, slot, self.counts[slot]);
-            return Touched { slot, fresh: false };
+        match self.index.find_or_room(hash, &self.hashes) {
+            Ok(slot) => {
+                self.counts[slot] = scale.sum(Amount(self.counts[slot]), weight).0;
+                self.least.grown(&self.counts, slot, self.counts[slot]);
+                Touched { slot, fresh: false }
+            }
+            Err(room) if self.is_full() => Touched { slot: self.replace(scale, hash, weight, room), fresh: true },
+            Err(_) => Touched { slot: self.append(hash, weight), fresh: true },
         }
-        let slot = if self.is_full() { self.replace(scale, hash, weight) } else { self.append(hash, weight) };
-        Touched { slot, fresh: true }
     }
 
     #[cold]
@@ -494,11 +496,11 @@ impl SpaceSaving {
     }
 
     #[inline(always)]
-    fn replace(&mut self, scale: Scale, hash: u64, weight: Amount) -> usize {
+    fn replace(&mut self, scale: Scale, hash: u64, weight: Amount, room: Room) -> usize {
         let slot = self.least.first_smallest(&self.counts);
         self.errors[slot] = self.counts[slot];
         self.least.grow_first(&mut self.counts, |count| scale.sum(Amount(count), weight).0);
-        self.index.replace(slot, replace(&mut self.hashes[slot], hash), hash);
+        self.index.replace(slot, replace(&mut self.hashes[slot], hash), hash, room);
         slot
     }
 

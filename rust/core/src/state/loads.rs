@@ -81,12 +81,7 @@ impl Loads {
     /// The loads for a loop over messages of weight 1 that count as whole numbers, unless there were other weights before.
     #[inline(always)]
     pub(crate) fn rising(&mut self, run: impl FnOnce(&mut Rising)) -> bool {
-        let Self { amounts, least, .. } = self;
-        let Some(mut rising) = least.rising(amounts) else { return false };
-        run(&mut rising);
-        let ended = rising.end();
-        least.ended(ended);
-        true
+        self.least.rising(&mut self.amounts, run)
     }
 
     /// The loads for a loop that never needs the least loaded of all.

@@ -6,6 +6,8 @@
 //! per message. With uneven weights values rarely tie; for them [`Minimum`] keeps a tournament tree. Both return the
 //! same value: the first minimum.
 
+use std::hint::select_unpredictable;
+
 use wide::u64x8;
 
 use crate::hash::vectorised;
@@ -160,7 +162,7 @@ impl Sweep {
     }
 
     /// Index of the first minimum of `len` values, which have not shrunk since the last call. If it is known that none is
-    /// below `floor`, the first that equals it is looked for; values after that are not asked for.
+    /// below `floor`, the first that equals it is looked for among more than a few; values after that are not asked for.
     #[inline(always)]
     pub(crate) fn first_smallest_by(
         &mut self,
@@ -169,6 +171,17 @@ impl Sweep {
         mut value: impl FnMut(usize) -> u64,
     ) -> usize {
         if let Some(floor) = floor {
+            if len <= FEW {
+                // Without a branch, because which of them it is, is hard to predict.
+                (self.level, self.start) = (u64::MAX, 0);
+                for index in 0..len {
+                    let value = value(index);
+                    let is_less = value < self.level;
+                    self.level = select_unpredictable(is_less, value, self.level);
+                    self.start = select_unpredictable(is_less, index, self.start);
+                }
+                return self.start;
+            }
             if floor > self.level {
                 (self.level, self.start) = (floor, 0);
             }
@@ -213,6 +226,9 @@ impl Sweep {
         self.start
     }
 }
+
+/// By even steps: up to this many values are all looked at.
+const FEW: usize = 16;
 
 /// By uneven steps: how many values are examined one by one.
 const STEPS: usize = 8;
@@ -275,18 +291,6 @@ impl Minimum {
         self.level.left
     }
 
-    /// While steps are even and some values are at the level: the first one leaves it; returns its index.
-    #[inline(always)]
-    pub(crate) fn leave_first(&mut self) -> usize {
-        self.level.leave_first()
-    }
-
-    /// While steps are even: a value that was at the level leaves it.
-    #[inline(always)]
-    pub(crate) fn leave(&mut self, index: usize) {
-        self.level.grown(index, u64::MAX);
-    }
-
     /// The smallest value, if steps are even.
     #[inline(always)]
     pub(crate) fn floor(&mut self, values: &[u64]) -> Option<u64> {
@@ -300,18 +304,16 @@ impl Minimum {
         Some(self.level.value)
     }
 
-    /// The values and their level for a loop of steps of 1, unless steps may be uneven. [`Minimum::ended`] must follow.
+    /// The values and their level for a loop of even steps; returns false, and does nothing, if steps may be uneven.
     #[inline(always)]
-    pub(crate) fn rising<'a>(&'a mut self, values: &'a mut [u64]) -> Option<Rising<'a>> {
-        let value = self.floor(values)?;
+    pub(crate) fn rising(&mut self, values: &mut [u64], run: impl FnOnce(&mut Rising)) -> bool {
+        let Some(value) = self.floor(values) else { return false };
         let Level { words, start, left, .. } = &mut self.level;
-        Some(Rising { values, words, value, start: *start, left: *left })
-    }
-
-    /// The loop has ended.
-    #[inline(always)]
-    pub(crate) fn ended(&mut self, Ended { value, start, left }: Ended) {
+        let mut rising = Rising { values, words, value, start: *start, left: *left };
+        run(&mut rising);
+        let Rising { value, start, left, .. } = rising;
         (self.level.value, self.level.start, self.level.left) = (value, start, left);
+        true
     }
 
     /// Grows the first minimum, as [`Minimum::first_smallest`] finds it; returns its index.
@@ -354,18 +356,10 @@ impl Minimum {
 }
 
 /// Values that grow by even steps, and their level, for a loop. What changes at every step is not in memory, where the
-/// compiler would have to expect that a value stored is part of it; [`Rising::end`] puts it back.
+/// compiler would have to expect that a value stored is part of it; [`Minimum::rising`] puts it back.
 pub(crate) struct Rising<'a> {
     values: &'a mut [u64],
     words: &'a mut [u64],
-    value: u64,
-    start: usize,
-    left: usize,
-}
-
-/// What a loop leaves of a level.
-#[derive(Clone, Copy)]
-pub(crate) struct Ended {
     value: u64,
     start: usize,
     left: usize,
@@ -391,6 +385,12 @@ impl Rising<'_> {
     #[inline(always)]
     pub(crate) fn grow_first(&mut self) -> usize {
         let value = self.floor() + 1;
+        self.grow_first_to(value)
+    }
+
+    /// The first value at the level, which has some, grows to another; returns its index.
+    #[inline(always)]
+    pub(crate) fn grow_first_to(&mut self, value: u64) -> usize {
         while self.words[self.start] == 0 {
             self.start += 1;
         }
@@ -400,6 +400,37 @@ impl Rising<'_> {
         let index = self.start * WORD + word.trailing_zeros() as usize;
         self.values[index] = value;
         index
+    }
+
+    /// For each message in turn, grows the first smallest value of all by 1 where its bit of `of_all` is set, and otherwise the
+    /// smaller of two, the first if they are equal; writes its index. Nothing here is a branch that is often mispredicted.
+    #[inline(always)]
+    pub(crate) fn grow_mixed(&mut self, of_all: u64, firsts: &[u32], seconds: &[u32], chosen: &mut [u32]) {
+        let mut word = self.words[self.start];
+        for (row, ((chosen, &first), &second)) in chosen.iter_mut().zip(firsts).zip(seconds).enumerate() {
+            if self.left == 0 {
+                self.find();
+                word = self.words[0];
+            }
+            while word == 0 {
+                self.start += 1;
+                word = self.words[self.start];
+            }
+            let of_all = of_all >> row & 1 == 1;
+            let (first, second) = (first as usize, second as usize);
+            let (one, two) = (self.values[first], self.values[second]);
+            let lesser = select_unpredictable(two < one, second, first);
+            let top = self.start * WORD + word.trailing_zeros() as usize;
+            let index = select_unpredictable(of_all, top, lesser);
+            let value = select_unpredictable(of_all, self.value, one.min(two));
+            self.values[index] = value + 1;
+            // The next message waits for the word, which therefore changes without a look at memory.
+            let own = u64::from(lesser / WORD == self.start) << (lesser % WORD);
+            word &= !select_unpredictable(of_all, word & word.wrapping_neg(), own);
+            self.words[index / WORD] &= !(1 << (index % WORD));
+            self.left -= usize::from(value == self.value);
+            *chosen = index as u32;
+        }
     }
 
     /// A value, which is known, grows by 1.
@@ -423,6 +454,13 @@ impl Rising<'_> {
         index
     }
 
+    /// A value grows to another.
+    #[inline(always)]
+    pub(crate) fn grow_to(&mut self, index: usize, value: u64) {
+        self.values[index] = value;
+        self.grown(index);
+    }
+
     #[inline(always)]
     fn grown(&mut self, index: usize) {
         let word = &mut self.words[index / WORD];
@@ -431,16 +469,11 @@ impl Rising<'_> {
         self.left -= left as usize;
     }
 
-    #[cold]
+    /// Inlined: if anything took the address of this, all of it would be in memory.
+    #[inline(always)]
     fn find(&mut self) {
         (self.value, self.left) = find_level(self.values, self.words);
         self.start = 0;
-    }
-
-    /// What the loop leaves.
-    #[inline(always)]
-    pub(crate) fn end(self) -> Ended {
-        Ended { value: self.value, start: self.start, left: self.left }
     }
 }
 
@@ -550,6 +583,38 @@ mod tests {
                     minimum.grown(&values, other, values[other]);
                     grown.grown(&values, other, values[other]);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn steps_of_both_kinds_together_are_those_one_by_one() {
+        let draws = KeyHasher::new(0);
+        for len in LENGTHS {
+            let (mut values, mut minimum) = (vec![0; len], Minimum::default());
+            let (mut others, mut one_by_one) = (values.clone(), minimum.clone());
+            for round in 0..200 {
+                let of_all = draws.whole(-1 - round);
+                let [firsts, seconds] = [0, 1].map(|choice| {
+                    let draw = |row| (draws.whole(128 * round + 2 * row as i64 + choice) % len as u64) as u32;
+                    (0..64).map(draw).collect::<Vec<u32>>()
+                });
+                let mut chosen = [0; 64];
+                assert!(minimum.rising(&mut values, |values| values.grow_mixed(
+                    of_all,
+                    &firsts,
+                    &seconds,
+                    &mut chosen
+                )));
+                one_by_one.rising(&mut others, |values| {
+                    for (row, &chosen) in chosen.iter().enumerate() {
+                        let (first, second) = (firsts[row] as usize, seconds[row] as usize);
+                        let is_of_all = of_all >> row & 1 == 1;
+                        let index = if is_of_all { values.grow_first() } else { values.grow_lesser(first, second) };
+                        assert_eq!(chosen as usize, index, "message {row} of round {round}, {len} values");
+                    }
+                });
+                assert_eq!(values, others);
             }
         }
     }
