@@ -5,6 +5,8 @@
 //! workers in turn: it needs as much memory but ignores the load of the tail. A frequent key's state may end up on
 //! every worker.
 
+use std::hint::select_unpredictable;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -133,16 +135,19 @@ impl Rule for LeastLoaded {
         frequent: u64,
         workers: &mut [u32],
     ) -> bool {
-        let choices = choices.clone();
+        let [firsts, seconds] = choices.pairs(hashes);
         loads.rising(
             #[inline(always)]
             |loads| {
-                for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).enumerate() {
+                // Where there are many of both kinds, which is next is hard to predict.
+                if (16..=48).contains(&frequent.count_ones()) {
+                    return loads.grow_mixed(frequent, &firsts, &seconds, workers);
+                }
+                for (row, ((worker, first), second)) in workers.iter_mut().zip(firsts).zip(seconds).enumerate() {
                     *worker = if frequent >> row & 1 == 1 {
                         loads.grow_first() as u32
                     } else {
-                        let (first, second) = choices.pair(KeyHash(hash));
-                        loads.grow_lesser(first.index(), second.index()) as u32
+                        loads.grow_lesser(first as usize, second as usize) as u32
                     };
                 }
             },
@@ -178,16 +183,13 @@ impl Rule for Turn {
         frequent: u64,
         workers: &mut [u32],
     ) -> bool {
-        let (choices, mut loads) = (choices.clone(), loads.pairs());
-        for (row, (worker, &hash)) in workers.iter_mut().zip(hashes).enumerate() {
-            *worker = if frequent >> row & 1 == 1 {
-                let worker = self.take();
-                loads.add(Scale::Whole, worker, Amount(1));
-                worker.0
-            } else {
-                let (first, second) = choices.pair(KeyHash(hash));
-                loads.add_to_lesser(Scale::Whole, first, second, Amount(1)).0
-            };
+        let ([firsts, seconds], mut loads) = (choices.pairs(hashes), loads.pairs());
+        for (row, ((worker, first), second)) in workers.iter_mut().zip(firsts).zip(seconds).enumerate() {
+            // Which keys are frequent is hard to predict: a frequent key's two choices are the worker whose turn it is.
+            let is_frequent = frequent >> row & 1 == 1;
+            let turn = self.take_if(is_frequent);
+            let choice = |choice| select_unpredictable(is_frequent, turn, Worker(choice));
+            *worker = loads.add_to_lesser(Scale::Whole, choice(first), choice(second), Amount(1)).0;
         }
         true
     }

@@ -133,12 +133,6 @@ impl Loads {
 pub(crate) struct Pairs<'a>(&'a mut [u64]);
 
 impl Pairs<'_> {
-    #[inline(always)]
-    pub(crate) fn add(&mut self, scale: Scale, worker: Worker, weight: Amount) {
-        let load = &mut self.0[worker.index()];
-        *load = scale.sum(Amount(*load), weight).0;
-    }
-
     /// Sends a message to the less loaded of two workers, the first among equals.
     ///
     /// Both loads are stored, one of them unchanged: the addresses then do not wait for the comparison, which removes the

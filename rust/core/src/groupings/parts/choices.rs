@@ -1,6 +1,7 @@
 //! The candidate workers of a key, with repetitions or without.
 
 use crate::hash::{candidate_pair, candidates};
+use crate::sketch::BLOCK;
 use crate::state::loads::Loads;
 use crate::types::{Amount, KeyHash, Worker};
 
@@ -28,6 +29,25 @@ impl Choices {
             return (first, other.unwrap_or(first));
         }
         (first, second)
+    }
+
+    /// The first candidates of all keys of a block, and the second ones, as [`Choices::pair`] gives them.
+    #[inline(always)]
+    pub(in crate::groupings) fn pairs(&self, hashes: &[u64]) -> [[u32; BLOCK]; 2] {
+        let [mut firsts, mut seconds] = [[0; BLOCK]; 2];
+        for ((first, second), &hash) in firsts.iter_mut().zip(&mut seconds).zip(hashes) {
+            let pair = candidate_pair(KeyHash(hash), 0, self.workers);
+            (*first, *second) = (pair.0.0, pair.1.0);
+        }
+        // Apart, so that the loop above takes several keys at a time.
+        if self.distinct {
+            for ((first, second), &hash) in firsts.iter_mut().zip(&mut seconds).zip(hashes) {
+                if first == second {
+                    *second = self.pair(KeyHash(hash)).1.0;
+                }
+            }
+        }
+        [firsts, seconds]
     }
 
     /// Least loaded of the first `count` candidates, the first among equals.
@@ -90,4 +110,23 @@ impl Choices {
 pub(in crate::groupings) fn different(workers: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let mut seen = hashbrown::HashSet::new();
     workers.into_iter().filter(|&worker| seen.insert(worker)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    #[test]
+    fn the_pairs_of_a_block_are_those_of_its_keys() {
+        let keys = KeyHasher::new(0);
+        let hashes: Vec<u64> = (0..50).map(|key| keys.whole(key)).collect();
+        for (workers, distinct) in [(1, false), (1, true), (2, true), (7, false), (7, true)] {
+            let choices = Choices::new(workers, distinct);
+            let [firsts, seconds] = choices.pairs(&hashes);
+            for (row, &hash) in hashes.iter().enumerate() {
+                assert_eq!((Worker(firsts[row]), Worker(seconds[row])), choices.pair(KeyHash(hash)));
+            }
+        }
+    }
 }

@@ -25,8 +25,14 @@ impl Turn {
 
     #[inline(always)]
     pub(in crate::groupings) fn take(&mut self) -> Worker {
-        let worker = self.next;
-        self.next = Worker(if worker.0 + 1 == self.workers { 0 } else { worker.0 + 1 });
+        self.take_if(true)
+    }
+
+    /// The worker whose turn it is; it is the next one's then, if this one takes it.
+    #[inline(always)]
+    pub(in crate::groupings) fn take_if(&mut self, takes: bool) -> Worker {
+        let (worker, next) = (self.next, self.next.0 + u32::from(takes));
+        self.next = Worker(if next == self.workers { 0 } else { next });
         worker
     }
 }
