@@ -84,8 +84,10 @@ class Shown:
             title: a description of the rows.
 
         Raises:
+            TypeError: if `path` is no path.
             OSError: if the file cannot be written.
         """
+        import_module("keysplit.plans.files").check(path)
         import_module("keysplit.views").write_report(self, Path(path), title)
 
     def _repr_html_(self) -> str:

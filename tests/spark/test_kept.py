@@ -1,6 +1,7 @@
 """A plan stays at its path: made once, measured by each run, made anew when it no longer fits."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -364,6 +365,34 @@ def test_damaged_runs_are_left_alone(day, path):
     for line in ("{}", "[]", json.dumps({"format": "keysplit run", "version": 2})):
         with pytest.raises(ValueError, match="no run: "):
             runs.Run.from_json(line)
+
+
+def test_a_plan_that_cannot_be_written_is_named_before_any_job(day, path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda folder, mode: False)
+    kss.plan(day, "key", 4).save(path)
+    for place, refresh in ((path + ".new", "auto"), (path, "always")):
+        with pytest.raises(
+            PermissionError, match=r"^plan must be a path in a folder that can be written to, got "
+        ):
+            kss.repartition(day, "key", workers=4, plan=place, refresh=refresh)
+
+
+def test_a_run_goes_on_where_its_new_plan_cannot_be_kept(day, other_day, path, monkeypatch):
+    run(kss.repartition(day, "key", workers=4, plan=path))
+    run(kss.repartition(other_day.withColumn("key", F.lit(7)), "key", plan=path))
+    before = files.read(path)
+
+    def refused(*_):
+        raise OSError("read-only")
+
+    monkeypatch.setattr(files, "write", refused)
+    with pytest.warns(UserWarning, match="cannot be replaced") as caught:
+        placed = kss.repartition(day, "key", plan=path)
+    assert placed.count() == 6000
+    assert [str(each.message) for each in caught if "cannot be replaced" in str(each.message)] == [
+        f"the plan at {path!r} cannot be replaced, so this run's plan is not kept: read-only"
+    ]
+    assert files.read(path) == before
 
 
 def test_jobs_that_race_go_by_one_plan(day, path, plan):

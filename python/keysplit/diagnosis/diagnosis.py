@@ -167,9 +167,13 @@ class Diagnosis(Printed):
             path: the file, overwritten if it exists.
 
         Raises:
+            TypeError: if `path` is no path.
             OSError: if the file cannot be written.
         """
         from keysplit.diagnosis.page import draw_page
+        from keysplit.plans import files
+
+        files.check(path)
 
         applications = self.applications
         title = applications[0].title if len(applications) == 1 else f"{len(applications)} applications"

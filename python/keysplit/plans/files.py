@@ -147,6 +147,19 @@ def check(path: str | os.PathLike[str], argument: str = "path") -> None:
         raise FileNotFoundError(f"{argument} must be a path in a folder that is there, got {name!r}")
 
 
+def check_new(path: str | os.PathLike[str], argument: str = "path") -> None:
+    """Raise where no file can be written, as far as that is known before; arguments as `check`.
+
+    Raises:
+        PermissionError: if the folder must not be written to.
+    """
+    local = _local(path)
+    if local is not None and not os.access(local.parent, os.W_OK):
+        raise PermissionError(
+            f"{argument} must be a path in a folder that can be written to, got {os.fspath(path)!r}"
+        )
+
+
 def read(path: str | os.PathLike[str]) -> str:
     """Return the text of a file; bytes that are no UTF-8 become replacement characters.
 

@@ -58,9 +58,11 @@ class Kept:
         try:
             text = files.read(path)
         except FileNotFoundError:
+            files.check_new(path, "plan")
             return cls(path)
         plan = _plan_of(text, path)
         if refresh == "always":
+            files.check_new(path, "plan")
             return cls(path, replaces=True)
         digest = _digest_of(text)
         found = runs.whole(plan, _runs_of(path, digest))
@@ -74,17 +76,25 @@ class Kept:
         warn(f"the plan at {os.fspath(path)!r} no longer fits: {reason}; {remedy}")
         return cls(path, former=plan, replaces=True) if refresh == "auto" else kept
 
-    def saved(self, plan: Plan) -> "Kept":
+    def saved(self, plan: Plan) -> "Kept | None":
         """Save a plan that was made, and return the one that is at the path then.
 
-        Of several jobs that make the first plan at the same time all go by that of the first one.
+        Of several jobs that make the first plan at the same time all go by that of the first one. Where a
+        plan that no longer fits cannot be replaced, the job goes on by the new one, which is not kept: None.
 
         Raises:
             OSError: if it cannot be written.
             ValueError: if another job has made a plan for something else.
         """
         text = plan.to_json()
-        if self.replaces:
+        if self.former is not None:
+            try:
+                files.write(self.path, text)
+            except OSError as error:
+                place = os.fspath(self.path)
+                warn(f"the plan at {place!r} cannot be replaced, so this run's plan is not kept: {error}")
+                return None
+        elif self.replaces:
             files.write(self.path, text)
         elif not files.create(self.path, text):
             text = files.read(self.path)

@@ -93,7 +93,7 @@ def _with_plan(request: Request) -> tuple[Request, Met | None]:
     if request.kept is None:
         return replace(request, plan=plan), met
     kept = request.kept.saved(plan)
-    return replace(request, plan=kept.plan, kept=kept), met
+    return replace(request, plan=plan if kept is None else kept.plan, kept=kept), met
 
 
 def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
