@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -386,7 +387,8 @@ def test_a_run_goes_on_where_its_new_plan_cannot_be_kept(day, other_day, path, m
         raise OSError("read-only")
 
     monkeypatch.setattr(files, "write", refused)
-    with pytest.warns(UserWarning, match="cannot be replaced") as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         placed = kss.repartition(day, "key", plan=path)
     assert placed.count() == 6000
     assert [str(each.message) for each in caught if "cannot be replaced" in str(each.message)] == [
