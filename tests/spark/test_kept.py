@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
@@ -19,6 +20,7 @@ from keysplit.plans import files
 from keysplit.spark.counting import by_worker
 from keysplit.spark.kept import pending, runs
 from keysplit.spark.kept.place import Kept
+from keysplit.spark.session.actions import _listener_of
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +161,14 @@ def test_the_first_action_counts(day, path):
     for _ in range(2):
         run(whole)
     assert [int(each.rows.sum()) for each in runs.read(path)] == [6000]
+
+
+def test_one_listener_serves_a_session(spark):
+    # `foreachBatch` makes such an object in each micro-batch
+    same = SparkSession(spark.sparkContext, spark._jsparkSession)
+    assert same is not spark
+    assert _listener_of(same) is _listener_of(spark)
+    assert _listener_of(spark.newSession()) is not _listener_of(spark)
 
 
 def test_a_session_that_is_gone_is_forgotten(monkeypatch):

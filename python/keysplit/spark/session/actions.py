@@ -5,7 +5,7 @@ before a session that is stopped is gone.
 """
 
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakValueDictionary, ref
 
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
@@ -85,13 +85,16 @@ class _Listener:
         implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
 
 
-_listeners: "WeakKeyDictionary[SparkSession, _Listener]" = WeakKeyDictionary()
+# By the ids of their sessions: `foreachBatch` gets another object for the same session in each micro-batch.
+_listeners: dict[str, _Listener] = {}
 
 
 def _listener_of(spark: SparkSession) -> _Listener:
-    found = _listeners.get(spark)
-    if found is None:
+    session = spark._jsparkSession
+    id_ = session.sessionUUID()
+    if id_ not in _listeners:
         ensure_callback_server_started(spark.sparkContext._gateway)
-        found = _listeners[spark] = _Listener()
-        spark._jsparkSession.listenerManager().register(found)
-    return found
+        listener = _Listener()
+        session.listenerManager().register(listener)
+        _listeners[id_] = listener
+    return _listeners[id_]
