@@ -133,8 +133,11 @@ def make(request: Request) -> tuple[Plan, Met | None]:
 def _cheap_identity(request: Request) -> Column | None:
     """Return the hash of a row's identity where its columns cost less in a sample than a job of their own."""
     query = request.query
-    size = None if request.sample == 1 else query.session.size(request.df)
-    if size is None or size > _MOST_BYTES or query.steadiness.functions or query.is_shuffled:
+    # Downstream of a shuffle or of Python functions reading is dear, and so is asking Spark for the size.
+    if request.sample == 1 or query.steadiness.functions or query.steadiness.order is not None:
+        return None
+    size = query.session.size(request.df)
+    if size is None or size > _MOST_BYTES:
         return None
     with suppress(ValueError):  # there is none: what needs one says so
         return row_hash(request)
