@@ -4,9 +4,11 @@ Spark completes an observation whether its action ended or failed. Its listeners
 before a session that is stopped is gone.
 """
 
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Observation, SparkSession
@@ -74,12 +76,13 @@ class _Listener:
     def _ended(self, execution: Any, failed: bool) -> None:
         if not self.waiting:
             return
-        metrics = execution.observedMetrics()
-        for name in list(self.waiting):
-            if metrics.contains(name):
-                found = self.waiting.pop(name, None)
-                if found is not None:
-                    found.ended(failed)
+        with suppress(Py4JError):  # a query that Spark could not plan has no figures
+            metrics = execution.observedMetrics()
+            for name in list(self.waiting):
+                if metrics.contains(name):
+                    found = self.waiting.pop(name, None)
+                    if found is not None:
+                        found.ended(failed)
 
     class Java:
         implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
