@@ -20,6 +20,7 @@ from keysplit.plans import files
 from keysplit.spark.counting import by_worker
 from keysplit.spark.kept import pending, runs
 from keysplit.spark.kept.place import Kept
+from keysplit.spark.session import actions
 from keysplit.spark.session.actions import _listener_of
 
 
@@ -169,6 +170,20 @@ def test_one_listener_serves_a_session(spark):
     assert same is not spark
     assert _listener_of(same) is _listener_of(spark)
     assert _listener_of(spark.newSession()) is not _listener_of(spark)
+
+
+def test_a_job_goes_on_where_spark_cannot_call_python(spark, plan, path, monkeypatch):
+    def refused(*_):
+        raise OSError("no port")
+
+    plan.save(path)
+    df = spark.newSession().range(600).selectExpr("id AS key", "id AS v")  # it has no listener yet
+    monkeypatch.setattr(actions, "ensure_callback_server_started", refused)
+    with pytest.warns(UserWarning, match=r"^runs by kept plans are not recorded, as Spark .*: no"):
+        placed = kss.repartition(df, "key", plan=path)
+    assert placed.count() == 600
+    settle(df)
+    assert runs.read(path) == []
 
 
 def test_a_session_that_is_gone_is_forgotten(monkeypatch):

@@ -14,6 +14,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Observation, SparkSession
 
 from keysplit.spark.session.listening import settle
+from keysplit.spark.warn import warn
 
 
 class Observed:
@@ -28,7 +29,11 @@ class Observed:
         self._observation = observation
         self._context = ref(spark.sparkContext)
         self._failed: bool | None = None  # until its first action has ended
-        _listener_of(spark).waiting[observation._name] = self
+        try:
+            _listener_of(spark).waiting[observation._name] = self
+        except (OSError, Py4JError) as error:  # the job goes on, and nobody knows how it ends
+            warn(f"runs by kept plans are not recorded, as Spark cannot call Python: {error}")
+            self._failed = True
 
     def ended(self, failed: bool) -> None:
         """Say how the first action has ended."""
