@@ -112,7 +112,8 @@ def apply(
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table`, as in `applyInArrow`
             (from Spark 4.0 on).
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object. With one
-            function it may be left out: Spark's own shuffle partitions are the workers then.
+            function it may be left out: Spark's own shuffle partitions are the workers then, and adaptive
+            execution combines small ones, which is faster for few rows.
         grouping: a name such as "d_choices", or a grouping such as `DChoices(workers=50)`; `route` lists the
             names. With one function "distribution_aware" and "key", which split no key; if left out, Spark's
             own hash places the keys.
