@@ -18,7 +18,8 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     Raises:
         ImportError: if confluent-kafka is not installed.
         TypeError: if an argument has a wrong type.
-        ValueError: if there is no such topic, or Kafka's client does not take the settings.
+        ValueError: if there is no such topic; if Kafka's client does not take the settings, or they have one
+            that keysplit sets itself.
         ConnectionError: if no broker answers within 10 seconds.
 
     Example:

@@ -1,6 +1,6 @@
 """`plan`: one pass over the keys, of all rows or a sample, and a decision where they go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from keysplit.planning import Summary, bucket_bits, place
 from keysplit.plans.frequent import FrequentKey
 from keysplit.spark.checks import by_name, refuse_stream
+from keysplit.spark.counting.counted import Met
 from keysplit.spark.hashes import identity_of, plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.names import quoted
@@ -25,9 +26,6 @@ _ROWS_PER_KEY, _ROWS, _KEYS = 1_000, 10_000, 1_000
 _ENOUGH = 100
 # Bytes of a frame, as Spark estimates them, all of whose columns may be read for that.
 _MOST_BYTES = 8 << 20
-
-# Of keys, by their hash: how many rows were read, and how many different identities these have.
-Met = Mapping[int, tuple[int, int]]
 
 
 @by_name
@@ -163,8 +161,7 @@ def warn_of_like_rows(request: Request, plan: Plan, met: Met | None) -> None:
     Args:
         request: the request.
         plan: the plan.
-        met: of each frequent key the rows that were read for the plan, and how many different identities they
-            have; None if that is not known: some rows are read for it then.
+        met: the rows that were read for the plan; None if nobody knows: some are read for this then.
 
     Raises:
         ValueError: if rows that would be split have no steady identity.

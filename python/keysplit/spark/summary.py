@@ -1,7 +1,6 @@
 """One pass over the keys: which are frequent, and how much lies in each bucket of the others."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from pyspark.sql.types import DataType
 from keysplit.planning import MOST_COUNTERS, Summary, bucket_bits, head_threshold, sketch_capacity
 from keysplit.spark import values
 from keysplit.spark.counting import by_grouping, by_sample, by_sketch
-from keysplit.spark.counting.counted import Counted, sum_of
+from keysplit.spark.counting.counted import Counted, Met, sum_of
 from keysplit.spark.keys import key_hash
 from keysplit.spark.options import Request
 
@@ -32,8 +31,8 @@ class Pass:
     summary: Summary
     keys: dict[int, tuple[Any, ...]]
     """The values of each frequent key, by its hash; text where Python has no such value."""
-    met: Mapping[int, tuple[int, int]] | None = None
-    """Of each frequent key the rows that were read, and how many different identities they have."""
+    met: Met | None = None
+    """The rows of each frequent key; None if nobody asked for identities."""
 
 
 def summarise(

@@ -12,6 +12,9 @@ from pyspark.sql.types import DataType
 from keysplit.planning import Sample
 from keysplit.spark import values
 
+Met = Mapping[int, tuple[int, int]]
+"""Of keys, by their hash: how many rows were read, and how many different identities these have."""
+
 
 def wrong_weights(weights: pa.ChunkedArray) -> str | None:
     """Return the first of the weights of rows that may not be there, None if there is none."""
@@ -41,8 +44,7 @@ class Counted:
         texts: what `write_texts` wrote of each key, by its hash.
         sample: what was counted if not all rows were; counts and buckets are estimates then.
         groups: how many different keys were met in each bucket, float64; None if nobody counted.
-        met: of each frequent key the rows that were read, and how many different identities they have; None
-            if nobody asked for identities.
+        met: the rows of each frequent key; None if nobody asked for identities.
     """
 
     hashes: np.ndarray
@@ -52,7 +54,7 @@ class Counted:
     texts: dict[int, list[bytes | None]]
     sample: Sample | None = None
     groups: np.ndarray | None = None
-    met: Mapping[int, tuple[int, int]] | None = None
+    met: Met | None = None
 
 
 def sum_of(buckets: np.ndarray) -> float:

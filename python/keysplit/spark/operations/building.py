@@ -7,9 +7,10 @@ from pyspark.sql import DataFrame
 
 from keysplit.profiling.text import format_count
 from keysplit.spark import gain
+from keysplit.spark.counting.counted import Met
 from keysplit.spark.frame import analysed
 from keysplit.spark.options import Request
-from keysplit.spark.planner import Met, make, stand_in, warn_of_like_rows
+from keysplit.spark.planner import make, stand_in, warn_of_like_rows
 from keysplit.spark.session import session_of
 from keysplit.spark.ways import Way, keys_are, took
 
