@@ -1,16 +1,14 @@
 """What a Python task costs Spark beside its rows, and which part of it can be taken away.
 
 A stage of small tasks runs without Python, with a function over Arrow batches in workers that have loaded
-pandas, and with the same function in workers that have set the objects of their modules aside, as `kss.apply`
-does. All run over TCP, which is Spark's default, and over Unix domain sockets (from Spark 4.1 on). Figures
-are medians over those of the stage without Python in the same round: wall time, and CPU time of the JVM and
-its Python workers.
+pandas, and with the same function in workers that have set their modules aside, as `kss.apply` does. All run
+over TCP, which is Spark's default, and over Unix domain sockets (from Spark 4.1 on). Figures are medians over
+those of the stage without Python in the same round: wall time, and CPU time of the JVM and its workers.
 
 usage: scripts/with-env python benches/spark_python_tasks.py [--tasks 32] [--rounds 15]
 """
 
 import argparse
-import gc
 import os
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from keysplit.spark.session.executors import set_aside_once
 from keysplit_experiments.measured.processes import CpuClock, jvm_pid
 
 ROWS = 100
@@ -38,8 +37,7 @@ def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def unchanged_and_set_aside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pandas  # noqa: F401
 
-    if not gc.get_freeze_count():
-        gc.freeze()
+    set_aside_once()
     yield from batches
 
 

@@ -45,6 +45,8 @@ def spark(tmp_path_factory):
         .config("spark.sql.session.timeZone", "Europe/Berlin")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.driver.bindAddress", "127.0.0.1")
+        # Python workers are forked with all that they import
+        .config("spark.python.daemon.module", "keysplit_experiments.deployments.engine.daemon")
         # over TCP a small Python task waits; from Spark 4.1 on
         .config("spark.python.unix.domain.socket.enabled", "true")
         # what has ended is written down before the bus of the listeners is empty

@@ -1,7 +1,6 @@
 """`apply` equals applyInPandas of the whole group, and does the work of a hot key on all of its workers."""
 
 import datetime as dt
-import gc
 import re
 import subprocess
 import sys
@@ -675,44 +674,22 @@ def test_executors_need_no_keysplit(spark):
         merged = over(slices.merged, first, second, places)
         queries.append(lambda batches, parts=parts, merged=merged: merged(parts(batches)))
     code = (
-        "import sys, pickle\n"
+        "import gc, pickle, sys, zipimport\n"
         "sys.modules['keysplit'] = None\n"
         "import pyarrow as pa\n"
         "rows = pa.record_batch({'k': [1, 1, 2], 'v': [5, 6, 7], 'h': [0, 0, 1]})\n"
         "for query in pickle.load(sys.stdin.buffer):\n"
         "    print(pa.Table.from_batches(query(iter([rows]))).to_pydict())\n"
+        # pandas alone has more objects
+        "print(gc.get_freeze_count() > 10_000)\n"
+        "print(hasattr(zipimport.zipimporter.invalidate_caches, 'files') or sys.version_info >= (3, 13))\n"
     )
     pickled = cloudpickle.dumps(queries)
     done = subprocess.run([sys.executable, "-c", code], input=pickled, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.decode().splitlines() == ["{'v': [5, 6, 7]}"] * 3 * len(formats)
-
-
-def test_a_python_worker_reads_our_code_once(spark, monkeypatch):
-    settings = settings_of(spark.range(1))
-    schema = T.StructType([T.StructField("v", T.LongType())])
-    call = slices.Call(lambda rows: rows[["v"]], False, schema, "pandas", settings)
-    task = cloudpickle.dumps(over(slices.whole, call, slices.Places(["k", "v"], [0, 1], [0], [0])))
-    # a worker has not read it before
-    for name in [name for name in sys.modules if name.startswith("keysplit_")]:
-        monkeypatch.delitem(sys.modules, name)
-    read, frozen, loads = [], [], cloudpickle.loads
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
-    monkeypatch.setattr(cloudpickle, "loads", lambda code: read.append(code) or loads(code))
-    for _ in range(3):
-        batches = loads(task)(iter([pa.record_batch({"k": [1, 2], "v": [5, 6]})]))
-        assert pa.Table.from_batches(batches).to_pydict() == {"v": [5, 6]}
-    assert len(read) == len(frozen) == 1
-
-
-def test_a_python_worker_does_not_go_through_all_modules_after_each_task(spark):
-    def set_aside(rows):
-        return pd.DataFrame({"v": [gc.get_freeze_count()]})
-
-    rows = spark.range(4, numPartitions=1).withColumn("key", F.col("id"))
-    found = kss.apply(rows, "key", set_aside, schema="v long").collect()
-    # pandas alone has more objects
-    assert min(each.v for each in found) > 10_000
+    *found, modules, archives = done.stdout.decode().splitlines()
+    assert found == ["{'v': [5, 6, 7]}"] * 3 * len(formats)
+    assert (modules, archives) == ("True", "True"), "tasks do what their worker has done"
 
 
 @pytest.mark.parametrize(

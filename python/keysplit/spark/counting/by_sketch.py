@@ -22,6 +22,7 @@ from keysplit import SpaceSaving
 from keysplit.planning import bucket_of
 from keysplit.spark import values
 from keysplit.spark.counting.counted import Counted, bad_weight, write_texts, wrong_weights
+from keysplit.spark.session.executors import set_aside_once
 
 # Rows between two looks at which keys are frequent, and keep their values.
 _LOOK = 1 << 20
@@ -91,6 +92,7 @@ def _counting(
     def count_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
+        set_aside_once()
         sketch, buckets = SpaceSaving(capacity), np.zeros(2**bits)
         hashes, keys, known = [], [], pa.array([], pa.int64())
         for table in _tables(batches):

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 from keysplit.spark.engine import columns
 from keysplit.spark.plans import Plan, Tables
 from keysplit.spark.session import versions
+from keysplit.spark.session.executors import set_aside_once
 
 
 def with_worker(
@@ -81,6 +82,7 @@ def _passes(type_: DataType) -> bool:
 
 def _arrow_worker(tables: Tables, hashes: list[Column]) -> Column:
     def route(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        set_aside_once()
         plan = tables.in_rust()
         for batch in batches:
             columns = batch if isinstance(batch, tuple) else (batch,)
@@ -92,6 +94,7 @@ def _arrow_worker(tables: Tables, hashes: list[Column]) -> Column:
 
 def _pandas_worker(tables: Tables, hashes: list[Column]) -> Column:
     def route(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        set_aside_once()
         plan = tables.in_rust()
         for batch in batches:
             columns = batch if isinstance(batch, tuple) else (batch,)

@@ -17,6 +17,7 @@ from keysplit.spark import keys
 from keysplit.spark.engine.states import router_of_task, states_in
 from keysplit.spark.options import Request
 from keysplit.spark.session import versions
+from keysplit.spark.session.executors import set_aside_once
 
 # Returns the router of a task, and what is to be called once it has routed all rows.
 _Routers = Callable[[], tuple[Any, Callable[[], None]]]
@@ -50,6 +51,7 @@ def _arrow_worker(
     routers: _Routers, segment: int, key: Column, type_: DataType, weights: list[Column]
 ) -> Column:
     def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        set_aside_once()
         router, leave = routers()
         for workers in _routed(map(read, batches), router, segment):
             yield pa.array(workers.view(np.int32))
@@ -69,6 +71,7 @@ def _pandas_worker(
     width, weighted = len(columns), bool(weights)
 
     def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        set_aside_once()
         router, leave = routers()
         for workers in _routed(map(read, batches), router, segment):
             yield pd.Series(workers.view(np.int32))

@@ -36,7 +36,7 @@ from keysplit.spark import carry, slices
 from keysplit.spark.checks import type_name
 from keysplit.spark.options import Request
 from keysplit.spark.session import collation_key, session_of
-from keysplit.spark.session.conversion import read_once
+from keysplit.spark.session.executors import read_once
 
 Function = Callable[..., Any]
 

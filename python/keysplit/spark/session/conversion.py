@@ -4,59 +4,20 @@ PySpark has these classes in every version, under other names. This file is used
 there by value: they need no keysplit.
 """
 
-import gc
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructField, StructType
 from pyspark.util import fail_on_stopiteration as fail_on_stopiteration
 
 from keysplit.spark.session import session_of
-
-
-def travel_by_value(name: str) -> None:
-    """Make executors need no keysplit for what a module holds, or a package with all of its modules."""
-    cloudpickle.register_pickle_by_value(sys.modules[name])
-
+from keysplit.spark.session.executors import travel_by_value
 
 travel_by_value(__name__)
-
-
-def read_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that does what another one does, whose module travels by value.
-
-    A Python worker on an executor runs many tasks. It reads the code in the first one and not in each: that
-    can take longer than a task. After each task it collects garbage, which goes through all objects of all
-    modules, pandas first, and takes longer still: those that are there in the first task are set aside.
-    """
-    code = _written(function)
-    name = f"keysplit_{sha256(code).hexdigest()}"
-
-    def run(*arguments: Any) -> Any:
-        if name not in sys.modules:
-            module = ModuleType(name)
-            module.function = cloudpickle.loads(code)  # type: ignore[attr-defined]
-            sys.modules[name] = module
-            gc.freeze()
-        return sys.modules[name].function(*arguments)
-
-    return run
-
-
-@cache
-def _written(function: Callable[..., Any]) -> bytes:
-    code: bytes = cloudpickle.dumps(function)
-    return code
 
 
 _SETTINGS = {

@@ -1,0 +1,91 @@
+"""How Python code gets to the executors, which need no keysplit, and what it does there once per worker."""
+
+import gc
+import os
+import sys
+import zipimport
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark import cloudpickle
+
+
+def travel_by_value(name: str) -> None:
+    """Make executors need no keysplit for what a module holds, or a package with all of its modules."""
+    cloudpickle.register_pickle_by_value(sys.modules[name])
+
+
+travel_by_value(__name__)
+
+
+def read_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does what another one does, whose module travels by value.
+
+    A Python worker on an executor runs many tasks. It reads the code in the first one and not in each: that
+    can take longer than a task. What its tasks have in common is set aside then, too.
+    """
+    code = _written(function)
+    name = f"keysplit_{sha256(code).hexdigest()}"
+
+    def run(*arguments: Any) -> Any:
+        if name not in sys.modules:
+            module = ModuleType(name)
+            module.function = cloudpickle.loads(code)  # type: ignore[attr-defined]
+            sys.modules[name] = module
+            set_aside()
+        return sys.modules[name].function(*arguments)
+
+    return run
+
+
+@cache
+def _written(function: Callable[..., Any]) -> bytes:
+    code: bytes = cloudpickle.dumps(function)
+    return code
+
+
+def set_aside() -> None:
+    """Spare the tasks of this Python process what Spark does in each of them for the same modules.
+
+    After each task a worker collects garbage and goes through all objects of all modules, pandas first: those
+    that are there by now are set aside. Before each task it drops what it knows of folders and archives, up
+    to Spark 4.2. Python before 3.13 then reads the lists of `pyspark.zip` and of a jar of Spark's anew, once
+    for each package. Both take longer than a small task.
+    """
+    if sys.version_info < (3, 13):
+        _read_changed_archives_only()
+    gc.freeze()
+
+
+def set_aside_once() -> None:
+    """Call `set_aside` in the first task that asks for it."""
+    name = "keysplit_set_aside"
+    if name not in sys.modules:
+        sys.modules[name] = ModuleType(name)
+        set_aside()
+
+
+def _read_changed_archives_only() -> None:
+    """Let `importlib.invalidate_caches` read the list of an archive again only if its file has changed."""
+    read_again = zipimport.zipimporter.invalidate_caches
+    if hasattr(read_again, "files"):
+        return  # done before
+    files: WeakKeyDictionary[zipimport.zipimporter, tuple[int, ...]] = WeakKeyDictionary()
+
+    def invalidate_caches(self: zipimport.zipimporter) -> None:
+        try:
+            found = os.stat(self.archive)
+        except OSError:
+            read_again(self)
+            return
+        file = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        if files.get(self) != file:
+            read_again(self)
+            files[self] = file
+
+    invalidate_caches.files = files  # type: ignore[attr-defined]
+    zipimport.zipimporter.invalidate_caches = invalidate_caches  # type: ignore[method-assign]

@@ -1,0 +1,74 @@
+"""What Python code does once per worker on an executor."""
+
+import gc
+import importlib
+import os
+import sys
+import zipfile
+import zipimport
+
+import pyarrow as pa
+import pyspark.sql.types as T
+import pytest
+from pyspark import cloudpickle
+
+from keysplit.spark import slices
+from keysplit.spark.operations.functions import over
+from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.session.executors import set_aside, set_aside_once
+
+
+def test_a_python_worker_reads_our_code_once(spark, monkeypatch):
+    settings = settings_of(spark.range(1))
+    schema = T.StructType([T.StructField("v", T.LongType())])
+    call = slices.Call(lambda rows: rows[["v"]], False, schema, "pandas", settings)
+    task = cloudpickle.dumps(over(slices.whole, call, slices.Places(["k", "v"], [0, 1], [0], [0])))
+    # a worker has not read it before
+    for name in [name for name in sys.modules if name.startswith("keysplit_")]:
+        monkeypatch.delitem(sys.modules, name)
+    read, frozen, loads = [], [], cloudpickle.loads
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    monkeypatch.setattr(cloudpickle, "loads", lambda code: read.append(code) or loads(code))
+    for _ in range(3):
+        batches = loads(task)(iter([pa.record_batch({"k": [1, 2], "v": [5, 6]})]))
+        assert pa.Table.from_batches(batches).to_pydict() == {"v": [5, 6]}
+    assert len(read) == len(frozen) == 1
+
+
+def test_what_tasks_have_in_common_is_set_aside_once(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    monkeypatch.delitem(sys.modules, "keysplit_set_aside", raising=False)
+    for task in map(cloudpickle.loads, [cloudpickle.dumps(set_aside_once)] * 3):
+        task()
+    assert len(frozen) == 1
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="this Python reads no list of an archive in vain")
+def test_an_archive_is_read_again_only_if_it_has_changed(tmp_path, monkeypatch):
+    """Spark sends archives of modules (addPyFile), and a worker that runs must find what is new in them."""
+    monkeypatch.setattr(zipimport.zipimporter, "invalidate_caches", zipimport.zipimporter.invalidate_caches)
+    read, read_directory = [], zipimport._read_directory
+    monkeypatch.setattr(zipimport, "_read_directory", lambda path: read.append(path) or read_directory(path))
+    archive = tmp_path / "modules.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("keysplit_in_zip/__init__.py", "")
+    monkeypatch.syspath_prepend(archive)
+    importlib.import_module("keysplit_in_zip")
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    set_aside()
+    set_aside()
+    importlib.invalidate_caches()
+    read.clear()
+    for _ in range(3):  # tasks
+        importlib.invalidate_caches()
+    assert read == []
+    with zipfile.ZipFile(archive, "a") as file:
+        file.writestr("keysplit_in_zip/newer.py", "VALUE = 5")
+    importlib.invalidate_caches()
+    assert set(read) == {str(archive)}
+    assert importlib.import_module("keysplit_in_zip.newer").VALUE == 5
+    os.remove(archive)
+    importlib.invalidate_caches()
+    with pytest.raises(ImportError, match="other"):
+        importlib.import_module("keysplit_in_zip.other")
