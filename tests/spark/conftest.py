@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
 
+from py4j.java_gateway import java_import
 from pyspark.sql import SparkSession
 
 from keysplit_experiments.deployments.engine.broker import Broker
@@ -33,6 +34,15 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: not item.path.stem.startswith(LONG))
 
 
+# Classes that PySpark asks for by their names alone: Java then looks for them in all jars each time.
+OFTEN = [
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.api.python.PythonRDD",
+    "org.apache.spark.api.python.PythonUtils",
+    "org.apache.spark.api.python.SimplePythonFunction",
+]
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     session = (
@@ -54,6 +64,8 @@ def spark(tmp_path_factory):
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    for name in OFTEN:
+        java_import(session._jvm, name)
     session.sparkContext.setCheckpointDir(str(tmp_path_factory.mktemp("checkpoints")))
     yield session
     session.stop()

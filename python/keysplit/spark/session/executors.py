@@ -53,7 +53,7 @@ def set_aside() -> None:
 
     After each task a worker collects garbage and goes through all objects of all modules, pandas first: those
     that are there by now are set aside. Before each task it drops what it knows of folders and archives, up
-    to Spark 4.2. Python before 3.13 then reads the lists of `pyspark.zip` and of a jar of Spark's anew, once
+    to Spark 4.1. Python before 3.13 then reads the lists of `pyspark.zip` and of a jar of Spark's anew, once
     for each package. Both take longer than a small task.
     """
     if sys.version_info < (3, 13):
