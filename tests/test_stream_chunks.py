@@ -222,10 +222,10 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
             {"user": ["x"]},
             r"^column user must have one type, got int64 in a\.parquet and string in b\.parquet$",
         ),
-        ({"name": ["x"]}, r"^key must be one of the columns name, got 'user'$"),
+        ({"name": ["x"]}, r"^b\.parquet: key must be one of the columns name, got 'user'$"),
     ):
         parquet.write_table(pa.table(other), tmp_path / "b.parquet")
-        with pytest.raises(ValueError, match=text):
+        with pytest.raises(streams.UnreadableError, match=text):
             streams.read(tmp_path, "user")
     (tmp_path / "b.parquet").write_text("no Parquet at all")
     for read in (streams.read, lambda path, _: streams.length(path)):

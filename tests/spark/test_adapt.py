@@ -586,6 +586,10 @@ def test_a_damaged_plan_is_named_with_the_remedy(spark, stream, tmp_path, recwar
         log.plan(1)
     with pytest.raises(FileNotFoundError, match=r"plan-7\.json' is gone: delete the folder of the log"):
         log.plan(7)
+    gone = Log(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FileNotFoundError, match=r"must stay where it is, '.*gone' is gone: delete"):
+        gone.version_of(3, 0)
 
 
 @pytest.mark.parametrize("wrong", ["NaN", "Infinity", "-5.0", "1e300"])

@@ -305,6 +305,63 @@ def test_a_plan_that_no_longer_fits_is_made_anew(day, other_day, path):
     assert [(each.fresh, int(each.rows.sum())) for each in runs.read(path)] == [(True, 6000)]
 
 
+def test_a_plan_that_is_made_anew_keeps_what_tells_rows_apart(spark, path):
+    """The number of an event is beside a map, so that no column of its own is left: rows look alike."""
+
+    def of(hot):
+        return spark.range(0, 4000, 1, 3).selectExpr(
+            f"if(id % 2 = 0, '{hot}', concat('r', id % 90)) AS key",
+            "struct(id AS id, map('a', id) AS tags) AS event",
+        )
+
+    kss.plan(of("a"), "key", 4, row_id="event.id", group_weight=2).save(path)
+    run(kss.repartition(of("a"), "key", plan=path))
+    run(kss.repartition(of("b"), "key", plan=path))
+    with pytest.warns(UserWarning, match="it is made anew now$") as warned:
+        fresh = kss.repartition(of("b"), "key", plan=path)
+    assert len(warned) == 1, "rows are said to look alike"
+    assert max(row["count"] for row in fresh.groupBy("worker").count().collect()) < 1100
+    found = kss.Plan.load(path)
+    assert (found.row_id, found.group_weight) == (("event.id",), 2.0)
+
+
+def test_a_day_whose_rows_lack_what_tells_them_apart_takes_it_from_no_other(day, other_day, path):
+    kss.plan(day.withColumn("n", F.col("v")), "key", 4, row_id="n").save(path)
+    run(kss.repartition(day, "key", plan=path))
+    run(kss.repartition(other_day, "key", plan=path))
+    with pytest.warns(UserWarning, match="it is made anew now$"):
+        kss.repartition(other_day, "key", plan=path)
+    assert kss.Plan.load(path).row_id == ("n",)
+
+
+def test_a_plan_of_no_rows_is_not_kept(day, other_day, path):
+    for _ in range(2):
+        run(kss.repartition(day.filter("v < 0"), "key", workers=4, plan=path))
+        assert not os.path.exists(path)
+    run(kss.repartition(day, "key", workers=4, plan=path))
+    plan = kss.Plan.load(path)
+    run(kss.repartition(other_day, "key", plan=path))
+    with pytest.warns(UserWarning, match="it is made anew now$"):
+        run(kss.repartition(day.filter("v < 0"), "key", plan=path))
+    assert kss.Plan.load(path) == plan
+    # one that somebody has kept by hand
+    kss.plan(day.filter("v < 0"), "key", 4).save(path)
+    with pytest.warns(UserWarning, match="no longer fits: it was made of no rows; it is made anew now$"):
+        run(kss.repartition(day, "key", plan=path))
+    assert kss.Plan.load(path) == plan
+
+
+def test_a_relative_path_is_that_of_the_call(day, tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    placed = kss.repartition(day, "key", workers=4, plan="key.plan.json")
+    monkeypatch.chdir(tmp_path / "two")
+    run(placed)
+    assert len(runs.read(tmp_path / "one" / "key.plan.json")) == 1
+    assert list((tmp_path / "two").iterdir()) == []
+
+
 def test_an_action_that_stops_early_says_nothing_of_a_plan(day, path, recwarn):
     rows = day.orderBy("key")  # those of a key lie together
     run(kss.route(rows, "key", workers=4, plan=path, row_id="v"))

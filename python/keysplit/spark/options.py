@@ -135,7 +135,8 @@ def check(
     mode, engine = options.mode, options.engine
     adapt = _adapt(options, df.isStreaming)
     plan, kept = _plan_and_its_place(options, df.isStreaming)
-    model = plan if kept is None else plan or kept.former
+    former = None if kept is None else kept.former
+    model = plan or former
     query = Query(df, trusted_names(options.trust))
     if mode == "online":
         if is_connect(df):
@@ -168,14 +169,14 @@ def check(
         plan=plan,
         mode=mode,
         worker_column=_worker_column(columns, options.worker_column),
-        row_id=identity_columns(options.row_id, columns.type_of),
+        row_id=_row_id(columns, query, options.row_id, former),
         weight=_weight(columns, options.weight),
         capacities=_capacities(model, options.capacities, params.workers),
         engine=engine,
         allow_inexact=bool(options.allow_inexact),
         query=query,
         sample=options.sample,
-        group_weight=_group_weight(plan, options.group_weight),
+        group_weight=_group_weight(model, options.group_weight),
         force=bool(options.force),
         kept=None if adapt is not None else kept,
         adapt=adapt,
@@ -256,7 +257,9 @@ def _adapt(options: Options, streaming: bool) -> Adapt | None:
         raise ValueError(f"adapt must be None in mode {options.mode!r}, got {adapt!r}")
     if options.engine == "rust":
         raise ValueError("engine must be 'columns' or None with adapt, got 'rust'")
-    return Adapt() if adapt == "auto" else adapt
+    if adapt == "auto" or adapt.log is None:
+        return Adapt() if adapt == "auto" else adapt
+    return replace(adapt, log=files.absolute(adapt.log))  # it is opened later, wherever the process is then
 
 
 def _check_state(options: Options, df: DataFrame) -> None:
@@ -333,6 +336,14 @@ def _unknown_grouping(mode: str, name: str) -> str:
     other: Mapping[str, Any] = ks.GROUPINGS if mode == "planned" else PLANS
     remedy = f": pass mode={'online' if mode == 'planned' else 'planned'!r}" if name in other else ""
     return f"grouping must be one of {', '.join(sorted(known))} in mode {mode!r}, got {name!r}{remedy}"
+
+
+def _row_id(columns: Columns, query: Query, row_id: Any, former: Plan | None) -> list[str] | None:
+    """Return the columns that tell rows apart: without others, those of the plan that is to be made anew."""
+    known = None if former is None else former.row_id
+    if row_id is None and known is not None and query.are_steady(known):
+        return list(known)
+    return identity_columns(row_id, columns.type_of)
 
 
 def _weight(columns: Columns, weight: Any) -> Column | None:

@@ -119,8 +119,11 @@ def make(request: Request) -> tuple[Plan, Met | None]:
     """Count the keys of a request and decide where they go; return what `warn_of_like_rows` wants to know."""
     found = summarise(request, identity=_cheap_identity(request))
     plan = plan_of(request, found)
+    former = None if request.kept is None else request.kept.former
     if request.row_id is not None:
         plan = replace(plan, row_id=tuple(request.row_id))
+    elif former is not None and former.row_id is not None:  # for queries that have these columns
+        plan = replace(plan, row_id=former.row_id)
     elif len(request.query.columns) > MOST_COLUMNS and plan.splits and not request.query.is_shuffled:
         # Which of many columns tell rows apart is decided once, also for frames that have others beside.
         with suppress(ValueError):  # none does: what needs them says so

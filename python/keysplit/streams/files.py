@@ -254,7 +254,10 @@ def _alike(
 ) -> Iterator[pa.Array]:
     """The keys of the other files of a folder, which must have the type of the first."""
     for file in files:
-        type_, arrays = _open(file, key, rows)
+        try:
+            type_, arrays = _open(file, key, rows)
+        except UnknownColumnError as error:
+            raise UnreadableError(f"{file.name}: {error}") from error
         if type_ != first:
             raise UnreadableError(
                 f"column {key} must have one type, got {first} in {name} and {type_} in {file.name}"

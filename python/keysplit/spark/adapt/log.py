@@ -156,7 +156,13 @@ class Log:
             OSError: if the record cannot be written or read.
         """
         path = self._path("batch", batch)
-        if files.create(path, json.dumps({"batch": batch, "plan": version})):
+        try:
+            first = files.create(path, json.dumps({"batch": batch, "plan": version}))
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"the plan log must stay where it is, {self._folder!r} is gone: {_ANEW}"
+            ) from error
+        if first:
             self._batches.append(batch)
             self._used[batch] = version
             return version

@@ -1,8 +1,9 @@
 """Rows of a stream routed by a plan that changes."""
 
+import os
+
 from pyspark.sql import DataFrame
 
-from keysplit.plans import files
 from keysplit.spark.adapt import current
 from keysplit.spark.adapt.running import Adapting
 from keysplit.spark.options import Request
@@ -41,7 +42,7 @@ def place_of_log(request: Request) -> str:
     """
     assert request.adapt is not None
     log = request.adapt.log
-    return _name_of(request) if log is None else files.absolute(log).rstrip("/")
+    return _name_of(request) if log is None else os.fspath(log).rstrip("/")
 
 
 def _name_of(request: Request) -> str:

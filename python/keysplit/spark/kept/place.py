@@ -55,6 +55,7 @@ class Kept:
         """
         pending.settle()
         files.check(path, "plan")
+        path = files.absolute(path)  # runs are written down later, wherever the process is then
         try:
             text = files.read(path)
         except FileNotFoundError:
@@ -69,7 +70,7 @@ class Kept:
         counted = [run.rows for run in found if run.rows is not None]
         rows = int(counted[-1].sum()) if counted else None
         kept = cls(path, plan, digest=digest, rows=rows)
-        reason = runs.misfit(plan, found)
+        reason = runs.misfit(plan, found) if plan.total else "it was made of no rows"
         if reason is None:
             return kept
         remedy = {"auto": "it is made anew now", "never": "refresh='auto' makes it anew"}[refresh]
@@ -80,12 +81,15 @@ class Kept:
         """Save a plan that was made, and return the one that is at the path then.
 
         Of several jobs that make the first plan at the same time all go by that of the first one. Where a
-        plan that no longer fits cannot be replaced, the job goes on by the new one, which is not kept: None.
+        plan that no longer fits cannot be replaced, or the plan was made of no rows, the job goes on by the
+        new one, which is not kept: None.
 
         Raises:
             OSError: if it cannot be written.
             ValueError: if another job has made a plan for something else.
         """
+        if not plan.total:  # it says nothing of other days
+            return None
         text = plan.to_json()
         if self.former is not None:
             try:
