@@ -319,7 +319,7 @@ def test_a_plan_that_is_made_anew_keeps_what_tells_rows_apart(spark, path):
     run(kss.repartition(of("b"), "key", plan=path))
     with pytest.warns(UserWarning, match="it is made anew now$") as warned:
         fresh = kss.repartition(of("b"), "key", plan=path)
-    assert len(warned) == 1, "rows are said to look alike"
+    assert not [each for each in warned if "look alike" in str(each.message)]
     assert max(row["count"] for row in fresh.groupBy("worker").count().collect()) < 1100
     found = kss.Plan.load(path)
     assert (found.row_id, found.group_weight) == (("event.id",), 2.0)
