@@ -592,6 +592,13 @@ def test_a_damaged_plan_is_named_with_the_remedy(spark, stream, tmp_path, recwar
         gone.version_of(3, 0)
 
 
+def test_a_relative_log_is_in_the_folder_of_the_call(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = spark.readStream.format("rate").load().selectExpr("value AS key")
+    request = check(rows, "key", Options(workers=4, adapt=kss.streaming.Adapt(log="log")))
+    assert request.adapt.log == str(tmp_path / "log")
+
+
 @pytest.mark.parametrize("wrong", ["NaN", "Infinity", "-5.0", "1e300"])
 def test_a_wrong_weight_teaches_nothing_but_the_others_do(spark, wrong):
     rows = spark.range(300).selectExpr(

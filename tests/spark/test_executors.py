@@ -6,13 +6,16 @@ import os
 import sys
 import zipfile
 import zipimport
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyspark.sql.types as T
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql import functions as F
 
 from keysplit.spark import slices
+from keysplit.spark.engine import native, online
 from keysplit.spark.operations.functions import over
 from keysplit.spark.session.conversion import settings_of
 from keysplit.spark.session.executors import set_aside, set_aside_once
@@ -41,6 +44,33 @@ def test_what_tasks_have_in_common_is_set_aside_once(monkeypatch):
     monkeypatch.delitem(sys.modules, "keysplit_set_aside", raising=False)
     for task in map(cloudpickle.loads, [cloudpickle.dumps(set_aside_once)] * 3):
         task()
+    assert len(frozen) == 1
+
+
+class Udf:
+    """Stands for a function that makes a UDF: what it returns for columns keeps the function of the tasks."""
+
+    def __init__(self, function, _):
+        self.function = function
+
+    def __call__(self, *_):
+        return self
+
+    def asNondeterministic(self):
+        return self
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+@pytest.mark.parametrize("engine", [native, online])
+def test_engines_that_run_in_python_set_aside(spark, monkeypatch, engine, kind):
+    monkeypatch.setattr(F, f"{kind}_udf", Udf, raising=False)
+    router = SimpleNamespace(in_rust=lambda: (None, lambda: None))
+    of_engine = (router, []) if engine is native else (router.in_rust, 1, F.lit(1), T.LongType(), [])
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    monkeypatch.delitem(sys.modules, "keysplit_set_aside", raising=False)
+    route = getattr(engine, f"_{kind}_worker")(*of_engine).function
+    assert [list(route(iter([]))) for _ in range(2)] == [[], []]
     assert len(frozen) == 1
 
 

@@ -257,9 +257,9 @@ def _adapt(options: Options, streaming: bool) -> Adapt | None:
         raise ValueError(f"adapt must be None in mode {options.mode!r}, got {adapt!r}")
     if options.engine == "rust":
         raise ValueError("engine must be 'columns' or None with adapt, got 'rust'")
-    if adapt == "auto" or adapt.log is None:
-        return Adapt() if adapt == "auto" else adapt
-    return replace(adapt, log=files.absolute(adapt.log))  # it is opened later, wherever the process is then
+    adapt = Adapt() if adapt == "auto" else adapt
+    # it is opened later, wherever the process is then
+    return adapt if adapt.log is None else replace(adapt, log=files.absolute(adapt.log))
 
 
 def _check_state(options: Options, df: DataFrame) -> None:
