@@ -1050,7 +1050,7 @@ def test_rows_are_drawn_by_chance_alone(spark):
 @pytest.mark.parametrize("generated", [True, False], ids=["generated", "interpreted"])
 @pytest.mark.parametrize("chance", [1.0, 0.1])
 def test_few_rows_are_drawn_of_however_many(spark, chance, generated):
-    number, tasks, most = 200_000, 4, 300.0
+    number, tasks, most = 80_000, 4, 300.0
     rows = spark.range(0, number, numPartitions=tasks).selectExpr("id AS key", "id AS value", "id % 3 AS w")
     settings = {
         "spark.sql.codegen.wholeStage": generated,
