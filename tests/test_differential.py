@@ -373,6 +373,23 @@ def test_longest_distance_of_solves(drift: int) -> None:
     np.testing.assert_array_equal(router.route(keys), expected)
 
 
+@pytest.mark.parametrize("last", range(4))
+def test_of_keys_of_equal_count_the_one_seen_last_is_promoted(last: int) -> None:
+    """Each key is the last one once, so that the order of the hashes cannot answer for the times."""
+    params: dict[str, Any] = {"workers": 20, "seed": 2, "expected_keys": 10, "warm_up_s": 0.0}
+    params |= {"teenage_interval_s": 5.0, "old_interval_s": 5.0}
+    model = MODELS["dynamic_key"](**params)
+    router = ks.DynamicKeyGrouping(**params).router()
+    others = [key for key in range(4) if key != last]
+    batches = [[key] for key in others] + [[last], [], [], [last, *others] * 500]  # one per second
+    for now, keys in enumerate(batches):
+        routed = router.route(keys, now=now)
+        assert routed.tolist() == model.route_batch(keys, None, now)
+    # Counts were equal when `old` took one key, and whenever it might have taken another.
+    used = {key: len(set(routed[np.array(keys) == key].tolist())) for key in keys}
+    assert [key for key in used if used[key] > 2] == [last]
+
+
 @pytest.mark.parametrize(
     ("name", "params"),
     [(name, {"workers": 24, "seed": 9}) for name in sorted(MODELS)]
