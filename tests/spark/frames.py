@@ -53,6 +53,8 @@ HASHED_KEYS = {
 }
 
 KEYS = {name: (type_, keys) for name, (type_, _, keys) in DIRECT_KEYS.items()} | HASHED_KEYS
+USUAL = ("array", "bigint", "decimal", "string", "timestamp")
+"""A type of each way to hash a key."""
 
 
 def skewed(keys, rows):

@@ -60,22 +60,30 @@ def script(df):
     return df.sparkSession.sql("select transform(id, key) using 'cat' as (id bigint, key bigint) from rows")
 
 
-def random_udf(df):
-    return df.withColumn("u", F.udf(lambda _: str(uuid.uuid4()))("id"))
+def pairs(df, *columns, by):
+    """Make a row of each two rows."""
+    return df.groupBy(*by).agg(F.min("id").alias("id"), F.min("key").alias("key"), *columns)
+
+
+def unsteady_columns(df):
+    """A sign of zero, a sum of floats and a list, which depend on the order of rows, and a random string."""
+    zero = F.when(F.col("id") % 2 == 0, -0.0).otherwise(0.0)
+    unsteady = F.max(zero).cast("string").alias("z"), F.sum(F.sqrt("id")).alias("x"), F.collect_list("id")
+    rows = pairs(df, *unsteady, by=[(F.col("id") / 2).cast("long").alias("pair")])
+    return rows.withColumn("u", F.udf(lambda _: str(uuid.uuid4()))("id"))
 
 
 def collated(df):
-    # two rows each have strings that are equal
+    """A key, a field of a key and a maximum, each of them one of two strings that are equal."""
     text = F.concat(F.lit("k"), (F.col("id") / 2).cast("long"))
-    return df.withColumn("c", F.when(F.col("id") % 2 == 0, F.upper(text)).otherwise(text)).withColumn(
-        "c", F.expr("c collate utf8_lcase")
-    )
+    text = F.when(F.col("id") % 2 == 0, F.upper(text)).otherwise(text)
+    rows = df.withColumn("c", text).withColumn("c", F.expr("c collate utf8_lcase"))
+    return pairs(rows, F.max("c"), by=["c", F.struct("c").alias("s")])
 
 
-def pairs(df, *columns, by=()):
-    """Make a row of each two rows."""
-    by = by or [(F.col("id") / 2).cast("long").alias("pair")]
-    return df.groupBy(*by).agg(F.min("id").alias("id"), F.min("key").alias("key"), *columns)
+def chosen(df):
+    """Rows that another order of theirs would choose otherwise, cut off."""
+    return df.sample(0.9, seed=1).offset(ROWS // 10).limit(ROWS // 2).checkpoint()
 
 
 def beside_a_subquery(df):
@@ -96,23 +104,9 @@ CASES = {
     "index_of_pandas": (index_of_pandas, None),
     "uuids_in_python": (uuids_in_python, BY_ID),
     "script": (script, BY_ID),
-    "random_udf": (random_udf, None),
-    "collated_key": (lambda df: pairs(collated(df), by=["c"]), None),
-    "collated_struct": (lambda df: pairs(collated(df), by=[F.struct("c").alias("c")]), None),
-    "collated_max": (lambda df: pairs(collated(df), F.max("c").alias("c")), None),
-    "negative_zero": (
-        lambda df: pairs(
-            df, F.max(F.when(F.col("id") % 2 == 0, -0.0).otherwise(0.0)).cast("string").alias("z")
-        ),
-        None,
-    ),
-    "sum_of_floats": (
-        lambda df: pairs(df, F.sum(F.sqrt("id")).alias("x"), F.collect_list("id").alias("l")),
-        None,
-    ),
-    "sample": (lambda df: df.sample(0.9, seed=1).checkpoint(), None),
-    "limit": (lambda df: df.limit(ROWS // 2).checkpoint(), None),
-    "offset": (lambda df: df.offset(ROWS // 2).checkpoint(), None),
+    "unsteady_columns": (unsteady_columns, None),
+    "collated": (collated, None),
+    "chosen": (chosen, None),
 }
 """Makes rows with unsteady values, and the remedy where there is no other way."""
 
@@ -178,12 +172,7 @@ def placed(numbers, plan, job, case):
     routed.mapInArrow(job.work("partial"), routed.schema).write.parquet(str(job.folder / "rows"))
     spark = numbers.sparkSession
     # what a checkpoint has cut off is read from it again
-    true = Counter(
-        map(
-            tuple,
-            (made if case in ("sample", "limit", "offset") else make(numbers)).select(*steady).collect(),
-        )
-    )
+    true = Counter(map(tuple, (made if make is chosen else make(numbers)).select(*steady).collect()))
     return compared(spark.read.parquet(str(job.folder / "rows")).select(*steady), true) | {"refused": refused}
 
 

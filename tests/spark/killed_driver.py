@@ -49,7 +49,7 @@ from quick_java import QUICK
 from keysplit import spark as kss
 
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
-FILES, FILES_A_KILL = 24, 4
+FILES, FILES_A_KILL = 16, 4
 KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
 TABLES = ("delta", "iceberg")
 OF_ROWS = ("table", "streams", "repartition", "online")

@@ -271,6 +271,8 @@ def session(master, options):
         .config("spark.speculation", str(options.speculation).lower())
         .config("spark.speculation.quantile", "0.5")
         .config("spark.speculation.multiplier", "1.2")
+        # Python workers are forked with all that they import
+        .config("spark.python.daemon.module", "keysplit_experiments.deployments.engine.daemon")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()

@@ -12,11 +12,18 @@ import pyspark
 import pytest
 
 PROGRAM = Path(__file__).with_name("killed_cases.py")
-INDICES = ["zip_with_index", "index_trusted", "index_of_pandas", "beside_a_subquery"]
-UNSTEADY = ["uuids_in_python", "script", "random_udf", "negative_zero", "sum_of_floats"]
-# Spark 3.5 has no collations
-COLLATED = [] if pyspark.__version__ < "4" else ["collated_key", "collated_struct", "collated_max"]
-CHOSEN = ["sample", "limit", "offset"]
+PLACED = [
+    "zip_with_index",
+    "index_trusted",
+    "index_of_pandas",
+    "beside_a_subquery",
+    "uuids_in_python",
+    "script",
+    "unsteady_columns",
+    "chosen",
+    # Spark 3.5 has no collations
+    *([] if pyspark.__version__ < "4" else ["collated"]),
+]
 ACTS = [
     "join",
     "apply",
@@ -49,7 +56,7 @@ def cases(folder, *arguments):
     return found
 
 
-@pytest.mark.parametrize("names", [INDICES + CHOSEN, UNSTEADY + COLLATED, ACTS], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [PLACED, ACTS], ids=lambda names: names[0])
 def test_nothing_is_lost_or_doubled(tmp_path, names):
     act = names == ACTS
     found = cases(tmp_path, *names, *(["--speculation"] if act else []))

@@ -10,18 +10,14 @@ import pytest
 PROGRAM = Path(__file__).with_name("killed_driver.py")
 
 
+KILLS = 3
+KINDS = ["split_state", "update", "repartition", "apply", "streams", "online"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        ["split_state", "update", "repartition"],
-        ["apply", "streams", "online"],
-    ],
-    ids=lambda kinds: kinds[0],
-)
-def test_killed_drivers_lose_and_double_nothing(tmp_path, kinds):
+def test_killed_drivers_lose_and_double_nothing(tmp_path):
     run = subprocess.run(
-        [sys.executable, PROGRAM, tmp_path / "run", "--kills", "2", "--kinds", *kinds],
+        [sys.executable, PROGRAM, tmp_path / "run", "--kills", str(KILLS), "--kinds", *KINDS],
         capture_output=True,
         text=True,
         check=False,
@@ -29,10 +25,10 @@ def test_killed_drivers_lose_and_double_nothing(tmp_path, kinds):
     )
     assert run.returncode == 0, run.stderr[-15_000:]
     lines = list(map(json.loads, run.stdout.splitlines()))
-    kills, found = lines[: -len(kinds)], lines[-len(kinds) :]
-    assert len(kills) == 2 * len(kinds)
+    kills, found = lines[: -len(KINDS)], lines[-len(KINDS) :]
+    assert len(kills) == KILLS * len(KINDS)
     assert any(kill["batch was at work"] for kill in kills)
     for each in found:
-        assert each["totals"] > 500
+        assert each["totals"] > 300
         assert (each["missing"], each["wrong or doubled"]) == (0, 0)
         assert each["plans"] > 3 or each["kind"] in ("streams", "online")

@@ -9,7 +9,7 @@ from functools import partial
 
 import pandas as pd
 import pytest
-from frames import KEYS, frame, skewed
+from frames import KEYS, USUAL, frame, skewed
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
@@ -236,7 +236,9 @@ def test_a_stream_is_placed(folder, plan, tmp_path, engine):
     assert written.select("worker").distinct().count() == WORKERS
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(
+    "name", [name if name in USUAL else pytest.param(name, marks=pytest.mark.newest) for name in KEYS]
+)
 def test_keys_of_all_types(spark, name):
     type_, keys = KEYS[name]
     df = frame(spark, type_, skewed(keys, 60), partitions=2).withColumn("at", F.timestamp_seconds("v"))
