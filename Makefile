@@ -35,7 +35,7 @@ test: $(DEVELOPS) $(VENV)/spark.jsa ## all tests except the slow ones (PYTEST="-
 	$(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/spark $(PYTEST)
 
 test-slow: $(DEVELOPS) $(VENV)/spark.jsa ## only the slow tests
-	$(RUN) pytest -n auto --dist loadgroup -m slow --ignore=tests/spark $(PYTEST)
+	$(RUN) pytest -n auto --dist loadfile -m slow --ignore=tests/spark $(PYTEST)
 	$(RUN) pytest -n 2 --dist worksteal -m slow tests/spark $(PYTEST)
 
 test-spark: $(DEVELOPS) .cache/spark-$(SPARK)/.installed ## the Spark tests on another version of Spark: make test-spark SPARK=3.5.9

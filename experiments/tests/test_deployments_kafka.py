@@ -441,7 +441,6 @@ def found(kafka_jars: Path) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("found")
 def test_messages_from_kafka_go_where_the_simulator_says(found: dict[str, Any]) -> None:
     simulated = ks.simulate(grouping(), keys_of(2_000), sources=SOURCES)
     own = found["segment"]
@@ -454,7 +453,6 @@ def test_messages_from_kafka_go_where_the_simulator_says(found: dict[str, Any]) 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("found")
 def test_routers_go_on_while_messages_arrive(found: dict[str, Any]) -> None:
     first, whole = (ks.simulate(grouping(), keys_of(2_400)[:end], sources=SOURCES) for end in (1_200, 2_400))
     own = found["arriving"]
@@ -467,7 +465,6 @@ def test_routers_go_on_while_messages_arrive(found: dict[str, Any]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("found")
 def test_the_observer_hears_of_a_plan_what_workers_count(found: dict[str, Any]) -> None:
     planned = found["planned"]
     assert planned["messages"] == 1_000
@@ -477,7 +474,6 @@ def test_the_observer_hears_of_a_plan_what_workers_count(found: dict[str, Any]) 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("found")
 def test_wrong_totals_in_the_topic_are_refused(found: dict[str, Any]) -> None:
     assert found["wrong"].startswith("totals must equal the plain count, and differ for ")
 
