@@ -1,14 +1,16 @@
 """How long Spark's driver takes to build each operation, over what plain Spark takes: no job runs.
 
-Tables of 10, 500 and 2,000 columns are read from Parquet. An operation gets a plan that was made before, so
-that it has nothing to count, and the identity of a row is that which keysplit finds by itself. Its plain
-counterpart is the query of Spark that it stands for; `route` stands for one column more by a hash of the key.
-The two take turns, and a figure is the median of each. CPU time is that of the driver, in Python and in the
-JVM, which other work on the machine hardly changes; wall time has the waits between the two as well. On Spark
-Connect there is wall time only, as the server is another process; a query is built there when its schema is
-asked for, so both are asked.
+Tables of 10, 500 and 2,000 columns are read from Parquet; with `--computed` their key, or all their
+columns, are expressions of what is read. An operation gets a plan that was made before, so that it has
+nothing to count, and the identity of a row is that which keysplit finds by itself. Its plain counterpart is
+the query of Spark that it stands for; `route` stands for one column more by a hash of the key. The two take
+turns, and a figure is the median of each. CPU time is that of the driver, in Python and in the JVM, which
+other work on the machine hardly changes; wall time has the waits between the two as well. On Spark Connect
+there is wall time only, as the server is another process; a query is built there when its schema is asked
+for, so both are asked.
 
 usage: scripts/with-env python benches/spark_building.py [--columns 10,500,2000] [--repeats 15] [--connect]
+           [--computed none|key|all]
 """
 
 import argparse
@@ -38,6 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--columns", default="10,500,2000")
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--computed", choices=COMPUTED, default="none")
     parser.add_argument("--connect", action="store_true", help="a client of a local server of Spark Connect")
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -59,7 +62,9 @@ def main() -> None:
         heads = [f"plain, {name} ms | keysplit, {name} ms | ratio" for name in clocks]
         print(f"| columns | operation | {' | '.join(heads)} |\n|---|---|{'---|---|---|' * len(clocks)}")
         for columns in map(int, arguments.columns.split(",")):
-            df, other = (table(spark, columns, Path(folder), name) for name in ("c", "d"))
+            df, other = (
+                COMPUTED[arguments.computed](table(spark, columns, Path(folder), name)) for name in ("c", "d")
+            )
             plan = kss.plan(df, "key", WORKERS, "w_choices", row_id="c1")
             for name, (plain, ours) in operations(df, other, plan).items():
                 times = measured(plain, ours, arguments.repeats, list(clocks.values()))
@@ -74,6 +79,13 @@ def table(spark: SparkSession, columns: int, folder: Path, name: str) -> DataFra
     values = {f"{name}{at}": pa.array(numbers * at) for at in range(1, columns)}
     pq.write_table(pa.table({"key": pa.array(np.minimum(numbers % 40, 5)), **values}), path)
     return spark.read.parquet(str(path))
+
+
+COMPUTED: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "none": lambda df: df,
+    "key": lambda df: df.withColumn("key", F.col("key") + 1),
+    "all": lambda df: df.select(*((F.col(name) + 1).alias(name) for name in df.columns)),
+}
 
 
 def operations(
