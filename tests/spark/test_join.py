@@ -35,7 +35,7 @@ def ways(how):
 
 
 EVERY = pytest.mark.parametrize(("how", "split"), SPLITS)
-# The newest Spark alone runs those that change which side is which, where the kind of join says less.
+# Those with the other side split; where a test is about something else, the newest Spark alone runs them.
 MIRRORED = [("inner", "right"), ("left", "right"), ("right", "left"), ("full", "right")]
 EVERY_ON_NEWEST = pytest.mark.parametrize(
     ("how", "split"),

@@ -20,7 +20,8 @@ PLACED = [
     "uuids_in_python",
     "script",
     "unsteady_columns",
-    "chosen",
+    "sample",
+    "offset_and_limit",
     # Spark 3.5 has no collations
     *([] if pyspark.__version__ < "4" else ["collated"]),
 ]
