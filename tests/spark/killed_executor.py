@@ -268,6 +268,8 @@ def session(master, options):
         .config("spark.sql.adaptive.coalescePartitions.enabled", "false")
         .config("spark.sql.warehouse.dir", str(options.folder / "warehouse"))
         .config("spark.shuffle.io.retryWait", "200ms")  # outputs of a dead executor are soon given up
+        # tasks go to both executors, and what they read comes from both: all of one executor's comes in order
+        .config("spark.shuffle.reduceLocality.enabled", "false")
         .config("spark.speculation", str(options.speculation).lower())
         .config("spark.speculation.quantile", "0.5")
         .config("spark.speculation.multiplier", "1.2")
