@@ -489,7 +489,7 @@ def steady(df, *trust):
     found = query.Query(df, query.trusted_names(trust))
     if found.steadiness.rows is not None:
         return None
-    return [name for name, why in zip(df.columns, found.reasons, strict=True) if why is None]
+    return [name for name, why in zip(df.columns, found.reasons(), strict=True) if why is None]
 
 
 def halved(value):

@@ -51,12 +51,12 @@ OPERATIONS = {
 
 
 MOST_CALLS = {
-    "route": 80,
-    "repartition": 95,
-    "aggregate": 160,
+    "route": 120,
+    "repartition": 135,
+    "aggregate": 190,
     "join": 30,
     "full join": 35,
-    "write": 120,
+    "write": 160,
 }
 
 

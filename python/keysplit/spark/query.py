@@ -5,6 +5,7 @@ rows are lost or doubled without an error. A column has part in a row's identity
 to be the same; nothing is run to find out. docs/exactness.md says what is known to be steady.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.checks import type_name
-from keysplit.spark.rows import identifying
+from keysplit.spark.rows import MOST_COLUMNS, identifying, may_identify
 from keysplit.spark.session import Session, Steadiness, is_connect, session_of
 
 CHECKSUMS = [
@@ -60,8 +61,8 @@ class Query:
     def _places(self) -> dict[str, list[int]]:
         """Where the columns of each name are, as the session compares names, without backticks."""
         found: dict[str, list[int]] = {}
-        for at, name in enumerate(self.columns):
-            found.setdefault(self.fold(name.replace("`", "")), []).append(at)
+        for at, name in enumerate(self._folded):
+            found.setdefault(name.replace("`", ""), []).append(at)
         return found
 
     @cached_property
@@ -81,25 +82,50 @@ class Query:
         """
         return all(self.session.setting(name) == "true" for name in CHECKSUMS)
 
-    @cached_property
+    @property
     def steadiness(self) -> Steadiness:
-        """What is proved of the query.
+        """What is proved of the query, of its rows and some of its columns.
 
         Raises:
             ValueError: if `trust` names what the query does not have.
         """
         return self._proved(None)
 
-    @cached_property
+    @property
     def repeatability(self) -> Steadiness:
         """What is proved of the query when it is read twice; errors as `steadiness`.
 
         Each micro-batch of a stream is planned anew, with other seeds, when it is run again.
         """
-        return self._proved("a stream") if self.df.isStreaming else self.steadiness
+        return self._proved(self._anew)
 
-    def _proved(self, anew: str | None) -> Steadiness:
-        found = self.session.steadiness(self.df, self._trusted_functions, anew)
+    @property
+    def _anew(self) -> str | None:
+        return "a stream" if self.df.isStreaming else None
+
+    @cached_property
+    def _proofs(self) -> dict[str | None, Steadiness]:
+        """What has been proved, by what plans the query anew."""
+        return {}
+
+    def _proved(self, anew: str | None, places: Iterable[int] = ()) -> Steadiness:
+        """Return what is proved of the query, of its columns at these places and of others."""
+        found = self._proofs.get(anew)
+        known = self._may_identify[:MOST_COLUMNS] if found is None else found.columns
+        if found is None or (known is not None and not set(places) <= set(known)):
+            wanted = sorted({*places, *(known or ())})
+            found = self.session.steadiness(self.df, wanted, self._trusted_functions, anew)
+            if anew not in self._proofs:
+                self._refuse_unknown(found)
+            self._proofs[anew] = found
+        return found
+
+    @cached_property
+    def _may_identify(self) -> list[int]:
+        return may_identify(self.session.schema_of(self.df).fields, self._folded)
+
+    def _refuse_unknown(self, found: Steadiness) -> None:
+        """Raise ValueError if `trust` names what the query does not have."""
         unknown = self._trusted_functions - found.functions
         if unknown and self.beside is not None:
             other = Query(self.beside)
@@ -110,7 +136,6 @@ class Query:
                 f"trust must name columns of df or functions in its query, got {name!r}; df has the "
                 f"columns {self.columns}, its query calls the functions {sorted(found.functions)}"
             )
-        return found
 
     @cached_property
     def _trusted_functions(self) -> frozenset[str]:
@@ -129,18 +154,18 @@ class Query:
         # Spark's plan is asked only where the query leaves it open.
         return self.df.isStreaming or (self.steadiness.order is not None and self.disorder is not None)
 
-    @cached_property
-    def reasons(self) -> list[str | None]:
-        """For each column why its values may differ when a task is retried, None if they do not."""
-        return self._reasons_in(self.steadiness)
+    def reasons(self, places: Sequence[int] | None = None, anew: str | None = None) -> list[str | None]:
+        """Return why values of columns may differ when a task is retried, None for those that do not.
 
-    def _reasons_in(self, found: Steadiness) -> list[str | None]:
-        names = self.columns
-        why: Sequence[str | None] | None = found.columns
-        if why is None or len(why) != len(names):
-            why = [found.rows or "a query plan that keysplit cannot read"] * len(names)
+        Args:
+            places: where the columns are; None for all.
+            anew: what plans the query anew, None if only tasks are retried.
+        """
+        places = range(len(self.columns)) if places is None else places
+        found = self._proved(anew, places)
+        of = dict.fromkeys(places, found.rows) if found.columns is None else found.columns
         trusted = set(map(self.fold, self.trust))
-        return [None if name in trusted else each for name, each in zip(self._folded, why, strict=True)]
+        return [None if self._folded[at] in trusted else of[at] for at in places]
 
     @cached_property
     def identity(self) -> list[str]:
@@ -156,12 +181,12 @@ class Query:
             )
         names = identifying(
             self.session.schema_of(self.df).fields,
-            [each is None for each in self.reasons],
+            self._may_identify,
+            steady=lambda places: [why is None for why in self.reasons(places)],
             shuffled=lambda: self.is_shuffled,
-            names=self._folded,
         )
         if not names:
-            pairs = zip(self.columns, self.reasons, strict=True)
+            pairs = zip(self.columns, self.reasons(), strict=True)
             unsteady = "; ".join(f"{name}: {why}" for name, why in pairs if why) or "none is unsteady"
             raise ValueError(
                 "row_id must be given: df has no column of a type that Spark hashes that is known to have "
@@ -172,8 +197,7 @@ class Query:
 
     def refuse_unsteady_id(self, names: Sequence[str]) -> None:
         """Raise ValueError if values in the columns of `row_id` may differ when a task is retried."""
-        for name in names:
-            why = self._why(name, self.reasons)
+        for name, why in zip(names, self._whys(names), strict=True):
             if why is not None:
                 raise ValueError(
                     "row_id must name columns that have the same values when a task is retried, got "
@@ -183,7 +207,7 @@ class Query:
 
     def are_steady(self, names: Sequence[str]) -> bool:
         """Say whether there are such columns, with the same rows and values when a task is retried."""
-        return self.steadiness.rows is None and not any(self._why(name, self.reasons) for name in names)
+        return self.steadiness.rows is None and self._why(names) is None
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
@@ -206,10 +230,9 @@ class Query:
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
         """Return why the rows, or values in some columns, may differ when df is read twice, None if not."""
         found = self.repeatability
-        reasons = self._reasons_in(found)
         # A micro-batch that is run again reads what it has read.
         again = None if self.df.isStreaming else found.again
-        return found.rows or again or next(filter(None, (self._why(name, reasons) for name in names)), None)
+        return found.rows or again or self._why(names, self._anew)
 
     def refuse_in_order(self, keys: Sequence[str], weight: Column | None, routed: DataFrame | None) -> None:
         """Raise ValueError unless the same rows reach a router in the same order when its task is retried.
@@ -228,9 +251,9 @@ class Query:
                 "'planned', sort within partitions by all columns, call df.checkpoint() first, write df and "
                 "read it back, or pass allow_inexact=True"
             )
-        why = found.rows or next(filter(None, (self._why(name, self.reasons) for name in keys)), None)
+        why = found.rows or self._why(keys)
         if why is None and weight is not None:
-            weights = self.session.steadiness(self.df.select(weight), self._trusted_functions)
+            weights = self.session.steadiness(self.df.select(weight), [0], self._trusted_functions)
             why = weights.rows if weights.columns is None else weights.columns[0]
         if why is None and routed is None:
             why = found.order
@@ -248,15 +271,26 @@ class Query:
             found += ["call df.checkpoint() first", "write df and read it back", "pass allow_inexact=True"]
         return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]
 
-    def _why(self, name: str, reasons: Sequence[str | None]) -> str | None:
-        """Return why the values of a column, or of a field of one, may differ, None if they do not."""
+    def _why(self, names: Sequence[str], anew: str | None = None) -> str | None:
+        """Return why values of some columns, or fields of columns, may differ, None if none do."""
+        return next(filter(None, self._whys(names, anew)), None)
+
+    def _whys(self, names: Sequence[str], anew: str | None = None) -> list[str | None]:
+        """Return for each of some columns, or fields of columns, why its values may differ."""
+        places = [self._places_of(name) for name in names]
+        every = sorted(set(itertools.chain.from_iterable(places)))
+        reasons = dict(zip(every, self.reasons(every, anew), strict=True))
+        return [
+            next(filter(None, map(reasons.get, some)), None) if some else "a column that keysplit cannot find"
+            for some in places
+        ]
+
+    def _places_of(self, name: str) -> list[int]:
+        """Return where the columns of a name are, or those that may have a field of this name."""
         parts = self.fold(name.replace("`", "")).split(".")
         whole, *shorter = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
         known = self._places
-        places = known.get(whole) or sorted(at for each in shorter for at in known.get(each, []))
-        if not places:
-            return "a column that keysplit cannot find"
-        return next((reasons[at] for at in places if reasons[at]), None)
+        return known.get(whole) or sorted(at for each in shorter for at in known.get(each, []))
 
     def _remedies(self, first: str, trusted: str) -> str:
         cut = ", or call df.checkpoint() before"

@@ -1,5 +1,6 @@
 """What a plan sees of a row beside its key: its identity, which spreads a hot key."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -46,40 +47,54 @@ def identity_columns(row_id: Any, type_of: Callable[[str, Any], DataType]) -> li
     return list(names)
 
 
+def may_identify(fields: Sequence[StructField], names: Sequence[str]) -> list[int]:
+    """Return the places of the columns that may tell the rows of a DataFrame apart.
+
+    Args:
+        fields: the columns of the DataFrame.
+        names: for each its name, equal where the session takes two for one.
+
+    Returns:
+        Those first whose types have the most values. Maps and variants stay out, as Spark hashes none, and so
+        do columns that share a name or have an empty one.
+    """
+    times = Counter(names)
+    found = (
+        at
+        for at, (field, name) in enumerate(zip(fields, names, strict=True))
+        if name and times[name] == 1 and _is_hashable(field.dataType)
+    )
+    return sorted(found, key=lambda at: _rank(fields[at].dataType.__class__))
+
+
 def identifying(
     fields: Sequence[StructField],
-    steady: Sequence[bool],
+    places: Sequence[int],
     *,
+    steady: Callable[[Sequence[int]], Sequence[bool]],
     shuffled: Callable[[], bool],
-    names: Sequence[str],
 ) -> list[str]:
     """Return the columns that tell the rows of a DataFrame apart, the same when a task is retried.
 
     Args:
         fields: the columns of the DataFrame.
-        steady: for each whether it has the same values when a task is retried.
+        places: the places that `may_identify` has found.
+        steady: says for some of them which have the same values when a task is retried.
         shuffled: says whether the rows come out of a shuffle: floats and arrays stay out then, unless there
             is nothing else. It is called only if there are some.
-        names: for each its name, equal where the session takes two for one.
 
     Returns:
-        Names of columns, in the order of the DataFrame, `MOST_COLUMNS` at most: those whose types have the
-        most values are taken first. Maps and variants stay out, as Spark hashes none, and so do columns that
-        share a name or have an empty one.
+        Names of columns, in the order of the DataFrame, `MOST_COLUMNS` at most.
     """
-    times = Counter(names)
-    found = [
-        field
-        for field, is_steady, name in zip(fields, steady, names, strict=True)
-        if name and is_steady and _is_hashable(field.dataType) and times[name] == 1
-    ]
-    loose = [field for field in found if _holds(field.dataType, _LOOSE)]
-    if loose and len(loose) < len(found) and shuffled():
-        found = [field for field in found if not _holds(field.dataType, _LOOSE)]
-    if len(found) > MOST_COLUMNS:
-        chosen = sorted(range(len(found)), key=lambda at: _rank(found[at].dataType.__class__))[:MOST_COLUMNS]
-        found = [found[at] for at in sorted(chosen)]
-    return [field.name for field in found]
+    chosen: list[int] = []
+    loose: list[int] = []
+    start, end = 0, MOST_COLUMNS  # few need more than the first ones
+    while start < len(places) and len(chosen) < MOST_COLUMNS:
+        some = places[start:end]
+        for at in itertools.compress(some, steady(some)):
+            (loose if _holds(fields[at].dataType, _LOOSE) and shuffled() else chosen).append(at)
+        start, end = end, 2 * end
+    return [fields[at].name for at in sorted((chosen or loose)[:MOST_COLUMNS])]
 
 
 def values_of(types: Iterable[DataType]) -> float:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from keysplit.spark.names import quoted
-from keysplit.spark.session import costs, driver, narrow, physical, sources, versions
+from keysplit.spark.session import costs, driver, narrow, physical, sources, versions, written
 from keysplit.spark.session.actions import Observed
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import (
@@ -46,7 +46,7 @@ from keysplit.spark.session.jvm import (
     sequence,
 )
 from keysplit.spark.session.listening import ListeningInJava
-from keysplit.spark.session.steadiness import Proof
+from keysplit.spark.session.steadiness import Proof, unreadable
 from keysplit.spark.session.tallies import JavaTally
 
 _AGGREGATE = "AggregateExpression"
@@ -87,20 +87,16 @@ class Classic:
         batches = df._collect_as_arrow()
         return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in df.columns})
 
-    def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Steadiness:
+    def steadiness(
+        self, df: DataFrame, columns: Sequence[int], trusted: frozenset[str], anew: str | None = None
+    ) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._jdf.queryExecution().analyzed()
-        found = sources.Sources(self._spark, plan)
-        proof = Proof(found, trusted, anew)
-        leaf = found.lone
-        if leaf is not None:  # thousands of columns would take Spark long to write down
-            return proof.of_leaf(*leaf)
         try:
-            text = plan.toJSON()
-        except Py4JError:  # a very deep expression overflows Spark's stack
-            why = "a query plan that Spark cannot write down"
-            return Steadiness(why, None, why, frozenset())
-        return proof.of(text)
+            found = written.of_columns(plan, columns)
+        except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
+            return unreadable()
+        return Proof(sources.Sources(self._spark, plan), trusted, anew).of(found)
 
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

@@ -27,11 +27,14 @@ class Session(Protocol):
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""
 
-    def steadiness(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> "Steadiness":
+    def steadiness(
+        self, df: DataFrame, columns: Sequence[int], trusted: frozenset[str], anew: str | None = None
+    ) -> "Steadiness":
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing.
 
         Args:
             df: the DataFrame.
+            columns: the places of the columns that are asked for; more may be proved.
             trusted: names of functions of the user that are functions of their arguments alone.
             anew: what plans the query anew, as a stream does when a micro-batch is run again: seeds, and the
                 partitions and order of all rows, may be others then. None if only tasks are retried.
@@ -313,8 +316,8 @@ class Steadiness:
 
     rows: str | None
     """Why there may be other rows; None if they differ in unsteady columns at most."""
-    columns: tuple[str | None, ...] | None
-    """For each column why its values may differ, None if it is steady; None if nothing is known."""
+    columns: Mapping[int, str | None] | None
+    """For columns, by their places, why values may differ, None if they do not; None if nothing is known."""
     order: str | None
     """Why the rows may come in another order, as far as the query says before Spark has planned it."""
     functions: frozenset[str]

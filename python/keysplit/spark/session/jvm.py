@@ -61,6 +61,16 @@ def items(values: Any) -> list[Any]:
     return [values.apply(at) for at in range(values.size())]
 
 
+def mapped(values: Any, function: Any) -> Any:
+    """Return a sequence of what a function of Scala, such as a sequence or a map, makes of each value."""
+    return values.iterator().map(function).toList()
+
+
+def zipped(values: Any, others: Any) -> Any:
+    """Return a sequence of the pairs of two sequences."""
+    return values.iterator().zip(others.iterator()).toList()
+
+
 def kind_of(value: Any) -> str:
     """Return the name of a value's class, without the package."""
     return str(value.getClass().getSimpleName())

@@ -17,6 +17,7 @@ from keysplit.spark.session.interface import Node
 from keysplit.spark.session.jvm import items, kind_of, mode_of_overflow, sums_in
 from keysplit.spark.session.steadiness import Source
 from keysplit.spark.session.tasks import BATCH, QUERY
+from keysplit.spark.session.written import Written, whole
 
 _SQL = "org.apache.spark.sql."
 _RDD = _SQL + "execution.LogicalRDD"
@@ -30,16 +31,6 @@ _WITHOUT_A_CALL = frozenset(
         "catalyst.plans.logical.CommandResult",
         "catalyst.plans.logical.LocalRelation",
         "catalyst.plans.logical.Range",
-    )
-)
-# Leaves of which nothing has to be read but where they come from.
-_LONE = frozenset(
-    _SQL + name
-    for name in (
-        "catalyst.plans.logical.LocalRelation",
-        "catalyst.plans.logical.Range",
-        "execution.datasources.LogicalRelation",
-        "execution.datasources.v2.DataSourceV2Relation",
     )
 )
 # Packages of file formats, each a prefix of its classes.
@@ -87,23 +78,6 @@ class Sources:
         self._spark, self._plan = spark, plan
         self._read: dict[int, tuple[str, dict[str, str]] | None] = {}  # by the id of a leaf in `_leaves`
 
-    @cached_property
-    def lone(self) -> tuple[Node, int] | None:
-        """The leaf that all columns are of, with its first column alone, and how many there are.
-
-        None if operators make or choose rows, or if it is a leaf of which more has to be read.
-        """
-        plan = self._plan
-        while kind_of(plan) in ("SubqueryAlias", "View"):
-            plan = plan.child()
-        kind, output = str(plan.getClass().getName()), plan.output()
-        if kind not in _LONE or not output.size():
-            return None
-        number = output.apply(0).exprId().id()
-        self._leaves = {(kind, int(number)): plan}  # there are no others
-        first = {"exprId": {"id": number}}
-        return Node(kind, {"output": [[first]]}, ()), output.size()
-
     def of(self, node: Node, output: list[int]) -> Source:
         """Return why rows of a leaf may differ when it is read again, and why their order may."""
         if node.kind in _WITHOUT_A_CALL:
@@ -125,7 +99,7 @@ class Sources:
         if "kafka" in kind:
             fixed = any(options.get(each, "latest").lower() != "latest" for each in _ENDS)
             return None if fixed else "the end of a topic in Kafka, which moves (pass endingOffsets)"
-        if self._depends_on_places and not _is_always_cut_alike(node, leaf):
+        if not _is_always_cut_alike(node, leaf) and self._depends_on_places:
             return f"what depends on the place of rows in a source ({node.name}) that may deal them out anew"
         if not any(each in kind for each in reading.TEXT):
             return None
@@ -137,8 +111,8 @@ class Sources:
         """Whether rows or values of the plan depend on how its query deals out those of the leaves."""
         return not self.is_deterministic or "Sample" in (self._text() or "Sample")
 
-    def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
-        """Return the plan of the micro-batch whose rows a leaf has, as JSON, and its leaves.
+    def behind(self, node: Node, output: list[int]) -> "tuple[Written, Sources] | None":
+        """Return the plan of the micro-batch whose rows a leaf has, and its leaves.
 
         `foreachBatch` gets the rows of its micro-batch as an RDD: that of the plan which the query runs.
 
@@ -151,8 +125,8 @@ class Sources:
             return None
         plan = batch.analyzed()
         try:
-            return None if plan.subqueriesAll().size() else (str(plan.toJSON()), Sources(self._spark, plan))
-        except Py4JError:  # a very deep expression overflows Spark's stack
+            return None if plan.subqueriesAll().size() else (whole(plan), Sources(self._spark, plan))
+        except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
             return None
 
     @cached_property

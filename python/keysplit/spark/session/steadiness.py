@@ -21,6 +21,7 @@ from keysplit.spark.session.steady_expressions import (
     is_collated,
     text_of,
 )
+from keysplit.spark.session.written import Written
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _CATALYST = "org.apache.spark.sql.catalyst."
@@ -77,7 +78,7 @@ class Leaves(Protocol):
     def again(self, node: Node, output: list[int]) -> str | None:
         """Say why another query that reads a leaf may see other rows, as it reads other columns or later."""
 
-    def behind(self, node: Node, output: list[int]) -> "tuple[str, Leaves] | None":
+    def behind(self, node: Node, output: list[int]) -> "tuple[Written, Leaves] | None":
         """Return the plan of the micro-batch whose rows a leaf has, and its leaves; None for other rows."""
 
     @property
@@ -145,32 +146,19 @@ class Proof:
     _collated: bool = False
     _ctes: dict[int, _Rows] = field(default_factory=dict)
 
-    def of(self, plan: str) -> Steadiness:
-        """Return what is proved of the columns of a plan, which Spark has written as JSON."""
-        self._collated = "collat" in plan.lower()
-        self.has_python = "PythonUD" in plan
-        self._has_subqueries = any(each in plan for each in _SUBQUERIES)
+    def of(self, plan: Written) -> Steadiness:
+        """Return what is proved of a plan and its columns."""
+        self._collated, self.has_python = plan.has_collations, plan.has_python
+        self._has_subqueries = any(map(plan.mentions, _SUBQUERIES))
         try:
-            nodes = json.loads(plan)
             if self._collated:  # else no type is asked for
-                self._types.update(_types_in(nodes))
-            found = self._plan(tree_of(nodes), {})
+                self._types.update(_types_in(plan.nodes))
+            found = self._plan(tree_of(plan.nodes), {})
+            lost = found.rows or "a column that keysplit cannot find"
+            columns = {place: found.columns.get(each, lost) for place, each in plan.columns.items()}
         except (LookupError, TypeError, ValueError, RecursionError):
-            why = "a query plan that keysplit cannot read"
-            return Steadiness(why, None, why, frozenset(self.functions))
-        columns = tuple(found.columns[each] for each in found.output)
+            return unreadable(self.functions)
         return Steadiness(found.rows, columns, found.order, frozenset(self.functions), self.again)
-
-    def of_leaf(self, leaf: Node, width: int) -> Steadiness:
-        """Return what is proved of a plan whose columns are those of one leaf.
-
-        Args:
-            leaf: the leaf, with one column at least; all are as steady as that one.
-            width: the number of its columns.
-        """
-        found = self._leaf(leaf, leaf.name)
-        why = found.columns[found.output[0]]
-        return Steadiness(found.rows, (why,) * width, found.order, frozenset(), self.again)
 
     @property
     def sums_try(self) -> bool:
@@ -244,19 +232,18 @@ class Proof:
             values = f"a table beside the stream, which may have changed downstream of {self.anew}"
         return _Rows(output, dict.fromkeys(output, values), values, order or values or self.anew)
 
-    def _micro_batch(self, plan: str, leaves: "Leaves", output: list[int]) -> _Rows:
+    def _micro_batch(self, plan: Written, leaves: "Leaves", output: list[int]) -> _Rows:
         """Return what is known of the rows that `foreachBatch` is given: Spark passes them on as an RDD."""
-        root = tree_of(json.loads(plan))
+        root = tree_of(plan.nodes)
         if root.name == "WriteToMicroBatchDataSourceV1":
             root = root.children[0]
-        has_python = "PythonUD" in plan
-        self.has_python = self.has_python or has_python
+        self.has_python = self.has_python or plan.has_python
         for each in _after_children(root):
             if each.children and each.name not in _STATELESS:
                 return _of_output(output, f"the operator {each.name} in the stream")
-        if "collat" in plan.lower():
+        if plan.has_collations:
             return _of_output(output, "collated strings in the stream")
-        proof = Proof(leaves, self.trusted, functions=self.functions, has_python=has_python)
+        proof = Proof(leaves, self.trusted, functions=self.functions, has_python=plan.has_python)
         found = proof._plan(root, {})
         columns = dict(zip(output, (found.columns[each] for each in found.output), strict=True))
         return _Rows(output, columns, found.rows, found.order)
@@ -474,6 +461,12 @@ class Proof:
         """Return why the answer of a subquery may differ."""
         found = self._plan(node.trees("plan")[0], columns)
         return found.rows or _first(found.columns[each] for each in found.output)
+
+
+def unreadable(functions: Iterable[str] = ()) -> Steadiness:
+    """Return that nothing is proved of a plan in which these functions of the user were met."""
+    why = "a query plan that keysplit cannot read"
+    return Steadiness(why, None, why, frozenset(functions))
 
 
 _Method = Callable[[Proof, Node, list[_Rows], Scope], _Rows]

@@ -28,10 +28,7 @@ def has_to_arrow(df: DataFrame) -> bool:
 
 
 def has_classic_package(df: DataFrame) -> bool:
-    """Say whether the JVM keeps what belongs to classic sessions in a package of its own: from Spark 4.0 on.
-
-    Spark is built for Scala 2.13 alone since then.
-    """
+    """Say whether the JVM keeps what belongs to classic sessions in a package: from Spark 4.0 on."""
     return "classic" in type(df).__module__
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField
 
 from keysplit.spark.names import in_sql
 from keysplit.spark.session import reading
@@ -59,13 +59,13 @@ class Proof:
         self._anew, self._setting = anew, setting
         self._again: str | None = None
 
-    def of(self, plan: Any, schema: StructType) -> Steadiness:
-        """Return what is proved of the columns of a plan whose result has these columns."""
+    def of(self, plan: Any, fields: Mapping[int, StructField]) -> Steadiness:
+        """Return what is proved of a plan, and of the columns of its result at these places."""
         try:
             found = self._relation(plan)
         except RecursionError:
             found = unknown("a query plan that keysplit cannot read")
-        columns = tuple(by_type(found.of(in_sql(each.name)), each.dataType) for each in schema.fields)
+        columns = {at: by_type(found.of(in_sql(each.name)), each.dataType) for at, each in fields.items()}
         return Steadiness(
             found.rows, columns, found.order, frozenset(self._expressions.functions), self._again
         )
