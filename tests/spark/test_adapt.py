@@ -565,7 +565,7 @@ def test_rows_that_a_plan_has_placed_are_said_to_be_so(spark, stream):
 def test_a_damaged_record_is_named_with_the_remedy(tmp_path, text):
     (tmp_path / "batch-3.json").write_text(text)
     message = (
-        r"the plan log must hold whole records, got '.*batch-3\.json' with .*: delete the folder of the log"
+        r"the plan log must hold whole records, got '.*batch-3\.json' with .*: move the folder of the log"
     )
     with pytest.raises(ValueError, match=message):
         Log(tmp_path).version_of(3, 0)
@@ -581,14 +581,14 @@ def test_a_damaged_plan_is_named_with_the_remedy(spark, stream, tmp_path, recwar
         log.publish(plan)
     (tmp_path / "plan-1.json").write_text("")
     assert log.newest(plan) == (0, plan)
-    assert re.search(r"version 1 .* got '.*plan-1\.json': .*: delete the folder", str(recwarn.pop().message))
+    assert re.search(r"version 1 .* got '.*plan-1\.json': .*: move the folder", str(recwarn.pop().message))
     with pytest.raises(ValueError, match=r"^the plan log must hold whole plans, got '.*plan-1\.json': "):
         log.plan(1)
-    with pytest.raises(FileNotFoundError, match=r"plan-7\.json' is gone: delete the folder of the log"):
+    with pytest.raises(FileNotFoundError, match=r"plan-7\.json' is gone: move the folder of the log"):
         log.plan(7)
     gone = Log(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    with pytest.raises(FileNotFoundError, match=r"must stay where it is, '.*gone' is gone: delete"):
+    with pytest.raises(FileNotFoundError, match=r"must stay where it is, '.*gone' is gone: start the"):
         gone.version_of(3, 0)
 
 
@@ -696,6 +696,23 @@ def test_two_drivers_publish_two_versions(tmp_path, plan):
     assert [one.publish(plan), two.publish(plan), one.publish(plan)] == [0, 1, 2]
     two.refresh()
     assert two.last == 2
+
+
+def test_a_number_of_a_version_is_given_out_once(tmp_path, plan):
+    log = Log(tmp_path)
+    assert [log.publish(plan) for _ in range(3)] == [0, 1, 2]
+    log.version_of(7, 2)
+    (tmp_path / "plan-2.json").unlink()
+    assert Log(tmp_path).publish(plan) == 3  # after a restart
+    (tmp_path / "plan-3.json").unlink()
+    log.refresh()
+    assert log.publish(plan) == 3  # no batch goes by it
+    (tmp_path / "plan-3.json").unlink()
+    log.refresh()
+    assert log.publish(plan) == 4  # this query may
+    assert log.version_of(7, 4) == 2
+    with pytest.raises(FileNotFoundError, match=r"plan-2\.json' is gone"):
+        log.plan(2)
 
 
 def test_old_records_are_deleted(tmp_path, plan):

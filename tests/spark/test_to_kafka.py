@@ -104,6 +104,41 @@ def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_
 
 
 @pytest.mark.newest
+def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(spark, broker, tmp_path, monkeypatch):
+    from keysplit.kafka.once import Batch, refuse_other_plan, send_once
+
+    module = sys.modules[kss.streaming.to_kafka.__module__]
+    monkeypatch.setattr(module, "_rule", lambda request: "rule")
+    topic, settings = broker.create_topic("half", 3), {"bootstrap.servers": broker.servers, "log_level": 2}
+    rows, stream = events(spark, tmp_path)
+    run(
+        kss.streaming.to_kafka(
+            stream, "key", topic=topic, servers=broker.servers, row_id="value", adapt="auto"
+        ),
+        tmp_path,
+    )
+    assert values(broker.read(topic)) == Counter(range(FILES * ROWS))
+    for path in tmp_path.glob("checkpoint/keysplit/*/plan-*.json"):  # what is read again has the same name
+        assert kss.Plan.load(str(path)).to_json() == path.read_text()
+    query = json.loads((tmp_path / "checkpoint/metadata").read_text())["id"]
+
+    # a part of the next batch is sent by a plan that the log does not have
+    part = Batch(query, "rule", FILES // 2, 0, topic, 0, "another plan")
+    send_once(part, [], settings)
+    refuse_other_plan(part, 3, settings)  # by the same plan it may go on
+    refuse_other_plan(part._replace(plan="", number=9), 3, settings)  # nothing of it is there
+    more = rows.withColumn("value", (F.col("value") + FILES * ROWS).cast("long").cast("string"))
+    more.coalesce(1).write.mode("append").parquet(str(tmp_path / "events"))
+    writer = kss.streaming.to_kafka(
+        stream, "key", topic=topic, servers=broker.servers, row_id="value", adapt="auto"
+    )
+    with pytest.raises(
+        Exception, match=r"batch 2 of query .* is in the partitions \[0\] of topic 'half' by a plan"
+    ):
+        run(writer, tmp_path)
+    assert values(broker.read(topic)) == Counter(range(FILES * ROWS))
+
+
 def test_batches_without_rows_send_nothing(spark, broker, tmp_path):
     topic = broker.create_topic("filtered", 3)
     _, stream = events(spark, tmp_path, 6)

@@ -36,6 +36,8 @@ class Batch(NamedTuple):
         first: the number of the first batch that the sender sends.
         topic: where to.
         partition: which partition of it.
+        plan: names the plan that decides which messages each partition gets of this batch, where `rule` does
+            not; it is kept beside the number.
     """
 
     sender: str
@@ -44,6 +46,36 @@ class Batch(NamedTuple):
     first: int
     topic: str
     partition: int
+    plan: str = ""
+
+
+def refuse_other_plan(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> None:
+    """Raise RuntimeError if a part of a batch has been sent, and the rest would be by another plan.
+
+    Args:
+        batch: the batch; of any partition.
+        partitions: how many partitions the topic has.
+        settings: as `send_once` takes them.
+    """
+    group = _group(batch, settings)
+    try:
+        found = _committed(group, [client.TopicPartition(batch.topic, each) for each in range(partitions)])
+    finally:
+        group.close()
+    there = [each for each in found if each.offset == batch.number + 1]
+    if len(there) < partitions and any((each.metadata or "") != batch.plan for each in there):
+        raise RuntimeError(
+            f"batch {batch.number} of query {batch.sender} is in the partitions "
+            f"{[each.partition for each in there]} of topic {batch.topic!r} by a plan that the plan log no "
+            "longer has for it, and the rest cannot be sent by another: put the files of the log back, or "
+            "send to a new topic from a new checkpoint"
+        )
+
+
+def _group(batch: Batch, settings: Mapping[str, Any]) -> Any:
+    return client.Consumer(
+        {**settings, "group.id": f"keysplit-{batch.sender}-{batch.rule}", "isolation.level": "read_committed"}
+    )
 
 
 def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, Any]) -> int:
@@ -66,9 +98,7 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
     )
     # Ends what an older attempt has begun, so that the number read below is the last one.
     producer.init_transactions(_PATIENCE_S)
-    group = client.Consumer(
-        {**settings, "group.id": f"keysplit-{batch.sender}-{batch.rule}", "isolation.level": "read_committed"}
-    )
+    group = _group(batch, settings)
     try:
         if _is_there(group, batch):
             return 0
@@ -76,7 +106,7 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
         try:
             sent = _produce(producer, batch, messages)
             producer.send_offsets_to_transaction(
-                [client.TopicPartition(batch.topic, batch.partition, batch.number + 1)],
+                [client.TopicPartition(batch.topic, batch.partition, batch.number + 1, metadata=batch.plan)],
                 group.consumer_group_metadata(),
                 _PATIENCE_S,
             )
@@ -92,7 +122,8 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
 
 def _is_there(group: Any, batch: Batch) -> bool:
     """Say whether the last batch that was sent is this one, and not the one before."""
-    expected = _committed(group, client.TopicPartition(batch.topic, batch.partition))
+    (found,) = _committed(group, [client.TopicPartition(batch.topic, batch.partition)])
+    expected = int(found.offset)
     if expected == batch.number + 1:
         return True
     if expected == batch.number or (expected < 0 and batch.number == batch.first):
@@ -111,15 +142,16 @@ def _is_there(group: Any, batch: Batch) -> bool:
     )
 
 
-def _committed(group: Any, place: Any) -> int:
-    """Return the offset that a group has committed, below 0 if it has none."""
+def _committed(group: Any, places: list[Any]) -> list[Any]:
+    """Return partitions with the offsets that a group has committed, below 0 if it has none."""
     end = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            (found,) = group.committed([place], _PATIENCE_S)
-            if found.error is not None:
-                raise client.KafkaException(found.error)
-            return int(found.offset)
+            found: list[Any] = group.committed(places, _PATIENCE_S)
+            for each in found:
+                if each.error is not None:
+                    raise client.KafkaException(each.error)
+            return found
         except client.KafkaException as error:
             if error.args[0].code() not in _MOVING or time.monotonic() > end:
                 raise

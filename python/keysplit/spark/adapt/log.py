@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from keysplit.plans import files
@@ -19,7 +20,7 @@ MOST_BATCHES = 100
 """Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
 
 _Value = TypeVar("_Value", int, str)
-_ANEW = "delete the folder of the log, and the query makes its plans anew"
+_ANEW = "move the folder of the log away, and the query makes its plans anew"
 _NAME = re.compile(r"(plan|batch)-(\d+)\.json")
 
 
@@ -40,6 +41,10 @@ class Log:
         self._versions = sorted(self._numbers("plan"))
         self._batches = sorted(self._numbers("batch"))
         self._used: dict[int, int] = {}  # versions by batches, as far as they were read
+        self._highest = max(self._versions, default=-1)  # a number is not given out again
+        if self._batches:
+            with suppress(OSError, ValueError):  # whoever needs that record says what is wrong with it
+                self._highest = max(self._highest, self._version_in(self._batches[-1]))
 
     @property
     def versions(self) -> list[int]:
@@ -118,9 +123,10 @@ class Log:
         Raises:
             OSError: if it cannot be written.
         """
-        text, version = plan.to_json(), 0 if self.last is None else self.last + 1
+        text, version = plan.to_json(), self._highest + 1
         while not files.create(self._path("plan", version), text):
             version += 1  # somebody else has published one
+        self._highest = version
         self._versions.append(version)
         return version
 
@@ -148,6 +154,7 @@ class Log:
             OSError: if the folder cannot be read.
         """
         self._versions = sorted(self._numbers("plan"))
+        self._highest = max([self._highest, *self._versions])
 
     def version_of(self, batch: int, version: int) -> int:
         """Return the version that a batch goes by: this one, unless an earlier attempt has recorded another.
@@ -160,7 +167,8 @@ class Log:
             first = files.create(path, json.dumps({"batch": batch, "plan": version}))
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the plan log must stay where it is, {self._folder!r} is gone: {_ANEW}"
+                f"the plan log must stay where it is, {self._folder!r} is gone: start the query again, and "
+                "it makes its plans anew"
             ) from error
         if first:
             self._batches.append(batch)

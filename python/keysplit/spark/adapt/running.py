@@ -112,6 +112,11 @@ class Adapting:
         past, found = self._past
         return found if past == run else []
 
+    def plans_in(self, query: str, number: int) -> list[str]:
+        """Return the plans that a micro-batch of a query goes by, as JSON."""
+        found = (each.plan_of(number) for each in list(self._queries.values()) if each.query == query)
+        return [plan.to_json() for plan in found if plan is not None]
+
     def publish(self, run: str, plan: Plan) -> int:
         """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
         self.first.refuse_other(plan, "the query")
@@ -133,6 +138,14 @@ def adapting_in(run: str) -> list[Adapting]:
     """Return the plans that change in a run of a query."""
     with _lock:
         return [each for (taken, _), each in _taken.items() if taken == run]
+
+
+def plans_in(query: str, number: int) -> str:
+    """Return a name for all plans that change and that a micro-batch of a query goes by, "" if none do."""
+    with _lock:
+        running = list(_taken.values())
+    found = [part for each in running for part in each.plans_in(query, number)]
+    return hashlib.sha256("".join(sorted(found)).encode()).hexdigest()[:16] if found else ""
 
 
 @dataclass
@@ -176,7 +189,7 @@ class _Query:
 
     def __init__(self, owner: Adapting, batch: MicroBatch, place: tuple[str, str]) -> None:
         adapt, folder = owner.adapt, place[1]
-        self._owner, self._place, self._query = owner, place, batch.query
+        self._owner, self._place, self.query = owner, place, batch.query
         owner.sent.forget(batch.query)  # of a run that was ended in the midst of a batch
         self._lock = threading.Condition(threading.RLock())
         try:
@@ -209,7 +222,7 @@ class _Query:
     def close(self) -> None:
         """Listen no longer."""
         _give_back(self._place)
-        self._owner.sent.forget(self._query)
+        self._owner.sent.forget(self.query)
         self._listening.stop()
 
     def answer(self, question: str, number: int) -> str:
@@ -220,6 +233,12 @@ class _Query:
                 self._catch_up()
                 used = self._used_in(number) or self._begin(number)
             return used.tables.answer(question, used.chance)
+
+    def plan_of(self, number: int) -> Plan | None:
+        """Return the plan that a micro-batch goes by, None if it has not asked for one."""
+        with self._lock:
+            used = self._used_in(number)
+            return None if used is None else used.plan
 
     def publish(self, plan: Plan) -> int:
         """Publish a plan for the batches to come."""
@@ -323,7 +342,7 @@ class _Query:
     def _batch(self, used: _Used) -> Batch:
         """Return what a micro-batch has counted."""
         owner = self._owner
-        sent = owner.sent.of(self._query, used.number)
+        sent = owner.sent.of(self.query, used.number)
         rows = np.zeros(by_worker.counters(owner.first.workers), np.int64)
         for each in sent:
             rows += each.counts

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import BinaryType, StringType
 
 from keysplit.spark.adapt.routing import place_of_log
+from keysplit.spark.adapt.running import plans_in
 from keysplit.spark.checks import by_name, check_whole, refuse_batch
 from keysplit.spark.frame import Columns
 from keysplit.spark.hashes import identity_of, row_hash_in_sql
@@ -146,8 +147,14 @@ def to_kafka(
     rows = built(request, build)
     target = _Target(topic, _rule(request), first_batch, settings_of(servers, settings))
 
+    adapts = request.adapt is not None
+
     def send(batch: DataFrame, number: int, query: str) -> None:
-        batch.mapInArrow(target.sender(query, number), "sent bigint").collect()
+        # Spark has planned the micro-batch, so it is known by which plan it goes.
+        plan = plans_in(query, number) if adapts else ""
+        if plan:
+            target.refuse_other_plan(query, number, plan, partitions)
+        batch.mapInArrow(target.sender(query, number, plan), "sent bigint").collect()
 
     return took(session_of(df).for_each_batch(rows, send), way_of(rows))
 
@@ -197,8 +204,15 @@ class _Target:
     first: int
     settings: dict[str, Any]
 
+    def refuse_other_plan(self, query: str, number: int, plan: str, partitions: int) -> None:
+        """Raise RuntimeError if a part of a micro-batch has been sent by another plan."""
+        from keysplit.kafka.once import Batch, refuse_other_plan
+
+        batch = Batch(query, self.rule, number, self.first, self.topic, 0, plan)
+        refuse_other_plan(batch, partitions, self.settings)
+
     def sender(
-        self, query: str, number: int
+        self, query: str, number: int, plan: str
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return what a task of a micro-batch does with its rows, which are those of one partition."""
 
@@ -206,7 +220,7 @@ class _Target:
             from keysplit.kafka.once import Batch, send_once
 
             partition = TaskContext.get().partitionId()
-            batch = Batch(query, self.rule, number, self.first, self.topic, partition)
+            batch = Batch(query, self.rule, number, self.first, self.topic, partition, plan)
             sent = send_once(batch, _messages(batches, partition), self.settings)
             for _ in batches:  # Spark wants its rows read, also where none is sent
                 pass
