@@ -127,6 +127,8 @@ def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(spark, broker, tmp_
     send_once(part, [], settings)
     refuse_other_plan(part, 3, settings)  # by the same plan it may go on
     refuse_other_plan(part._replace(plan="", number=9), 3, settings)  # nothing of it is there
+    with pytest.raises(RuntimeError, match=r"is in the partitions \[0\]"):
+        refuse_other_plan(part._replace(plan=""), 3, settings)  # nobody knows by which plan it goes
     more = rows.withColumn("value", (F.col("value") + FILES * ROWS).cast("long").cast("string"))
     more.coalesce(1).write.mode("append").parquet(str(tmp_path / "events"))
     writer = kss.streaming.to_kafka(

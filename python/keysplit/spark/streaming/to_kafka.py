@@ -146,13 +146,12 @@ def to_kafka(
 
     rows = built(request, build)
     target = _Target(topic, _rule(request), first_batch, settings_of(servers, settings))
-
     adapts = request.adapt is not None
 
     def send(batch: DataFrame, number: int, query: str) -> None:
         # Spark has planned the micro-batch, so it is known by which plan it goes.
         plan = plans_in(query, number) if adapts else ""
-        if plan:
+        if adapts:  # also if there is none to be named: then a part must have none either
             target.refuse_other_plan(query, number, plan, partitions)
         batch.mapInArrow(target.sender(query, number, plan), "sent bigint").collect()
 
