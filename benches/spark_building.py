@@ -2,23 +2,27 @@
 
 Tables of 10, 500 and 2,000 columns are read from Parquet; with `--computed` their key, or all their
 columns, are expressions of what is read. An operation gets a plan that was made before, so that it has
-nothing to count, and the identity of a row is that which keysplit finds by itself. Its plain counterpart is
-the query of Spark that it stands for; `route` stands for one column more by a hash of the key. The two take
-turns, and a figure is the median of each. CPU time is that of the driver, in Python and in the JVM, which
-other work on the machine hardly changes; wall time has the waits between the two as well. On Spark Connect
-there is wall time only, as the server is another process; a query is built there when its schema is asked
-for, so both are asked.
+nothing to count, and the identity of a row is that which keysplit finds by itself. The expressions of a
+plan are analysed once in a session; with `--other-plans` each query has a plan that none had before.
+
+The plain counterpart of an operation is the query of Spark that it stands for; `route` stands for one column
+more by a hash of the key. The two take turns, and a figure is the median of each. CPU time is that of the
+driver, in Python and in the JVM, which other work on the machine hardly changes; wall time has the waits
+between the two as well. On Spark Connect there is wall time only, as the server is another process; a query
+is built there when its schema is asked for, so both are asked.
 
 usage: scripts/with-env python benches/spark_building.py [--columns 10,500,2000] [--repeats 15] [--connect]
-           [--computed none|key|all]
+           [--computed none|key|all] [--other-plans]
 """
 
 import argparse
+import itertools
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,6 +45,7 @@ def main() -> None:
     parser.add_argument("--columns", default="10,500,2000")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--computed", choices=COMPUTED, default="none")
+    parser.add_argument("--other-plans", action="store_true", help="each query has a plan of its own")
     parser.add_argument("--connect", action="store_true", help="a client of a local server of Spark Connect")
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -65,9 +70,10 @@ def main() -> None:
             df, other = (
                 COMPUTED[arguments.computed](table(spark, columns, Path(folder), name)) for name in ("c", "d")
             )
-            plan = kss.plan(df, "key", WORKERS, "w_choices", row_id="c1")
-            for name, (plain, ours) in operations(df, other, plan).items():
-                times = measured(plain, ours, arguments.repeats, list(clocks.values()))
+            seeds = itertools.count() if arguments.other_plans else itertools.repeat(0)
+            plans = map(cache(partial(planned, df)), seeds)
+            for name, (plain, ours) in operations(df, other).items():
+                times = measured(plain, ours, plans, arguments.repeats, list(clocks.values()))
                 cells = [f"{a * 1e3:.1f} | {b * 1e3:.1f} | {b / a:.1f}" for a, b in zip(*times, strict=True)]
                 print(f"| {columns:,} | {name} | {' | '.join(cells)} |", flush=True)
         spark.stop()
@@ -88,9 +94,14 @@ COMPUTED: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
+def planned(df: DataFrame, seed: int) -> kss.Plan:
+    return kss.plan(df, "key", WORKERS, "w_choices", row_id="c1", seed=seed)
+
+
 def operations(
-    df: DataFrame, other: DataFrame, plan: kss.Plan
-) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    df: DataFrame, other: DataFrame
+) -> dict[str, tuple[Callable[[], Any], Callable[[kss.Plan], Any]]]:
+    """Return the query of Spark and that of keysplit by a plan, by the name of the operation."""
     sums, schema = [F.sum("c1"), F.count("*")], "c1 long"
 
     def same(rows: Any) -> Any:
@@ -99,31 +110,31 @@ def operations(
     return {
         "route": (
             lambda: df.withColumn("worker", F.hash("key")),
-            lambda: kss.route(df, "key", plan=plan),
+            lambda plan: kss.route(df, "key", plan=plan),
         ),
         "repartition": (
             lambda: df.repartition(WORKERS, "key"),
-            lambda: kss.repartition(df, "key", plan=plan),
+            lambda plan: kss.repartition(df, "key", plan=plan),
         ),
         "aggregate": (
             lambda: df.groupBy("key").agg(*sums),
-            lambda: kss.aggregate(df, "key", *sums, plan=plan, force=True),
+            lambda plan: kss.aggregate(df, "key", *sums, plan=plan, force=True),
         ),
         "apply": (
             lambda: df.groupBy("key").applyInPandas(same, schema),
-            lambda: kss.apply(df, "key", same, same, schema, plan=plan),
+            lambda plan: kss.apply(df, "key", same, same, schema, plan=plan),
         ),
         "join": (
             lambda: df.join(other, "key"),
-            lambda: kss.join(df, other, "key", plan=plan),
+            lambda plan: kss.join(df, other, "key", plan=plan),
         ),
         "full join": (
             lambda: df.join(other, "key", "full"),
-            lambda: kss.join(df, other, "key", "full", plan=plan),
+            lambda plan: kss.join(df, other, "key", "full", plan=plan),
         ),
         "write": (
             lambda: df.repartition(WORKERS, "key").write.partitionBy("key"),
-            lambda: kss.write(df, "key", plan=plan),
+            lambda plan: kss.write(df, "key", plan=plan),
         ),
     }
 
@@ -135,12 +146,17 @@ def cpu_of(spark: SparkSession) -> Callable[[], float]:
 
 
 def measured(
-    plain: Callable[[], Any], ours: Callable[[], Any], repeats: int, clocks: list[Callable[[], float]]
+    plain: Callable[[], Any],
+    ours: Callable[[kss.Plan], Any],
+    plans: Iterator[kss.Plan],
+    repeats: int,
+    clocks: list[Callable[[], float]],
 ) -> list[list[float]]:
     """Return the median times of each by each clock."""
     times: list[list[list[float]]] = [[], []]
     for repeat in range(repeats + WARMING):
-        for place, build in enumerate((plain, ours)):
+        builds: list[Callable[[], Any]] = [plain, partial(ours, next(plans))]
+        for place, build in enumerate(builds):
             start = [clock() for clock in clocks]
             result = build()
             if isinstance(result, DataFrame) and "connect" in type(result).__module__:

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from keysplit.spark.checks import type_name
+from keysplit.spark.names import Places
 from keysplit.spark.query import Query
 from keysplit.spark.session import is_connect, session_of
 
@@ -25,9 +26,7 @@ class Columns:
         self.df = df
         self.schema: StructType = session_of(df).schema_of(df)
         self.fold = Query(df).fold if fold is None else fold
-        self._fields: dict[str, list[Any]] = {}
-        for field in self.schema.fields:
-            self._fields.setdefault(self.fold(field.name), []).append(field)
+        self._places = Places(list(map(self.fold, self.names)))
 
     @property
     def names(self) -> list[str]:
@@ -35,7 +34,7 @@ class Columns:
         return [field.name for field in self.schema.fields]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.fold(name) in self._fields
+        return isinstance(name, str) and self.fold(name) in self._places
 
     def free(self, name: str, *others: "str | Columns") -> str:
         """Return a name that is none of the others and of no column: this one, or with underscores behind."""
@@ -52,7 +51,7 @@ class Columns:
         if not name:
             raise ValueError(f"{argument} must name a column, got '', which Spark's SQL cannot name")
         if name != "*" and "." not in name and "`" not in name:
-            fields = self._fields.get(self.fold(name), [])
+            fields = [self.schema.fields[at] for at in self._places.of(self.fold(name))]
         else:
             fields = self._parsed(name)
         if len(fields) != 1:

@@ -1,7 +1,7 @@
 """Names of columns, as Spark's SQL reads them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame
 
@@ -22,9 +22,30 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
+class Places:
+    """Where each of many names stands in a list of them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        # of a name that is there twice the last one
+        self._last = dict(zip(names, range(len(names)), strict=True))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._last
+
+    def of(self, name: str) -> list[int]:
+        """Return all places of a name, in their order."""
+        last = self._last.get(name)
+        if last is None:
+            return []
+        if len(self._last) == len(self._names):
+            return [last]
+        return [at for at, each in enumerate(self._names) if each == name]
+
+
 def free_names(df: DataFrame, name: str, ends: Iterable[str]) -> list[str]:
     """Return a name for each end that no column has, however the session minds the case of letters."""
-    taken = {column.lower() for column in df.columns}
+    taken = set(map(str.lower, df.columns))
     while any(f"{name}_{end}".lower() in taken for end in ends):
         name += "_"
     return [f"{name}_{end}" for end in ends]

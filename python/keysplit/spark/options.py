@@ -133,8 +133,9 @@ def check(
     refuse_other_frames(df)
     _check_words(options)
     mode, engine = options.mode, options.engine
-    adapt = _adapt(options, df.isStreaming)
-    plan, kept = _plan_and_its_place(options, df.isStreaming)
+    streaming = df.isStreaming
+    adapt = _adapt(options, streaming)
+    plan, kept = _plan_and_its_place(options, streaming)
     former = None if kept is None else kept.former
     model = plan or former
     query = Query(df, trusted_names(options.trust))
@@ -158,7 +159,7 @@ def check(
             f"key must have the types that {_named(kept)} is for, {model.key_types}, got {kinds}"
         )
     _check_state(options, df)
-    if mode == "planned" and plan is None and adapt is None and df.isStreaming:
+    if mode == "planned" and plan is None and adapt is None and streaming:
         raise ValueError(f"plan must be given for a streaming DataFrame: {ways_to_a_plan(df)}")
     return Request(
         df=df,

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.checks import type_name
+from keysplit.spark.names import Places
 from keysplit.spark.rows import MOST_COLUMNS, identifying, may_identify
 from keysplit.spark.session import Session, Steadiness, is_connect, session_of
 
@@ -58,12 +59,9 @@ class Query:
         return list(map(self.fold, self.columns))
 
     @cached_property
-    def _places(self) -> dict[str, list[int]]:
+    def _places(self) -> Places:
         """Where the columns of each name are, as the session compares names, without backticks."""
-        found: dict[str, list[int]] = {}
-        for at, name in enumerate(self._folded):
-            found.setdefault(name.replace("`", ""), []).append(at)
-        return found
+        return Places([name.replace("`", "") for name in self._folded])
 
     @cached_property
     def fold(self) -> Callable[[str], str]:
@@ -290,7 +288,7 @@ class Query:
         parts = self.fold(name.replace("`", "")).split(".")
         whole, *shorter = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
         known = self._places
-        return known.get(whole) or sorted(at for each in shorter for at in known.get(each, []))
+        return known.of(whole) or sorted(at for each in shorter for at in known.of(each))
 
     def _remedies(self, first: str, trusted: str) -> str:
         cut = ", or call df.checkpoint() before"

@@ -58,13 +58,15 @@ def may_identify(fields: Sequence[StructField], names: Sequence[str]) -> list[in
         Those first whose types have the most values. Maps and variants stay out, as Spark hashes none, and so
         do columns that share a name or have an empty one.
     """
-    times = Counter(names)
-    found = (
+    unfit = {name for name, times in Counter(names).items() if times > 1} | {""}
+    types = [field.dataType for field in fields]
+    found = [
         at
-        for at, (field, name) in enumerate(zip(fields, names, strict=True))
-        if name and times[name] == 1 and _is_hashable(field.dataType)
-    )
-    return sorted(found, key=lambda at: _rank(fields[at].dataType.__class__))
+        for at, (type_, name) in enumerate(zip(types, names, strict=True))
+        if (type_.__class__ in _SIMPLE or _is_hashable(type_)) and name not in unfit
+    ]
+    ranks = [_rank(type_.__class__) for type_ in types]
+    return sorted(found, key=ranks.__getitem__)
 
 
 def identifying(

@@ -67,8 +67,7 @@ def built(
     fitted, added = fit(request)
     result, way = _query(fitted, build)
     # Where few rows are written, and no plan can pay, nobody waits for a key that stays together.
-    noticed = fitted is request or _reason_for_no_plan(request) is None
-    if made and noticed and way.name in _BY_IDENTITY:
+    if made and way.name in _BY_IDENTITY and (fitted is request or _reason_for_no_plan(request) is None):
         # a plan that is kept is for other days, too
         checked = fitted if request.kept is None else request
         assert checked.plan is not None

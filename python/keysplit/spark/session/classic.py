@@ -43,6 +43,7 @@ from keysplit.spark.session.jvm import (
     items,
     java_class,
     kind_of,
+    plan_of,
     sequence,
 )
 from keysplit.spark.session.listening import ListeningInJava
@@ -91,7 +92,7 @@ class Classic:
         self, df: DataFrame, columns: Sequence[int], trusted: frozenset[str], anew: str | None = None
     ) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
-        plan = df._jdf.queryExecution().analyzed()
+        plan = plan_of(df)
         try:
             found = written.of_columns(plan, columns)
         except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
@@ -117,14 +118,14 @@ class Classic:
 
     def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
         """Take apart `plain`, which is `left.join(right, on, how)`."""
-        plan = plain._jdf.queryExecution().analyzed()
+        plan = plan_of(plain)
         if kind_of(plan) != "Project" or kind_of(plan.child()) != "Join":
             return JoinOfNames(left, right, on)
         return ClassicJoin(plain, column_of(plan.child().condition().get()))
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
-        plan = result._jdf.queryExecution().analyzed()
+        plan = plan_of(result)
         while kind_of(plan) != "Aggregate":
             plan = plan.children().apply(0)
         # One expression around all of them: they come over in one call.
@@ -205,7 +206,7 @@ class Classic:
 
         They are read off the plan that Spark has analysed: names are resolved there, and so is `*`.
         """
-        plan = result._jdf.queryExecution().analyzed()
+        plan = plan_of(result)
         if kind_of(plan) != "Aggregate":
             # Window functions over aggregates stand on top of them.
             return [

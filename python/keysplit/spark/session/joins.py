@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from keysplit.spark.names import in_sql, quoted
-from keysplit.spark.session.jvm import items, sequence
+from keysplit.spark.session.jvm import items, plan_of, sequence
 from keysplit.spark.session.narrow import dataset, frame
 
 
@@ -25,7 +25,7 @@ class ClassicJoin:
 
     def __init__(self, plain: DataFrame, condition: Column) -> None:
         self._plain = plain
-        self._plan = plain._jdf.queryExecution().analyzed()
+        self._plan = plan_of(plain)
         self._condition = condition
         join = self._plan.child()
         self.left, self.right = self._frame(join.left()), self._frame(join.right())
@@ -52,7 +52,7 @@ class ClassicJoin:
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
         """Return the columns of Spark's own join, of rows that `join` made."""
-        children = sequence(rows._jdf.queryExecution().analyzed())
+        children = sequence(plan_of(rows))
         return self._frame(self._plan.withNewChildren(children))
 
     def again(self, side: DataFrame) -> DataFrame:

@@ -4,17 +4,21 @@ import pickle
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import JavaClass, is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 # Expressions that hold a plan.
 _HOLDING_PLANS = ("Exists", "LateralSubquery", "ListQuery", "ScalarSubquery")
 _CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
+_PYTHON = "org.apache.spark.api.python.PythonUtils"
+_plans: WeakKeyDictionary[DataFrame, Any] = WeakKeyDictionary()
 # The gateway that answers this thread at once.
 _prompt = threading.local()
 
@@ -45,15 +49,52 @@ def java_class(name: str) -> Any:
     return JavaClass(name, SparkContext._active_spark_context._jvm._gateway_client)
 
 
+def java_object(name: str) -> Any:
+    """Return an object of Scala, by the whole name of its class.
+
+    What it is asked for is found in one call: py4j asks first what a name of a class means.
+    """
+    return _java_object(SparkContext._active_spark_context._jvm._gateway_client, f"{name}$")
+
+
+@lru_cache(maxsize=64)
+def _java_object(client: Any, name: str) -> Any:
+    return getattr(JavaClass(name, client), "MODULE$")
+
+
+def constant(name: str, of: str) -> Any:
+    """Return what an object of Scala always has under a name."""
+    return _constant(SparkContext._active_spark_context._jvm._gateway_client, name, of)
+
+
+@lru_cache(maxsize=64)
+def _constant(client: Any, name: str, of: str) -> Any:
+    return getattr(_java_object(client, f"{of}$"), name)()
+
+
+def plan_of(df: DataFrame) -> Any:
+    """Return the plan of a DataFrame as Spark has analysed it, which it does once."""
+    found = _plans.get(df)
+    if found is None:
+        found = _plans[df] = df._jdf.queryExecution().analyzed()
+    return found
+
+
+def known_as(df: DataFrame, plan: Any) -> DataFrame:
+    """Return a DataFrame, whose plan `plan_of` then knows: it was made of one that Spark need not analyse."""
+    _plans[df] = plan
+    return df
+
+
 def sequence(*values: Any) -> Any:
     """Return a sequence of Scala of these values."""
-    return java_class("org.apache.spark.api.python.PythonUtils").toSeq(list(values))
+    return java_object(_PYTHON).toSeq(list(values))
 
 
 def numbers(values: Sequence[int]) -> Any:
     """Return a sequence of Scala of whole numbers, which go over in one call."""
     pickled = java_class("net.razorvine.pickle.Unpickler")().loads(pickle.dumps(list(values), protocol=2))
-    return java_class("org.apache.spark.api.python.PythonUtils").toSeq(pickled)
+    return java_object(_PYTHON).toSeq(pickled)
 
 
 def items(values: Any) -> list[Any]:

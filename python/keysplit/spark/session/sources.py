@@ -76,7 +76,9 @@ class Sources:
 
     def __init__(self, spark: SparkSession, plan: Any) -> None:
         self._spark, self._plan = spark, plan
-        self._read: dict[int, tuple[str, dict[str, str]] | None] = {}  # by the id of a leaf in `_leaves`
+        # by the id of a leaf in `_leaves`
+        self._read: dict[int, tuple[str, dict[str, str]] | None] = {}
+        self._relations: dict[int, _Relation] = {}
 
     def of(self, node: Node, output: list[int]) -> Source:
         """Return why rows of a leaf may differ when it is read again, and why their order may."""
@@ -99,7 +101,7 @@ class Sources:
         if "kafka" in kind:
             fixed = any(options.get(each, "latest").lower() != "latest" for each in _ENDS)
             return None if fixed else "the end of a topic in Kafka, which moves (pass endingOffsets)"
-        if not _is_always_cut_alike(node, leaf) and self._depends_on_places:
+        if not self._is_always_cut_alike(node, leaf) and self._depends_on_places:
             return f"what depends on the place of rows in a source ({node.name}) that may deal them out anew"
         if not any(each in kind for each in reading.TEXT):
             return None
@@ -183,8 +185,53 @@ class Sources:
 
     def _options(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
         if id(leaf) not in self._read:
-            self._read[id(leaf)] = _options(node, leaf)
+            self._read[id(leaf)] = self._options_of(node, leaf)
         return self._read[id(leaf)]
+
+    def _relation(self, leaf: Any) -> "_Relation":
+        if id(leaf) not in self._relations:
+            self._relations[id(leaf)] = _Relation(leaf.relation())
+        return self._relations[id(leaf)]
+
+    def _options_of(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
+        """Return the class of the format of a leaf, in small letters, and the options it is read with.
+
+        Returns:
+            None if the leaf is not read with options of its own.
+        """
+        if node.name == "LogicalRelation":
+            relation = self._relation(leaf)
+            if relation.is_of_files:
+                kind, pairs = relation.format, _pairs(relation.value.options())
+            elif relation.is_topic:
+                kind, pairs = relation.kind, _pairs(_field(relation.value, "sourceOptions"))
+            else:
+                return None
+        elif node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
+            options = leaf.options() if node.name == "DataSourceV2Relation" else leaf.extraOptions()
+            kind = leaf.table().getClass().getName()
+            pairs = [(str(key), str(options.get(key))) for key in options.keySet()]
+        elif node.name == "StreamingRelation":
+            source = leaf.dataSource()
+            kind, pairs = source.className(), _pairs(source.options())
+        elif node.kind == _HIVE:
+            kind, pairs = node.name, []
+        else:
+            return None
+        return str(kind).lower(), {key.lower(): value for key, value in pairs}
+
+    def _is_always_cut_alike(self, node: Node, leaf: Any) -> bool:
+        """Say whether a leaf has the same partitions in each query that reads it, whatever the columns.
+
+        Spark cuts files by their sizes. Of a bucketed table it makes a partition per bucket where it reads
+        the columns of the buckets; tables of other systems cut by rules of their own.
+        """
+        if node.name == "LogicalRelation":
+            relation = self._relation(leaf)
+            return relation.kind == _FILES and not relation.value.bucketSpec().isDefined()
+        if node.name == "DataSourceV2Relation":
+            return str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
+        return node.name in ("LogicalRDD", "LocalRelation", "Range")
 
     @cached_property
     def _micro_batch(self) -> Any:
@@ -223,11 +270,11 @@ class Sources:
         if node.kind == _RDD:
             return None if self._is_known_rdd(leaf.rdd(), leaf.schema().json()) else "an RDD"
         if node.name == "LogicalRelation":
-            relation = leaf.relation()
-            if _is_of_files(relation):
-                kind = relation.fileFormat().getClass().getName()
+            relation = self._relation(leaf)
+            if relation.is_of_files:
+                kind = relation.format
                 return None if kind.startswith(_FILE_FORMATS) else f"the file format {kind}"
-            return None if _is_topic(relation) else f"the source {kind_of(relation)}"
+            return None if relation.is_topic else f"the source {kind_of(relation.value)}"
         if node.name == "StreamingRelation":
             name = str(leaf.sourceName())
             return None if name.startswith(("FileSource[", "delta")) else f"the source {name}"
@@ -261,67 +308,35 @@ class Sources:
         return _is_like(chain, _FROM_LIST) and _differ_in_a_number(found, _operations(_command(chain[3])))
 
 
-def _options(node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
-    """Return the class of the format of a leaf, in small letters, and the options it is read with.
+class _Relation:
+    """What a leaf reads by the first interface of Spark for sources."""
 
-    Returns:
-        None if the leaf is not read with options of its own.
-    """
-    if node.name == "LogicalRelation":
-        relation = leaf.relation()
-        if _is_of_files(relation):
-            format, options = relation.fileFormat(), relation.options()
-        elif _is_topic(relation):
-            format, options = relation, _field(relation, "sourceOptions")
-        else:
-            return None
-        kind, pairs = format.getClass().getName(), _pairs(options)
-    elif node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
-        options = leaf.options() if node.name == "DataSourceV2Relation" else leaf.extraOptions()
-        kind = leaf.table().getClass().getName()
-        pairs = [(str(key), str(options.get(key))) for key in options.keySet()]
-    elif node.name == "StreamingRelation":
-        source = leaf.dataSource()
-        kind, pairs = source.className(), _pairs(source.options())
-    elif node.kind == _HIVE:
-        kind, pairs = node.name, []
-    else:
-        return None
-    return str(kind).lower(), {key.lower(): value for key, value in pairs}
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._class = value.getClass()
+        self.kind = str(self._class.getName())
+
+    @cached_property
+    def is_of_files(self) -> bool:
+        """Whether it is one of files; Delta has a class of its own, derived from Spark's."""
+        derived = self.kind.startswith(_SQL + "delta.")
+        return (str(self._class.getSuperclass().getName()) if derived else self.kind) == _FILES
+
+    @property
+    def is_topic(self) -> bool:
+        """Whether it is a topic of Kafka; its offsets are fixed when a query is planned."""
+        return self.kind == _SQL + "kafka010.KafkaRelation"
+
+    @cached_property
+    def format(self) -> str:
+        """The class of the format of its files."""
+        return str(self.value.fileFormat().getClass().getName())
 
 
 def _pairs(options: Any) -> list[tuple[str, str]]:
     """Return what a map of Scala holds."""
     found = (each.partition(" -> ") for each in str(options.mkString("\0")).split("\0"))
     return [(key, value) for key, _, value in found]
-
-
-def _is_of_files(relation: Any) -> bool:
-    """Say whether a relation is one of files; Delta has a class of its own, derived from Spark's."""
-    kind = relation.getClass()
-    if str(kind.getName()).startswith(_SQL + "delta."):
-        kind = kind.getSuperclass()
-    return str(kind.getName()) == _FILES
-
-
-def _is_always_cut_alike(node: Node, leaf: Any) -> bool:
-    """Say whether a leaf has the same partitions in each query that reads it, whatever the columns.
-
-    Spark cuts files by their sizes. Of a bucketed table it makes a partition per bucket where it reads the
-    columns of the buckets; tables of other systems cut by rules of their own.
-    """
-    if node.name == "LogicalRelation":
-        relation = leaf.relation()
-        kind = str(relation.getClass().getName())
-        return kind == _FILES and not relation.bucketSpec().isDefined()
-    if node.name == "DataSourceV2Relation":
-        return str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
-    return node.name in ("LogicalRDD", "LocalRelation", "Range")
-
-
-def _is_topic(relation: Any) -> bool:
-    """Say whether a relation is a topic of Kafka; its offsets are fixed when a query is planned."""
-    return str(relation.getClass().getName()) == _SQL + "kafka010.KafkaRelation"
 
 
 def _of_class(source: Any) -> str | None:

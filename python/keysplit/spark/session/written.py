@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keysplit.spark.session.expressions import PACKAGE
-from keysplit.spark.session.jvm import java_class, mapped, numbers, sequence, zipped
+from keysplit.spark.session.jvm import constant, java_class, java_object, mapped, numbers, sequence, zipped
 
 _SQL = "org.apache.spark.sql."
 _LOGICAL = _SQL + "catalyst.plans.logical."
@@ -27,6 +27,8 @@ _ALIKE = frozenset(
 )
 # What counts of expressions wherever they stand: functions of the user by their names, subqueries as joins.
 _COUNTING = ("PLAN_EXPRESSION", "PYTHON_UDF", "SCALA_UDF")
+
+_PATTERNS = _SQL + "catalyst.trees.TreePattern"
 
 # Stands between attributes as text, and in no name.
 _BETWEEN = "\0keysplit\0"
@@ -79,8 +81,7 @@ def of_columns(plan: Any, places: Sequence[int]) -> Written:
 
     Errors are those of `whole`.
     """
-    patterns = java_class(_SQL + "catalyst.trees.TreePattern")
-    if any(plan.containsPattern(getattr(patterns, each)()) for each in _COUNTING):
+    if any(plan.containsPattern(constant(each, _PATTERNS)) for each in _COUNTING):
         return whole(plan)
     writer = _Writer()
     asked = mapped(numbers(places), plan.output())
@@ -118,10 +119,11 @@ class _Writer:
         if write is not None:
             fields, below = write(self, plan, needed)
             return [{"class": kind, "num-children": len(below), **fields}], below
-        if kind in _ALIKE and plan.output().size():
-            ids = [plan.output().apply(0).exprId().id(), *_numbers_of(needed.toSeq())]
-            output = [[{"exprId": {"id": each}}] for each in ids]
-            return [{"class": kind, "num-children": 0, "output": output}], []
+        output = plan.output() if kind in _ALIKE else None
+        if output is not None and output.size():
+            ids = [output.apply(0).exprId().id(), *_numbers_of(needed.toSeq())]
+            fields = {"output": [[{"exprId": {"id": each}}] for each in ids]}
+            return [{"class": kind, "num-children": 0, **fields}], []
         return self.read(plan), []
 
     def passing(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
@@ -130,8 +132,7 @@ class _Writer:
 
     def project(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Do as `passing`, for a projection: of each row it makes one row."""
-        made = getattr(java_class(f"{PACKAGE}AttributeMap$"), "MODULE$")
-        made = made.apply(zipped(plan.output(), plan.projectList()))
+        made = java_object(f"{PACKAGE}AttributeMap").apply(zipped(plan.output(), plan.projectList()))
         expressions = mapped(needed.toSeq(), made)
         below = plan.child(), _attributes_in(expressions)
         return {"projectList": self._expressions(expressions)}, [below]
