@@ -189,6 +189,29 @@ def test_schemas_are_those_of_the_server(rows, plan, nullable):
 
 
 @pytest.mark.parametrize("how", JOINS)
+def test_the_schema_of_a_plain_join_is_known(rows, plan, how):
+    filled = F.coalesce("key", F.lit("none"))
+    marked = F.col("v").alias("v", metadata={"unit": "s"})
+    sides = {
+        "may be null": rows.select(F.lit(1).alias("one"), "key", marked),
+        "never null": rows.select("id", filled.alias("KEY"), F.lit("x").alias("a.b"), marked),
+        "marked": rows.select(filled.alias("key", metadata={"unit": "none"}), F.struct("id", "v").alias("s")),
+        "key alone": rows.select("key"),
+    }
+    for one, left in sides.items():
+        for other, right in sides.items():
+            found = kss.join(left, right, "Key", how, plan=plan)
+            client = found.sparkSession.client
+            # Spark broadcasts no side of a full join: there its own join is asked for its schema, or not
+            assert kss.explain(found).startswith("place" if how == "full" else "plain"), (one, other)
+            assert found._cached_schema is not None, (one, other)
+            assert found.schema == client.schema(found._plan.to_proto(client)), (one, other)
+    twice = rows.select("key", F.lit(1).alias("v"), F.lit(2).alias("v"))
+    found = kss.join(twice, twice, "key", how, plan=plan)
+    assert found.schema == client.schema(found._plan.to_proto(client))
+
+
+@pytest.mark.parametrize("how", JOINS)
 @pytest.mark.parametrize("widths", [("int", "bigint"), ("bigint", "tinyint")])
 def test_keys_of_two_widths_in_a_join(rows, how, widths):
     number = F.when(F.col("key") != "hot", F.col("v")).otherwise(0)

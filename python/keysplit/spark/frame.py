@@ -33,6 +33,10 @@ class Columns:
         """The names, in their order."""
         return [field.name for field in self.schema.fields]
 
+    def places(self, name: str) -> list[int]:
+        """Return where the columns of a name are, as the session compares names."""
+        return self._places.of(self.fold(name))
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.fold(name) in self._places
 
@@ -51,7 +55,7 @@ class Columns:
         if not name:
             raise ValueError(f"{argument} must name a column, got '', which Spark's SQL cannot name")
         if name != "*" and "." not in name and "`" not in name:
-            fields = [self.schema.fields[at] for at in self._places.of(self.fold(name))]
+            fields = [self.schema.fields[at] for at in self.places(name)]
         else:
             fields = self._parsed(name)
         if len(fields) != 1:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -55,12 +56,18 @@ def fitted(request: Request) -> tuple[Request, str]:
         tasks = max(tasks, _tasks_for_bytes(request))
     if tasks >= plan.workers:
         return request, ""
-    fewer = with_files(plan, rows).with_workers(tasks)
+    fewer = _for_tasks(plan, rows, tasks)
     df = request.df
     if request.kept is not None:
         df = without(routed(request), df, request.worker_column)
     why = f", not over {plan.workers}, as {rows:,.0f} rows fill no more files of {least:,}"
     return replace(request, df=df, plan=fewer, params=fewer.grouping, kept=None), why
+
+
+@lru_cache(maxsize=4)
+def _for_tasks(plan: Plan, rows: float, tasks: int) -> Plan:
+    """Return a plan for so many tasks that write so many rows, the same one again for each write."""
+    return with_files(plan, rows).with_workers(tasks)
 
 
 def with_files(plan: Plan, rows: float) -> Plan:

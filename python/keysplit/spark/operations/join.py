@@ -13,6 +13,7 @@ from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
 from keysplit.spark.operations.joins.choice import joined, refuse_way
+from keysplit.spark.operations.joins.schema import schema_of
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import (
     Engine,
@@ -27,6 +28,7 @@ from keysplit.spark.options import (
     check,
 )
 from keysplit.spark.query import Query, of_other_side
+from keysplit.spark.session import is_connect
 from keysplit.spark.ways import Way, took
 
 
@@ -166,6 +168,9 @@ def join(
         unplanned = gain.reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
         if unplanned is None and session.joins_by_broadcast(plain):
             unplanned = "Spark broadcasts one side whole, and shuffles nothing"
+        if is_connect(plain):  # it has looked at the join, and would do so again for its schema
+            schema = schema_of(kind, key_names(on), columns["left"], columns["right"])
+            plain = plain if schema is None else session.with_schema(plain, schema)
         if unplanned is not None and request.kept is None:
             return took(plain, Way("plain", unplanned))
     # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.

@@ -335,7 +335,7 @@ class Plan(Shown):
         return self.to_json() == other.to_json() if isinstance(other, Plan) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.to_json())
+        return hash((self.grouping, self.key, self.key_types, self.total))
 
     def __reduce__(self) -> tuple[Callable[[str], Plan], tuple[str]]:
         """Pickle the plan in its stored form, which later versions of keysplit read."""

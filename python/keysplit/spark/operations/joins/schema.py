@@ -1,0 +1,47 @@
+"""The schema of a join, made of those of its sides."""
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql.types import StructField, StructType
+
+from keysplit.spark.frame import Columns
+
+# The sides whose columns are null in rows without a partner.
+_NULL = {"left": ("right",), "right": ("left",), "full": ("left", "right")}
+
+
+def schema_of(kind: str, on: Sequence[str], left: Columns, right: Columns) -> StructType | None:
+    """Return the schema of `left.join(right, on, kind)`, None where only Spark knows it.
+
+    Args:
+        kind: as `kind_of` returns it.
+        on: the names of the key columns.
+        left: the columns of the left side.
+        right: those of the right side.
+    """
+    sides = {"left": left, "right": right}
+    places = {side: [each.places(name) for name in on] for side, each in sides.items()}
+    if any(len(found) != 1 for each in places.values() for found in each):
+        return None
+    keys = {side: [found[0] for found in each] for side, each in places.items()}
+    of_keys = {side: [sides[side].schema.fields[at] for at in each] for side, each in keys.items()}
+    made = of_keys["right" if kind == "right" else "left"]
+    if kind == "full":
+        # Spark makes one column of both, of a type that has room for both.
+        pairs = list(zip(of_keys["left"], of_keys["right"], strict=True))
+        if any(one.dataType != other.dataType or one.metadata or other.metadata for one, other in pairs):
+            return None
+        made = [_nullable(one) for one, _ in pairs]
+    shown = ("left",) if kind in ("semi", "anti") else ("left", "right")
+    rest = [field for side in shown for field in _rest(sides[side], keys[side], side in _NULL.get(kind, ()))]
+    return StructType([*made, *rest])
+
+
+def _rest(columns: Columns, keys: Sequence[int], nullable: bool) -> Iterable[StructField]:
+    """Return the columns of a side that are no keys."""
+    fields = (field for at, field in enumerate(columns.schema.fields) if at not in keys)
+    return map(_nullable, fields) if nullable else fields
+
+
+def _nullable(field: StructField) -> StructField:
+    return StructField(field.name, field.dataType, True, field.metadata)
