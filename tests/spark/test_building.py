@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from calls import Calls
 from frames import same_rows
+from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
@@ -18,7 +19,7 @@ from keysplit.spark.frame import without
 from keysplit.spark.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
 from keysplit.spark.names import quoted
 from keysplit.spark.options import Options, check
-from keysplit.spark.session import narrow, versions
+from keysplit.spark.session import steps, versions
 
 
 def rows(spark, columns):
@@ -299,7 +300,7 @@ def test_steps_are_analysed_once_and_read_each_frame_anew(spark, conf):
     plan = kss.plan(df, "key", 4, "w_choices", engine="columns")
 
     def analysed():
-        return narrow._known.cache_info().misses
+        return steps._kept.cache_info().misses
 
     def routed(frame):
         return kss.route(frame, "key", plan=plan, row_id="id")
@@ -323,3 +324,74 @@ def test_steps_are_analysed_once_and_read_each_frame_anew(spark, conf):
     conf("spark.sql.caseSensitive", "true")
     assert same_rows(routed(df), first)
     assert analysed() == before + 2
+
+
+def by_both(df, key, plan, **options):
+    """Return the rows as they are routed, which is the same by columns and in Rust."""
+    found = kss.route(df, key, plan=plan, engine="columns", **options)
+    assert same_rows(found, kss.route(df, key, plan=plan, engine="rust", **options))
+    return found
+
+
+def hot(spark, *columns):
+    key = F.when(F.col("id") % 2 == 0, 0).otherwise(F.col("id") % 41)
+    return spark.range(200).select("id", key.alias("k"), *columns)
+
+
+def test_steps_over_paths_follow_the_names_of_frames(spark):
+    df = hot(spark, F.struct((F.col("id") % 37).alias("k")).alias("s"))
+    plan = kss.plan(df, "s.k", 4, "w_choices", row_id="id", engine="columns")
+    by_both(df, "s.k", plan)
+    # now `s` is the frame, and its column k comes before the field of that name
+    placed = by_both(df.alias("s"), "s.k", plan)
+    workers = placed.groupBy("k").agg(F.count_distinct("worker").alias("workers"))
+    assert plan.splits == 0
+    assert workers.filter("workers > 1").count() == 0
+    one = hot(spark).alias("o1")
+    two = hot(spark).withColumn("k", F.col("k") + 1).alias("o2")
+    both = one.join(two, F.col("o1.id") == F.col("o2.id"))
+    plan = kss.plan(hot(spark), "k", 4, "w_choices", engine="columns", row_id="id")
+    for names in (("o1.k", "o2.k"), ("o2.k", "o1.k")):
+        columns = F.col("o1.id").alias("id"), F.lit(1).alias("o"), *names
+        by_both(both.select(*columns), "o1.k", plan, row_id="id")
+
+
+def test_steps_over_columns_of_one_name_are_analysed_anew(spark, conf):
+    df = hot(spark)
+    plan = kss.plan(df, "k", 4, "w_choices", engine="columns", row_id="id")
+    kss.route(df.select("id", "id", "k"), "k", plan=plan).count()  # one column twice
+    with pytest.raises(AnalysisException, match="AMBIGUOUS"):
+        kss.route(df.select("id", (F.col("id") * 3).alias("id"), "k"), "k", plan=plan)
+    one = df.select("id", "k", "K")
+    conf("spark.sql.caseSensitive", "true")
+    two = df.select("id", "k", (F.col("id") % 5).alias("K"))
+    kss.route(one, "k", plan=plan, row_id="id")
+    assert same_rows(by_both(two, "k", plan, row_id="id").drop("K"), by_both(df, "k", plan, row_id="id"))
+
+
+def test_steps_go_by_what_spark_says_of_columns(spark):
+    def frame(null):
+        rare = F.when(F.col("id") % 3 > 0, F.col("id") % 41)
+        key = rare if null else F.coalesce(rare, F.lit(0))
+        return spark.range(200).select("id", key.alias("k"), F.lit(1).alias("z"))
+
+    never, some, same = frame(null=False), frame(null=True), frame(null=True)
+    plan = kss.plan(some, ["k", "z"], 4, "w_choices", row_id="id", engine="columns")
+    kss.route(never, ["k", "z"], plan=plan, row_id="id")
+    some.schema["k"].nullable = False  # what users do, though it is Spark's own
+    found, expected = (by_both(df, ["k", "z"], plan, row_id="id") for df in (some, same))
+    assert found.select("id", "worker").collect() == expected.select("id", "worker").collect()
+
+
+def test_steps_with_functions_of_the_user_are_not_kept(spark, conf):
+    df, order = hot(spark), "spark.sql.functionResolution.sessionOrder"
+    if spark.version < "4.2":
+        pytest.skip("a function of Spark cannot be had back here")
+    plan = kss.plan(df, "k", 4, "w_choices", engine="columns", row_id="id")
+    conf(order, "first")
+    spark.udf.register("shiftleft", lambda *_: 0, "bigint")
+    try:
+        kss.route(df, "k", plan=plan)
+    finally:
+        spark.sql("DROP TEMPORARY FUNCTION shiftleft")
+    by_both(df, "k", plan)

@@ -63,7 +63,7 @@ def may_identify(fields: Sequence[StructField], names: Sequence[str]) -> list[in
     found = [
         at
         for at, (type_, name) in enumerate(zip(types, names, strict=True))
-        if (type_.__class__ in _SIMPLE or _is_hashable(type_)) and name not in unfit
+        if _is_hashable(type_) and name not in unfit
     ]
     ranks = [_rank(type_.__class__) for type_ in types]
     return sorted(found, key=ranks.__getitem__)

@@ -66,13 +66,18 @@ def built(
                 return _taken(request, plain, Way("plain", reason))
     fitted, added = fit(request)
     result, way = _query(fitted, build)
-    # Where few rows are written, and no plan can pay, nobody waits for a key that stays together.
-    if made and way.name in _BY_IDENTITY and (fitted is request or _reason_for_no_plan(request) is None):
+    if made and way.name in _BY_IDENTITY and _is_noticed(request, fitted):
         # a plan that is kept is for other days, too
         checked = fitted if request.kept is None else request
         assert checked.plan is not None
         warn_of_like_rows(checked, checked.plan, met)
     return _taken(request, result, replace(way, why=way.why + added))
+
+
+def _is_noticed(request: Request, fitted: Request) -> bool:
+    """Say whether a key that stays together keeps anybody waiting, where other rows fit a smaller plan."""
+    # not where few rows are written, and no plan can pay
+    return fitted is request or _reason_for_no_plan(request) is None
 
 
 def _reason_for_no_plan(request: Request) -> str | None:

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from keysplit.spark.names import in_sql, quoted
-from keysplit.spark.session.jvm import items, plan_of, sequence
-from keysplit.spark.session.narrow import dataset, frame
+from keysplit.spark.session.jvm import dataset, items, plan_of, sequence
+from keysplit.spark.session.narrow import frame
 
 
 class ClassicJoin:

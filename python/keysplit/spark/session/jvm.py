@@ -14,6 +14,8 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.spark.session import versions
+
 # Expressions that hold a plan.
 _HOLDING_PLANS = ("Exists", "LateralSubquery", "ListQuery", "ScalarSubquery")
 _CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
@@ -46,7 +48,7 @@ def java_class(name: str) -> Any:
     Asked for by `jvm.org.apache...`, Java looks for a class of the name of each package first, in all of
     Spark's jars, and each is a call.
     """
-    return JavaClass(name, SparkContext._active_spark_context._jvm._gateway_client)
+    return JavaClass(name, _client())
 
 
 def java_object(name: str) -> Any:
@@ -54,22 +56,26 @@ def java_object(name: str) -> Any:
 
     What it is asked for is found in one call: py4j asks first what a name of a class means.
     """
-    return _java_object(SparkContext._active_spark_context._jvm._gateway_client, f"{name}$")
+    return _java_object(_client(), name)
 
 
 @lru_cache(maxsize=64)
 def _java_object(client: Any, name: str) -> Any:
-    return getattr(JavaClass(name, client), "MODULE$")
+    return getattr(JavaClass(f"{name}$", client), "MODULE$")
 
 
-def constant(name: str, of: str) -> Any:
-    """Return what an object of Scala always has under a name."""
-    return _constant(SparkContext._active_spark_context._jvm._gateway_client, name, of)
+def value_of(name: str, member: str) -> Any:
+    """Return what an object of Scala, by the whole name of its class, always has under a name."""
+    return _value_of(_client(), name, member)
 
 
 @lru_cache(maxsize=64)
-def _constant(client: Any, name: str, of: str) -> Any:
-    return getattr(_java_object(client, f"{of}$"), name)()
+def _value_of(client: Any, name: str, member: str) -> Any:
+    return getattr(_java_object(client, name), member)()
+
+
+def _client() -> Any:
+    return SparkContext._active_spark_context._jvm._gateway_client
 
 
 def plan_of(df: DataFrame) -> Any:
@@ -80,10 +86,21 @@ def plan_of(df: DataFrame) -> Any:
     return found
 
 
-def known_as(df: DataFrame, plan: Any) -> DataFrame:
-    """Return a DataFrame, whose plan `plan_of` then knows: it was made of one that Spark need not analyse."""
+def with_plan(df: DataFrame, plan: Any) -> DataFrame:
+    """Return a DataFrame that was made of an analysed plan, which is remembered for `plan_of`."""
     _plans[df] = plan
     return df
+
+
+def dataset(df: DataFrame) -> Any:
+    """Return the object of Scala that makes what is behind a DataFrame."""
+    package = "org.apache.spark.sql.classic." if versions.has_classic_package(df) else "org.apache.spark.sql."
+    return java_object(f"{package}Dataset")
+
+
+def project(columns: Any, plan: Any) -> Any:
+    """Return the projection of a plan to some columns."""
+    return java_class("org.apache.spark.sql.catalyst.plans.logical.Project")(columns, plan)
 
 
 def sequence(*values: Any) -> Any:

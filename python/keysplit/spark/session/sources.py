@@ -185,7 +185,7 @@ class Sources:
 
     def _options(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
         if id(leaf) not in self._read:
-            self._read[id(leaf)] = self._options_of(node, leaf)
+            self._read[id(leaf)] = self._read_options(node, leaf)
         return self._read[id(leaf)]
 
     def _relation(self, leaf: Any) -> "_Relation":
@@ -193,7 +193,7 @@ class Sources:
             self._relations[id(leaf)] = _Relation(leaf.relation())
         return self._relations[id(leaf)]
 
-    def _options_of(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
+    def _read_options(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
         """Return the class of the format of a leaf, in small letters, and the options it is read with.
 
         Returns:

@@ -18,7 +18,14 @@ from pyspark.sql import functions as F
 
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import Sent
-from keysplit.spark.session.jvm import answers_at_once, column_of, expression_of, java_class, sequence
+from keysplit.spark.session.jvm import (
+    answers_at_once,
+    column_of,
+    expression_of,
+    java_class,
+    java_object,
+    sequence,
+)
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 # What a task has sent, as Java writes it: its counts, its query and micro-batch, and its texts.
@@ -163,7 +170,7 @@ def _call(target: Any, method: str, returns: Any, *arguments: Any, nullable: boo
 def _static(name: str, method: str, *arguments: Any, returns: Any = None) -> Any:
     """Return the expression of what a static method of a class returns, an object of it if not said."""
     # Spark 4 has one more argument.
-    last = [java_class("scala.Option").empty()] if "classic" in type(F.lit(0)).__module__ else []
+    last = [java_object("scala.Option").empty()] if "classic" in type(F.lit(0)).__module__ else []
     how = False, False, False, *last
     type_ = _object(name) if returns is None else returns
     return java_class(f"{PACKAGE}objects.StaticInvoke")(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keysplit.spark.session.expressions import PACKAGE
-from keysplit.spark.session.jvm import constant, java_class, java_object, mapped, numbers, sequence, zipped
+from keysplit.spark.session.jvm import java_class, java_object, mapped, numbers, sequence, value_of, zipped
 
 _SQL = "org.apache.spark.sql."
 _LOGICAL = _SQL + "catalyst.plans.logical."
@@ -81,7 +81,7 @@ def of_columns(plan: Any, places: Sequence[int]) -> Written:
 
     Errors are those of `whole`.
     """
-    if any(plan.containsPattern(constant(each, _PATTERNS)) for each in _COUNTING):
+    if any(plan.containsPattern(value_of(_PATTERNS, each)) for each in _COUNTING):
         return whole(plan)
     writer = _Writer()
     asked = mapped(numbers(places), plan.output())

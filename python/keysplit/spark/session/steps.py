@@ -1,0 +1,142 @@
+"""Steps of SQL as Spark analyses them, which the next query of a session may use again.
+
+To parse and to analyse what a plan says of a row takes longer than all else in a query. What comes of it is
+used again only where all that it depends on is known to be the same; else it is made anew.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from keysplit.spark.names import in_sql
+from keysplit.spark.session.expressions import PACKAGE
+from keysplit.spark.session.jvm import dataset, java_class, java_object, project, sequence
+
+_RELATION = "org.apache.spark.sql.catalyst.plans.logical.LocalRelation"
+_TYPES = "org.apache.spark.sql.catalyst.types.DataTypeUtils"
+
+# Expressions of Spark's own that depend on nothing but what they are made of. In a session a function of the
+# user may have the name of one of Spark's, and may be gone in the next query.
+_KNOWN = frozenset(
+    PACKAGE + name
+    for name in (
+        "Add",
+        "Alias",
+        "AttributeReference",
+        "BitwiseAnd",
+        "CaseWhen",
+        "Cast",
+        "Coalesce",
+        "EqualTo",
+        "Get",
+        "GetArrayItem",
+        "GreaterThanOrEqual",
+        "If",
+        "IsNull",
+        "LessThan",
+        "Literal",
+        "Multiply",
+        "ShiftLeft",
+        "ShiftRightUnsigned",
+        "StringSplit",
+        "Subtract",
+        "XxHash64",
+    )
+)
+# Between the parts of a path: which column it begins with, or which alias, only the DataFrame says.
+_PATH = re.compile(r"`\s*\.\s*`")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps that Spark has analysed, each of which reads some columns and what the steps before return.
+
+    Attributes:
+        names: what the steps return, by its names.
+        made: a projection of all of them, over a relation of what they read and of what the others return.
+        rests: what the alias of each is made with beside its expression, its name and its number.
+    """
+
+    names: Sequence[str]
+    made: Any
+    rests: Sequence[Sequence[Any]]
+
+    def over(self, columns: Any) -> list[Any]:
+        """Return the steps over other columns, the same ones of another DataFrame, with new numbers."""
+        relation = self.made.child()
+        returned = relation.newInstance().output().drop(columns.size())
+        pairs = relation.output().zip(columns.appendedAll(returned))
+        found = self.made.rewriteAttrs(java_object(f"{PACKAGE}AttributeMap").apply(pairs)).projectList()
+        between = [
+            java_class(f"{PACKAGE}Alias")(found.apply(at).child(), name, returned.apply(at).exprId(), *rest)
+            for at, (name, rest) in enumerate(zip(self.names[:-1], self.rests, strict=False))
+        ]
+        return [*between, found.last().newInstance()]
+
+
+def analysed_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str], columns: Any) -> Steps:
+    """Return steps as Spark analyses them over some columns of a DataFrame, or has analysed them before.
+
+    Args:
+        df: the DataFrame.
+        names: the names of what the steps return.
+        steps: the steps, in SQL.
+        columns: the attributes of all columns that the steps may read.
+    """
+    pairs = zip(steps, names, strict=True)
+    text = "SELECT " + ", ".join(f"{step} AS {in_sql(name)}" for step, name in pairs)
+    schema = str(java_object(_TYPES).fromAttributes(columns).json())
+    if _PATH.search(text) or not _are_apart([field["name"] for field in json.loads(schema)["fields"]]):
+        return _analysed(df, names, text, columns)
+    spark = df.sparkSession._jsparkSession
+    settings = str(spark.sessionState().conf().settings().toString())
+    kept = _kept(text, tuple(names), schema, str(spark.sessionUUID()), settings)
+    if kept:
+        return kept[0]
+    found = _analysed(df, names, text, columns)
+    if _is_known(found):
+        kept.append(found)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _kept(*_of: str | tuple[str, ...]) -> list[Steps]:
+    """Return the place of what Spark makes of a text, of columns and of settings: a list, empty at first.
+
+    A function that fills it would need the DataFrame, which must not be kept. A query has one text or two, so
+    there is room for some dozens.
+    """
+    return []
+
+
+def _are_apart(names: Sequence[str]) -> bool:
+    """Say whether names are different ones to a session, however it minds the case of letters."""
+    return len({name.lower() for name in names}) == len(names)
+
+
+def _is_known(steps: Steps) -> bool:
+    """Say whether all expressions in steps are Spark's own."""
+    # One expression around all of them: they come over in one call.
+    around = java_class(f"{PACKAGE}Coalesce")(steps.made.projectList())
+    return {node["class"] for node in json.loads(str(around.toJSON()))} <= _KNOWN
+
+
+def _analysed(df: DataFrame, names: Sequence[str], text: str, columns: Any) -> Steps:
+    spark = df.sparkSession._jsparkSession
+    parser = spark.sessionState().sqlParser()
+    # The steps stand side by side, over columns of what they return: Spark looks through all of them at once.
+    schema = parser.parseTableSchema(", ".join(f"{in_sql(name)} BIGINT" for name in names[:-1]))
+    every = columns.appendedAll(java_object(_TYPES).toAttributes(schema))
+    relation = java_object(_RELATION).fromExternalRows(every, sequence())
+    made = project(parser.parsePlan(text).projectList(), relation)
+    made = dataset(df).ofRows(spark, made).queryExecution().analyzed()
+    aliases = [made.projectList().apply(at) for at in range(len(names))]
+    rests = [
+        (each.qualifier(), each.explicitMetadata(), each.nonInheritableMetadataKeys()) for each in aliases
+    ]
+    return Steps(names, made, rests)
