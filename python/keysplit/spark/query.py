@@ -109,9 +109,10 @@ class Query:
     def _proved(self, anew: str | None, places: Iterable[int] = ()) -> Steadiness:
         """Return what is proved of the query, of its columns at these places and of others."""
         found = self._proofs.get(anew)
-        known = self._may_identify[:MOST_COLUMNS] if found is None else found.columns
+        known = () if found is None else found.columns
         if found is None or (known is not None and not set(places) <= set(known)):
-            wanted = sorted({*places, *(known or ())})
+            # who asks for no column may need the identity of a row
+            wanted = sorted({*places, *(known or ())}) or self._may_identify[:MOST_COLUMNS]
             found = self.session.steadiness(self.df, wanted, self._trusted_functions, anew)
             if anew not in self._proofs:
                 self._refuse_unknown(found)
@@ -205,7 +206,7 @@ class Query:
 
     def are_steady(self, names: Sequence[str]) -> bool:
         """Say whether there are such columns, with the same rows and values when a task is retried."""
-        return self.steadiness.rows is None and self._why(names) is None
+        return self._why(names) is None and self.steadiness.rows is None
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
