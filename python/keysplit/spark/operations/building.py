@@ -75,8 +75,7 @@ def built(
 
 
 def _is_noticed(request: Request, fitted: Request) -> bool:
-    """Say whether a key that stays together keeps anybody waiting, where other rows fit a smaller plan."""
-    # not where few rows are written, and no plan can pay
+    """Say whether a key that stays together is noticed: not in a write of few rows where no plan can pay."""
     return fitted is request or _reason_for_no_plan(request) is None
 
 

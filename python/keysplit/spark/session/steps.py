@@ -57,13 +57,13 @@ class Steps:
     """Steps that Spark has analysed, each of which reads some columns and what the steps before return.
 
     Attributes:
-        names: what the steps return, by its names.
         made: a projection of all of them, over a relation of what they read and of what the others return.
-        rests: what the alias of each is made with beside its expression, its name and its number.
+        names: the names of all steps but the last.
+        rests: what the alias of each of these is made with beside its expression, its name and its number.
     """
 
-    names: Sequence[str]
     made: Any
+    names: Sequence[str]
     rests: Sequence[Sequence[Any]]
 
     def over(self, columns: Any) -> list[Any]:
@@ -74,7 +74,7 @@ class Steps:
         found = self.made.rewriteAttrs(java_object(f"{PACKAGE}AttributeMap").apply(pairs)).projectList()
         between = [
             java_class(f"{PACKAGE}Alias")(found.apply(at).child(), name, returned.apply(at).exprId(), *rest)
-            for at, (name, rest) in enumerate(zip(self.names[:-1], self.rests, strict=False))
+            for at, (name, rest) in enumerate(zip(self.names, self.rests, strict=True))
         ]
         return [*between, found.last().newInstance()]
 
@@ -135,8 +135,8 @@ def _analysed(df: DataFrame, names: Sequence[str], text: str, columns: Any) -> S
     relation = java_object(_RELATION).fromExternalRows(every, sequence())
     made = project(parser.parsePlan(text).projectList(), relation)
     made = dataset(df).ofRows(spark, made).queryExecution().analyzed()
-    aliases = [made.projectList().apply(at) for at in range(len(names))]
+    aliases = [made.projectList().apply(at) for at in range(len(names) - 1)]
     rests = [
         (each.qualifier(), each.explicitMetadata(), each.nonInheritableMetadataKeys()) for each in aliases
     ]
-    return Steps(names, made, rests)
+    return Steps(made, names[:-1], rests)
