@@ -97,7 +97,7 @@ class Classic:
             found = written.of_columns(plan, columns)
         except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
             return unreadable()
-        return Proof(sources.Sources(self._spark, plan), trusted, anew).of(found)
+        return Proof(sources.Sources(self._spark, plan, found.is_leaf), trusted, anew).of(found)
 
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

@@ -64,14 +64,14 @@ def _java_object(client: Any, name: str) -> Any:
     return getattr(JavaClass(f"{name}$", client), "MODULE$")
 
 
-def value_of(name: str, member: str) -> Any:
-    """Return what an object of Scala, by the whole name of its class, always has under a name."""
-    return _value_of(_client(), name, member)
+def values_of(name: str, members: tuple[str, ...]) -> Any:
+    """Return a sequence of what an object of Scala, by its whole name, always has under some names."""
+    return _values_of(_client(), name, members)
 
 
 @lru_cache(maxsize=64)
-def _value_of(client: Any, name: str, member: str) -> Any:
-    return getattr(_java_object(client, name), member)()
+def _values_of(client: Any, name: str, members: tuple[str, ...]) -> Any:
+    return sequence(*(getattr(_java_object(client, name), member)() for member in members))
 
 
 def _client() -> Any:

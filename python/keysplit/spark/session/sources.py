@@ -74,8 +74,8 @@ _FROM_ARROW = (("MapPartitionsRDD", "toDataFrame at "), ("ParallelCollectionRDD"
 class Sources:
     """The leaves of an analysed plan of the JVM, and of the plans of its subqueries."""
 
-    def __init__(self, spark: SparkSession, plan: Any) -> None:
-        self._spark, self._plan = spark, plan
+    def __init__(self, spark: SparkSession, plan: Any, is_leaf: bool = False) -> None:
+        self._spark, self._plan, self._is_leaf = spark, plan, is_leaf
         # by the id of a leaf in `_leaves`
         self._read: dict[int, tuple[str, dict[str, str]] | None] = {}
         self._relations: dict[int, _Relation] = {}
@@ -247,6 +247,8 @@ class Sources:
         return found if found is not None and int(found.currentBatchId()) == int(number) else None
 
     def _leaf(self, node: Node, output: list[int]) -> Any:
+        if self._is_leaf:
+            return self._plan
         return self._leaves.get((node.kind, output[0])) if output else None
 
     @cached_property

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from keysplit.spark.names import in_sql
 from keysplit.spark.session.expressions import PACKAGE
@@ -52,25 +53,33 @@ _KNOWN = frozenset(
 _PATH = re.compile(r"`\s*\.\s*`")
 
 
+_sessions: WeakKeyDictionary[SparkSession, tuple[str, Any]] = WeakKeyDictionary()
+
+
 @dataclass(frozen=True)
 class Steps:
     """Steps that Spark has analysed, each of which reads some columns and what the steps before return.
 
     Attributes:
-        made: a projection of all of them, over a relation of what they read and of what the others return.
+        made: a projection of all of them, over `relation`.
+        relation: has what they read and, behind that, what all of them but the last return.
+        columns: its columns.
+        read: how many of these are read.
         names: the names of all steps but the last.
         rests: what the alias of each of these is made with beside its expression, its name and its number.
     """
 
     made: Any
+    relation: Any
+    columns: Any
+    read: int
     names: Sequence[str]
     rests: Sequence[Sequence[Any]]
 
     def over(self, columns: Any) -> list[Any]:
         """Return the steps over other columns, the same ones of another DataFrame, with new numbers."""
-        relation = self.made.child()
-        returned = relation.newInstance().output().drop(columns.size())
-        pairs = relation.output().zip(columns.appendedAll(returned))
+        returned = self.relation.newInstance().output().drop(self.read)
+        pairs = self.columns.zip(columns.appendedAll(returned))
         found = self.made.rewriteAttrs(java_object(f"{PACKAGE}AttributeMap").apply(pairs)).projectList()
         between = [
             java_class(f"{PACKAGE}Alias")(found.apply(at).child(), name, returned.apply(at).exprId(), *rest)
@@ -93,9 +102,8 @@ def analysed_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str], co
     schema = str(java_object(_TYPES).fromAttributes(columns).json())
     if _PATH.search(text) or not _are_apart([field["name"] for field in json.loads(schema)["fields"]]):
         return _analysed(df, names, text, columns)
-    spark = df.sparkSession._jsparkSession
-    settings = str(spark.sessionState().conf().settings().toString())
-    kept = _kept(text, tuple(names), schema, str(spark.sessionUUID()), settings)
+    session, settings = _session(df.sparkSession)
+    kept = _kept(text, tuple(names), schema, session, str(settings.toString()))
     if kept:
         return kept[0]
     found = _analysed(df, names, text, columns)
@@ -112,6 +120,16 @@ def _kept(*_of: str | tuple[str, ...]) -> list[Steps]:
     there is room for some dozens.
     """
     return []
+
+
+def _session(spark: SparkSession) -> tuple[str, Any]:
+    """Return the name of a session and the map of its settings, which it has for life."""
+    found = _sessions.get(spark)
+    if found is None:
+        session = spark._jsparkSession
+        settings = session.sessionState().conf().settings()
+        found = _sessions[spark] = str(session.sessionUUID()), settings
+    return found
 
 
 def _are_apart(names: Sequence[str]) -> bool:
@@ -139,4 +157,6 @@ def _analysed(df: DataFrame, names: Sequence[str], text: str, columns: Any) -> S
     rests = [
         (each.qualifier(), each.explicitMetadata(), each.nonInheritableMetadataKeys()) for each in aliases
     ]
-    return Steps(made, names[:-1], rests)
+    relation = made.child()
+    columns = relation.output()
+    return Steps(made, relation, columns, columns.size() - len(rests), names[:-1], rests)

@@ -6,12 +6,12 @@ columns that nobody asks for, these are left out.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from keysplit.spark.session.expressions import PACKAGE
-from keysplit.spark.session.jvm import java_class, java_object, mapped, numbers, sequence, value_of, zipped
+from keysplit.spark.session.jvm import java_class, java_object, mapped, numbers, sequence, values_of, zipped
 
 _SQL = "org.apache.spark.sql."
 _LOGICAL = _SQL + "catalyst.plans.logical."
@@ -48,6 +48,8 @@ class Written:
     """All that Spark has written for it."""
     columns: Mapping[int, int]
     """The numbers of the columns that it is for, by their places."""
+    is_leaf: bool = False
+    """Whether the plan is known to be a leaf, and nothing else."""
 
     def mentions(self, name: str) -> bool:
         """Say whether a text is in what Spark has written."""
@@ -81,11 +83,15 @@ def of_columns(plan: Any, places: Sequence[int]) -> Written:
 
     Errors are those of `whole`.
     """
-    if any(plan.containsPattern(value_of(_PATTERNS, each)) for each in _COUNTING):
+    if plan.containsAnyPattern(values_of(_PATTERNS, _COUNTING)):
         return whole(plan)
     writer = _Writer()
-    asked = mapped(numbers(places), plan.output())
+    output = plan.output()
+    asked = mapped(numbers(places), output)
     columns = dict(zip(places, _numbers_of(asked), strict=True))
+    kind = _kind_of(plan)
+    if columns and kind in _ALIKE:
+        return Written([_leaf(kind, output, columns.values())], (), columns, is_leaf=True)
     nodes: _Nodes = []
     waiting = [(plan, _attributes_in(asked))]
     while waiting:
@@ -114,16 +120,14 @@ class _Writer:
 
     def operator(self, plan: Any, needed: Any) -> tuple[_Nodes, _Below]:
         """Return an operator, of whose columns a set is needed, and what is to be written after it."""
-        kind = str(plan.getClass().getName())
+        kind = _kind_of(plan)
         write = _OPERATORS.get(kind)
         if write is not None:
             fields, below = write(self, plan, needed)
             return [{"class": kind, "num-children": len(below), **fields}], below
         output = plan.output() if kind in _ALIKE else None
         if output is not None and output.size():
-            ids = [output.apply(0).exprId().id(), *_numbers_of(needed.toSeq())]
-            fields = {"output": [[{"exprId": {"id": each}}] for each in ids]}
-            return [{"class": kind, "num-children": 0, **fields}], []
+            return [_leaf(kind, output, _numbers_of(needed.toSeq()))], []
         return self.read(plan), []
 
     def passing(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
@@ -167,6 +171,16 @@ _OPERATORS: dict[str, Callable[[_Writer, Any, Any], tuple[dict[str, Any], _Below
     _LOGICAL + "SubqueryAlias": _Writer.passing,
     _LOGICAL + "View": _Writer.passing,
 }
+
+
+def _kind_of(plan: Any) -> str:
+    return str(plan.getClass().getName())
+
+
+def _leaf(kind: str, output: Any, numbers: Iterable[int]) -> dict[str, Any]:
+    """Return a leaf as far as its first column and those of some numbers go."""
+    found = [output.apply(0).exprId().id(), *numbers]
+    return {"class": kind, "num-children": 0, "output": [[{"exprId": {"id": each}}] for each in found]}
 
 
 def _around(values: Any) -> Any:
