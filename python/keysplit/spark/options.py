@@ -111,7 +111,11 @@ class Request:
 
 
 def check(
-    df: DataFrame, key: str | Sequence[str], options: Options, default_grouping: str = _DEFAULT_GROUPING
+    df: DataFrame,
+    key: str | Sequence[str],
+    options: Options,
+    default_grouping: str = _DEFAULT_GROUPING,
+    refuse: Callable[[Columns], None] = lambda columns: None,
 ) -> Request:
     """Check the arguments and say in one line what is wrong with the first bad one.
 
@@ -121,6 +125,7 @@ def check(
         options: the other arguments of `keysplit.spark.route`; `worker_column=None` picks a name that no
             column of `df` has.
         default_grouping: the grouping that the operation has if the caller leaves it out.
+        refuse: raises an error if the operation cannot have the key, given the columns of `df`.
 
     Returns:
         The request.
@@ -150,6 +155,7 @@ def check(
     else:
         params = _planned_params(model, options, kept, default_grouping)
     columns = Columns(df, query.fold)
+    refuse(columns)
     keys = key_names(key)
     key_types = [columns.type_of("key", name) for name in keys]
     refuse_unhashable(keys, key_types)

@@ -10,11 +10,19 @@ from keysplit.spark.names import quoted
 from keysplit.spark.session import session_of, versions
 
 
-def placed(df: DataFrame, worker_column: str, workers: int) -> DataFrame:
-    """Move each row of a routed DataFrame into the partition that has its worker's number."""
+def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -> DataFrame:
+    """Move each row of a routed DataFrame into the partition that has its worker's number.
+
+    Args:
+        df: the rows.
+        worker_column: the name of the column that holds their workers.
+        workers: the number of workers.
+        keep: whether the rows have that column afterwards.
+    """
     if versions.has_repartition_by_id(df):
-        return session_of(df).placed(df, worker_column, workers)
-    return df.repartition(workers, _preimage(worker_column, workers))
+        return session_of(df).placed(df, worker_column, workers, keep)
+    rows = df.repartition(workers, _preimage(worker_column, workers))
+    return rows if keep else rows.drop(worker_column)
 
 
 def _preimage(worker_column: str, workers: int) -> Column:

@@ -342,7 +342,7 @@ class _Rows:
         worker = request.worker_column
         hashes = [] if hash_column is None else [plan_hash(request).alias(hash_column)]
         rows = routed(request).select("*", *self.extra, *hashes)
-        rows = placed(rows, worker, request.workers).drop(worker)
+        rows = placed(rows, worker, request.workers, keep=False)
         if not self.extra:
             fields = [] if hash_column is None else [StructField(hash_column, LongType(), False)]
             schema = StructType([*self.df.schema.fields, *fields])

@@ -116,6 +116,11 @@ def repartition(
     return built(check(df, key, options), routed_and_placed, tried=True)
 
 
-def routed_and_placed(request: Request) -> DataFrame:
-    """Route the rows of a request that has a plan, or needs none, and place them."""
-    return placed(routed(request), request.worker_column, request.workers)
+def routed_and_placed(request: Request, keep: bool = True) -> DataFrame:
+    """Route the rows of a request that has a plan, or needs none, and place them.
+
+    Args:
+        request: the request.
+        keep: whether the rows have their worker afterwards.
+    """
+    return placed(routed(request), request.worker_column, request.workers, keep)

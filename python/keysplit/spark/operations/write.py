@@ -1,12 +1,13 @@
 """`write`: a partitioned write whose hot partitions are written by several tasks."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
-from keysplit.spark.frame import Columns, without
+from keysplit.spark.frame import Columns
 from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.few_rows import fitted
@@ -112,7 +113,7 @@ def write(
     """
     refuse_other_frames(df)
     refuse_stream(df, remedy=": kss.streaming.write takes streams")
-    names, keys = partition_keys(df, partition_by)
+    names = key_names(partition_by, "partition_by")
     options = Options(
         workers=workers,
         grouping=grouping,
@@ -131,22 +132,15 @@ def write(
         trust=trust,
         allow_inexact=allow_inexact,
     )
-    request = check(df, keys, options, default_grouping="cut_to_fit")
-    rows = built(
-        request,
-        lambda request: without(routed_and_placed(request), request.df, request.worker_column),
-        tried=True,
-        fit=fitted,
-    )
+    keys = list(map(quoted, names))
+    request = check(df, keys, options, "cut_to_fit", partial(refuse_as_folders, names))
+    rows = built(request, partial(routed_and_placed, keep=False), tried=True, fit=fitted)
     return took(rows.write.partitionBy(*names), way_of(rows))
 
 
-def partition_keys(df: DataFrame, partition_by: str | Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the partition columns, and how Spark reads their names; refuse those that name no directory."""
-    names = key_names(partition_by, "partition_by")
-    keys = [quoted(name) for name in names]
-    columns = Columns(df)
-    for key in keys:
+def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
+    """Raise an error if the columns of these names cannot be those of a partitioned write."""
+    for key in map(quoted, names):
         type_ = columns.type_of("partition_by", key)
         if isinstance(type_, ArrayType | MapType | StructType):
             raise TypeError(
@@ -157,4 +151,3 @@ def partition_keys(df: DataFrame, partition_by: str | Sequence[str]) -> tuple[li
         raise ValueError(f"partition_by must name each column once, got {names}")
     if len(names) == len(columns.names):
         raise ValueError(f"partition_by must leave a column for the files, got all of them: {names}")
-    return names, keys

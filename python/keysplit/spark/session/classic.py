@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -52,6 +53,8 @@ from keysplit.spark.session.tallies import JavaTally
 
 _AGGREGATE = "AggregateExpression"
 _LOCAL = re.compile(r"local(\[.*\])?")
+# They stay the same as long as Spark runs.
+_slots: WeakKeyDictionary[SparkContext, int | None] = WeakKeyDictionary()
 
 
 class Classic:
@@ -65,7 +68,9 @@ class Classic:
     def slots(self) -> int | None:
         """How many tasks run at once; None but in local mode, as executors may come and go."""
         context = self._spark.sparkContext
-        return context.defaultParallelism if _LOCAL.fullmatch(context.master) else None
+        if context not in _slots:
+            _slots[context] = context.defaultParallelism if _LOCAL.fullmatch(context.master) else None
+        return _slots[context]
 
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if there is none, or if nobody may read it."""
@@ -145,10 +150,13 @@ class Classic:
         """Add a column that is computed in steps."""
         return narrow.with_steps(df, names, steps) if versions.has_classic_package(df) else None
 
-    def placed(self, df: DataFrame, column: str, partitions: int) -> DataFrame:
+    def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
         """Move each row into the partition whose number is in a column."""
-        found = narrow.placed(df, column, partitions)
-        return df.repartitionById(partitions, F.col(quoted(column))) if found is None else found
+        found = narrow.placed(df, column, partitions, keep)
+        if found is not None:
+            return found
+        rows = df.repartitionById(partitions, F.col(quoted(column)))
+        return rows if keep else rows.drop(column)
 
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame: Spark has analysed it."""

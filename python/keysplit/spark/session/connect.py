@@ -138,9 +138,10 @@ class Connect:
         """Return None: the client has no plan that Spark has analysed."""
         return None
 
-    def placed(self, df: DataFrame, column: str, partitions: int) -> DataFrame:
+    def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
         """Move each row into the partition whose number is in a column."""
-        return df.repartitionById(partitions, F.col(quoted(column)))
+        rows = df.repartitionById(partitions, F.col(quoted(column)))
+        return rows if keep else rows.drop(column)
 
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame, whose schema is known: the server would analyse the whole query for it."""

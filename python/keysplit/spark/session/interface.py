@@ -79,8 +79,15 @@ class Session(Protocol):
             None where Spark has to be asked step by step.
         """
 
-    def placed(self, df: DataFrame, column: str, partitions: int) -> DataFrame:
-        """Move each row into the partition whose number is in a column, INT; from Spark 4.1 on."""
+    def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
+        """Move each row into the partition whose number is in a column, INT; from Spark 4.1 on.
+
+        Args:
+            df: the rows.
+            column: the name of the column.
+            partitions: the number of partitions.
+            keep: whether the rows have the column afterwards.
+        """
 
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame, whose schema is known, so that Spark need not be asked for it."""

@@ -41,16 +41,17 @@ def with_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> Dat
     return _frame_of_analysed(df, project(every.appended(last), plan))
 
 
-def placed(df: DataFrame, name: str, partitions: int) -> DataFrame | None:
-    """Do as `DataFrame.repartitionById` with the last column, None if it is not called so."""
+def placed(df: DataFrame, name: str, partitions: int, keep: bool) -> DataFrame | None:
+    """Do as `Session.placed` with the last column, None if it is not called so."""
     plan = plan_of(df)
-    column = plan.output().last()
+    columns = plan.output()
+    column = columns.last()
     if column.name() != name:
         return None
     number = java_class(f"{PACKAGE}DirectShufflePartitionID")(column)
     option = java_object("scala.Option")
-    placing = java_class(_REPARTITION)(sequence(number), plan, option.apply(partitions), option.empty())
-    return _frame_of_analysed(df, placing)
+    plan = java_class(_REPARTITION)(sequence(number), plan, option.apply(partitions), option.empty())
+    return _frame_of_analysed(df, plan if keep else project(columns.dropRight(1), plan))
 
 
 def only(rows: DataFrame, df: DataFrame) -> DataFrame | None:

@@ -171,7 +171,7 @@ def aggregate(
         # The partitions are the workers, so Spark's own partial aggregation is the one by worker. Without
         # the worker column `*` means the same columns as in `df`.
         def build(request: Request) -> DataFrame:
-            rows = routed_and_placed(request).drop(request.worker_column)
+            rows = routed_and_placed(request, keep=False)
             return _grouped(rows, request.keys, window, columns)
 
     return built(request, build)

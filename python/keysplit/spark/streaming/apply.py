@@ -341,7 +341,7 @@ class _Groups:
         names = [request.columns.free(mark, request.worker_column) for mark in _MARKS]
         marks = zip([self.hash, number, begin, end], names, strict=True)
         rows = rows.select("*", *self.cut.extra, *(mark.alias(name) for mark, name in marks))
-        return placed(rows, request.worker_column, request.workers).drop(request.worker_column)
+        return placed(rows, request.worker_column, request.workers, keep=False)
 
     def places(self, *marks: str) -> slices.Places:
         """Say where columns are: the functions see those of the DataFrame; cuts begin with marks and hash."""

@@ -1,14 +1,16 @@
 """`streaming.write`: the rows of a stream written to partitions, hot ones by several tasks."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
-from keysplit.spark.checks import by_name, refuse_batch
+from keysplit.spark.checks import by_name, key_names, refuse_batch
+from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.repartition import routed_and_placed
-from keysplit.spark.operations.write import partition_keys
+from keysplit.spark.operations.write import refuse_as_folders
 from keysplit.spark.options import AdaptOrAuto, Engine, GroupingOrName, Options, PlanOrPath, Trusted, check
 from keysplit.spark.ways import took, way_of
 
@@ -70,7 +72,7 @@ def write(
         >>> query = writer.option("checkpointLocation", where).start(path)  # doctest: +SKIP
     """
     refuse_batch(df, ": kss.write takes batches")
-    names, keys = partition_keys(df, partition_by)
+    names = key_names(partition_by, "partition_by")
     options = Options(
         plan=plan,
         adapt=adapt,
@@ -84,6 +86,7 @@ def write(
         engine=engine,
         trust=trust,
     )
-    request = check(df, keys, options, default_grouping="cut_to_fit")
-    rows = built(request, lambda request: routed_and_placed(request).drop(request.worker_column))
+    keys = list(map(quoted, names))
+    request = check(df, keys, options, "cut_to_fit", partial(refuse_as_folders, names))
+    rows = built(request, partial(routed_and_placed, keep=False))
     return took(rows.writeStream.partitionBy(*names), way_of(rows))
