@@ -104,22 +104,32 @@ def analysed_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str], co
         return _analysed(df, names, text, columns)
     session, settings = _session(df.sparkSession)
     kept = _kept(text, tuple(names), schema, session, str(settings.toString()))
-    if kept:
-        return kept[0]
+    if kept.steps is not None:
+        return kept.steps
     found = _analysed(df, names, text, columns)
-    if _is_known(found):
-        kept.append(found)
+    # To look at all expressions takes half as long as to analyse them: not for a query that is built once.
+    if kept.is_asked_again and _is_known(found):
+        kept.steps = found
+    kept.is_asked_again = True
     return found
 
 
+@dataclass
+class _Kept:
+    """What Spark makes of a text, if it was asked for twice."""
+
+    steps: Steps | None = None
+    is_asked_again: bool = False
+
+
 @lru_cache(maxsize=64)
-def _kept(*_of: str | tuple[str, ...]) -> list[Steps]:
-    """Return the place of what Spark makes of a text, of columns and of settings: a list, empty at first.
+def _kept(*_of: str | tuple[str, ...]) -> _Kept:
+    """Return the place of what Spark makes of a text, of columns and of settings.
 
     A function that fills it would need the DataFrame, which must not be kept. A query has one text or two, so
     there is room for some dozens.
     """
-    return []
+    return _Kept()
 
 
 def _session(spark: SparkSession) -> tuple[str, Any]:
