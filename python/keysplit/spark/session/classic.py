@@ -98,11 +98,16 @@ class Classic:
     ) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = plan_of(df)
+
+        def proved(found: written.Written) -> Steadiness:
+            return Proof(sources.Sources(self._spark, plan, found.is_leaf), trusted, anew).of(found)
+
         try:
-            found = written.of_columns(plan, columns)
+            found = proved(written.of_columns(plan, columns))
+            # what is not met may be in a part that no column asked for depends on
+            return found if trusted <= found.functions else proved(written.whole(plan))
         except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
             return unreadable()
-        return Proof(sources.Sources(self._spark, plan, found.is_leaf), trusted, anew).of(found)
 
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

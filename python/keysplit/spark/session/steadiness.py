@@ -52,6 +52,8 @@ _STATELESS = _PASSING | {
     "PythonMapInArrow",
     "Union",
 }
+# Fields that name a function of the user: one of Python, one of the JVM, an aggregate of either kind.
+_NAMES = ("name", "udfName", "aggregatorName", "udafName")
 # A function of the user over many rows at once.
 _OVER_ROWS = frozenset(
     (
@@ -449,7 +451,7 @@ class Proof:
 
     def function(self, node: Node) -> str | None:
         """Return why a function of the user is not steady; None if it is trusted."""
-        name = node.fields.get("name") or node.fields.get("udfName") or node.name
+        name = next((found for each in _NAMES if (found := node.fields.get(each))), node.name)
         name = name if isinstance(name, str) else node.name
         if name.startswith(ASKING):
             return "a plan that changes while the stream runs"

@@ -136,10 +136,17 @@ class _Writer:
 
     def project(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Do as `passing`, for a projection: of each row it makes one row."""
-        made = java_object(f"{PACKAGE}AttributeMap").apply(zipped(plan.output(), plan.projectList()))
-        expressions = mapped(needed.toSeq(), made)
+        expressions = _made(plan, plan.projectList(), needed)
         below = plan.child(), _attributes_in(expressions)
         return {"projectList": self._expressions(expressions)}, [below]
+
+    def aggregate(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
+        """Do as `passing`, for an aggregation: its keys alone make and choose rows."""
+        keys = plan.groupingExpressions()
+        expressions = _made(plan, plan.aggregateExpressions(), needed)
+        below = plan.child(), _united(_attributes_in(keys), _attributes_in(expressions))
+        fields = {"groupingExpressions": keys, "aggregateExpressions": expressions}
+        return {name: self._expressions(values) for name, values in fields.items()}, [below]
 
     def filter(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Do as `passing`, for a filter."""
@@ -165,6 +172,7 @@ class _Writer:
 
 # Of these the columns that are left out decide nothing. Others are written down whole.
 _OPERATORS: dict[str, Callable[[_Writer, Any, Any], tuple[dict[str, Any], _Below]]] = {
+    _LOGICAL + "Aggregate": _Writer.aggregate,
     _LOGICAL + "Filter": _Writer.filter,
     _LOGICAL + "Join": _Writer.join,
     _LOGICAL + "Project": _Writer.project,
@@ -185,6 +193,12 @@ def _leaf(kind: str, output: Any, numbers: Iterable[int]) -> dict[str, Any]:
 
 def _around(values: Any) -> Any:
     return java_class(f"{PACKAGE}Coalesce")(values)
+
+
+def _made(plan: Any, expressions: Any, needed: Any) -> Any:
+    """Return those of the expressions of an operator, one for each column, that make a set of columns."""
+    made = java_object(f"{PACKAGE}AttributeMap").apply(zipped(plan.output(), expressions))
+    return mapped(needed.toSeq(), made)
 
 
 def _attributes_in(values: Any) -> Any:
