@@ -8,7 +8,8 @@ MAKEFLAGS += --jobs
 
 VENV := .venv
 RUN := scripts/with-env
-INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check
+# modules are compiled when they are first imported: most of them never are
+INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check --no-compile
 SPARK ?= 4.1.4
 DEMO ?=
 PYTEST ?=
