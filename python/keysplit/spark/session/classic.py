@@ -100,7 +100,7 @@ class Classic:
         plan = plan_of(df)
 
         def proved(found: written.Written) -> Steadiness:
-            return Proof(sources.Sources(self._spark, plan, found.is_leaf), trusted, anew).of(found)
+            return Proof(sources.Sources(self._spark, plan, found.leaves), trusted, anew).of(found)
 
         try:
             found = proved(written.of_columns(plan, columns))

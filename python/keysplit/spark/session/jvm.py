@@ -108,6 +108,11 @@ def sequence(*values: Any) -> Any:
     return java_object(_PYTHON).toSeq(list(values))
 
 
+def one(value: Any) -> Any:
+    """Return a sequence of Scala of one value, in one call; from Spark 4.0 on."""
+    return java_object("scala.collection.immutable.Nil").appended(value)
+
+
 def numbers(values: Sequence[int]) -> Any:
     """Return a sequence of Scala of whole numbers, which go over in one call."""
     pickled = java_class("net.razorvine.pickle.Unpickler")().loads(pickle.dumps(list(values), protocol=2))
@@ -121,11 +126,15 @@ def items(values: Any) -> list[Any]:
 
 def mapped(values: Any, function: Any) -> Any:
     """Return a sequence of what a function of Scala, such as a sequence or a map, makes of each value."""
+    if versions.has_newer_collections():
+        return values.map(function)
     return values.iterator().map(function).toList()
 
 
 def zipped(values: Any, others: Any) -> Any:
     """Return a sequence of the pairs of two sequences."""
+    if versions.has_newer_collections():
+        return values.zip(others)
     return values.iterator().zip(others.iterator()).toList()
 
 

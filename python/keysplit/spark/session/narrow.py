@@ -17,7 +17,9 @@ from keysplit.spark.session.jvm import (
     java_class,
     java_object,
     kind_of,
+    mapped,
     numbers,
+    one,
     plan_of,
     project,
     sequence,
@@ -34,7 +36,7 @@ def with_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> Dat
     """Add a column that is computed in steps; arguments and result are those of `Session.with_steps`."""
     plan = plan_of(df)
     every = plan.output()
-    read = numbers(_read(df, steps)).map(every)
+    read = mapped(numbers(_read(df, steps)), every)
     *between, last = analysed_steps(df, names, steps, read).over(read)
     for step in between:
         plan = project(every.appended(step), plan)
@@ -49,8 +51,8 @@ def placed(df: DataFrame, name: str, partitions: int, keep: bool) -> DataFrame |
     if column.name() != name:
         return None
     number = java_class(f"{PACKAGE}DirectShufflePartitionID")(column)
-    option = java_object("scala.Option")
-    plan = java_class(_REPARTITION)(sequence(number), plan, option.apply(partitions), option.empty())
+    count = java_object("scala.Option").apply(partitions)
+    plan = java_class(_REPARTITION)(one(number), plan, count, java_object("scala.None"))
     return _frame_of_analysed(df, plan if keep else project(columns.dropRight(1), plan))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import pickletools
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -72,10 +73,18 @@ _FROM_ARROW = (("MapPartitionsRDD", "toDataFrame at "), ("ParallelCollectionRDD"
 
 
 class Sources:
-    """The leaves of an analysed plan of the JVM, and of the plans of its subqueries."""
+    """The leaves of an analysed plan of the JVM, and of the plans of its subqueries.
 
-    def __init__(self, spark: SparkSession, plan: Any, is_leaf: bool = False) -> None:
-        self._spark, self._plan, self._is_leaf = spark, plan, is_leaf
+    Args:
+        spark: the session.
+        plan: the plan.
+        leaves: those that are at hand, by their class and the number of their first column.
+    """
+
+    def __init__(
+        self, spark: SparkSession, plan: Any, leaves: Mapping[tuple[str, int], Any] | None = None
+    ) -> None:
+        self._spark, self._plan, self._at_hand = spark, plan, leaves or {}
         # by the id of a leaf in `_leaves`
         self._read: dict[int, tuple[str, dict[str, str]] | None] = {}
         self._relations: dict[int, _Relation] = {}
@@ -247,9 +256,10 @@ class Sources:
         return found if found is not None and int(found.currentBatchId()) == int(number) else None
 
     def _leaf(self, node: Node, output: list[int]) -> Any:
-        if self._is_leaf:
-            return self._plan
-        return self._leaves.get((node.kind, output[0])) if output else None
+        if not output:
+            return None
+        found = self._at_hand.get((node.kind, output[0]))
+        return self._leaves.get((node.kind, output[0])) if found is None else found
 
     @cached_property
     def _leaves(self) -> dict[tuple[str, int], Any]:

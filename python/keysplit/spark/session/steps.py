@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from keysplit.spark.names import in_sql
 from keysplit.spark.session.expressions import PACKAGE
-from keysplit.spark.session.jvm import dataset, java_class, java_object, project, sequence
+from keysplit.spark.session.jvm import dataset, java_class, java_object, project, sequence, zipped
 
 _RELATION = "org.apache.spark.sql.catalyst.plans.logical.LocalRelation"
 _TYPES = "org.apache.spark.sql.catalyst.types.DataTypeUtils"
@@ -79,7 +79,7 @@ class Steps:
     def over(self, columns: Any) -> list[Any]:
         """Return the steps over other columns, the same ones of another DataFrame, with new numbers."""
         returned = self.relation.newInstance().output().drop(self.read)
-        pairs = self.columns.zip(columns.appendedAll(returned))
+        pairs = zipped(self.columns, columns.appendedAll(returned))
         found = self.made.rewriteAttrs(java_object(f"{PACKAGE}AttributeMap").apply(pairs)).projectList()
         between = [
             java_class(f"{PACKAGE}Alias")(found.apply(at).child(), name, returned.apply(at).exprId(), *rest)

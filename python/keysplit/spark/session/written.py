@@ -7,7 +7,7 @@ columns that nobody asks for, these are left out.
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from keysplit.spark.session.expressions import PACKAGE
@@ -48,8 +48,8 @@ class Written:
     """All that Spark has written for it."""
     columns: Mapping[int, int]
     """The numbers of the columns that it is for, by their places."""
-    is_leaf: bool = False
-    """Whether the plan is known to be a leaf, and nothing else."""
+    leaves: Mapping[tuple[str, int], Any] = field(default_factory=dict)
+    """Leaves of the JVM, by their class and the number of their first column, as far as they are at hand."""
 
     def mentions(self, name: str) -> bool:
         """Say whether a text is in what Spark has written."""
@@ -83,22 +83,21 @@ def of_columns(plan: Any, places: Sequence[int]) -> Written:
 
     Errors are those of `whole`.
     """
+    writer = _Writer()
+    kind = _kind_of(plan)
+    if kind in _ALIKE:  # nothing else has these columns: any numbers do
+        return Written([writer.leaf(kind, plan, places)], (), {at: at for at in places}, writer.leaves)
     if plan.containsAnyPattern(values_of(_PATTERNS, _COUNTING)):
         return whole(plan)
-    writer = _Writer()
-    output = plan.output()
-    asked = mapped(numbers(places), output)
+    asked = mapped(numbers(places), plan.output())
     columns = dict(zip(places, _numbers_of(asked), strict=True))
-    kind = _kind_of(plan)
-    if columns and kind in _ALIKE:
-        return Written([_leaf(kind, output, columns.values())], (), columns, is_leaf=True)
     nodes: _Nodes = []
-    waiting = [(plan, _attributes_in(asked))]
+    waiting = [(plan, _around(asked).references())]
     while waiting:
         found, below = writer.operator(*waiting.pop())
         nodes += found
         waiting += reversed(below)
-    return Written(nodes, tuple(writer.texts), columns)
+    return Written(nodes, tuple(writer.texts), columns, writer.leaves)
 
 
 _Below = list[tuple[Any, Any]]
@@ -106,10 +105,11 @@ _Below = list[tuple[Any, Any]]
 
 
 class _Writer:
-    """Writes down operators, and keeps all texts."""
+    """Writes down operators, and keeps all texts and the leaves that it does not write whole."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.leaves: dict[tuple[str, int], Any] = {}
 
     def read(self, tree: Any) -> _Nodes:
         """Return the nodes of a tree, all of it."""
@@ -125,10 +125,16 @@ class _Writer:
         if write is not None:
             fields, below = write(self, plan, needed)
             return [{"class": kind, "num-children": len(below), **fields}], below
-        output = plan.output() if kind in _ALIKE else None
-        if output is not None and output.size():
-            return [_leaf(kind, output, _numbers_of(needed.toSeq()))], []
+        if kind in _ALIKE:
+            return [self.leaf(kind, plan, _numbers_of(needed.toSeq()))], []
         return self.read(plan), []
+
+    def leaf(self, kind: str, plan: Any, numbers: Iterable[int]) -> dict[str, Any]:
+        """Return a leaf as far as its columns of some numbers go, behind one that stands for all others."""
+        first = -1 - len(self.leaves)
+        self.leaves[kind, first] = plan
+        output = [[{"exprId": {"id": each}}] for each in (first, *numbers)]
+        return {"class": kind, "num-children": 0, "output": output}
 
     def passing(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Return the fields of an operator that passes its rows on, and what is below it."""
@@ -136,38 +142,35 @@ class _Writer:
 
     def project(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Do as `passing`, for a projection: of each row it makes one row."""
-        expressions = _made(plan, plan.projectList(), needed)
-        below = plan.child(), _attributes_in(expressions)
-        return {"projectList": self._expressions(expressions)}, [below]
+        expressions, read = self._expressions(_made(plan, plan.projectList(), needed))
+        return {"projectList": expressions}, [(plan.child(), read)]
 
     def aggregate(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Do as `passing`, for an aggregation: its keys alone make and choose rows."""
-        keys = plan.groupingExpressions()
-        expressions = _made(plan, plan.aggregateExpressions(), needed)
-        below = plan.child(), _united(_attributes_in(keys), _attributes_in(expressions))
+        keys, read = self._expressions(plan.groupingExpressions())
+        expressions, more = self._expressions(_made(plan, plan.aggregateExpressions(), needed))
         fields = {"groupingExpressions": keys, "aggregateExpressions": expressions}
-        return {name: self._expressions(values) for name, values in fields.items()}, [below]
+        return fields, [(plan.child(), _united(read, more))]
 
     def filter(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Do as `passing`, for a filter."""
-        condition = sequence(plan.condition())
-        below = plan.child(), _united(needed, _attributes_in(condition))
-        return {"condition": self._expressions(condition)}, [below]
+        condition, read = self._expressions(sequence(plan.condition()))
+        return {"condition": condition}, [(plan.child(), _united(needed, read))]
 
     def join(self, plan: Any, needed: Any) -> tuple[dict[str, Any], _Below]:
         """Do as `passing`, for a join, with and without a condition."""
         fields: dict[str, Any] = {"joinType": {"object": str(plan.joinType().getClass().getName())}}
         if plan.condition().isDefined():
-            condition = sequence(plan.condition().get())
-            fields["condition"] = self._expressions(condition)
-            needed = _united(needed, _attributes_in(condition))
+            fields["condition"], read = self._expressions(sequence(plan.condition().get()))
+            needed = _united(needed, read)
         sides = plan.left(), plan.right()
         return fields, [(side, needed.intersect(side.outputSet())) for side in sides]
 
-    def _expressions(self, values: Any) -> list[_Nodes]:
-        """Return the nodes of each of some expressions, a sequence of Scala."""
-        # One expression around all of them: they come over in one call.
-        return _cut(self.read(_around(values)))
+    def _expressions(self, values: Any) -> tuple[list[_Nodes], Any]:
+        """Return the nodes of each of some expressions, a sequence of Scala, and the attributes they read."""
+        # They come over in one call.
+        around = _around(values)
+        return _cut(self.read(around)), around.references()
 
 
 # Of these the columns that are left out decide nothing. Others are written down whole.
@@ -185,13 +188,8 @@ def _kind_of(plan: Any) -> str:
     return str(plan.getClass().getName())
 
 
-def _leaf(kind: str, output: Any, numbers: Iterable[int]) -> dict[str, Any]:
-    """Return a leaf as far as its first column and those of some numbers go."""
-    found = [output.apply(0).exprId().id(), *numbers]
-    return {"class": kind, "num-children": 0, "output": [[{"exprId": {"id": each}}] for each in found]}
-
-
 def _around(values: Any) -> Any:
+    """Return one expression around all of some expressions, a sequence of Scala."""
     return java_class(f"{PACKAGE}Coalesce")(values)
 
 
@@ -199,11 +197,6 @@ def _made(plan: Any, expressions: Any, needed: Any) -> Any:
     """Return those of the expressions of an operator, one for each column, that make a set of columns."""
     made = java_object(f"{PACKAGE}AttributeMap").apply(zipped(plan.output(), expressions))
     return mapped(needed.toSeq(), made)
-
-
-def _attributes_in(values: Any) -> Any:
-    """Return the set of the attributes that expressions read."""
-    return _around(values).references()
 
 
 def _numbers_of(attributes: Any) -> list[int]:
