@@ -54,12 +54,12 @@ OPERATIONS = {
 
 
 MOST_CALLS = {
-    "route": 100,
-    "repartition": 110,
-    "aggregate": 160,
-    "join": 30,
-    "full join": 35,
-    "write": 125,
+    "route": 75,
+    "repartition": 85,
+    "aggregate": 130,
+    "join": 20,
+    "full join": 20,
+    "write": 105,
 }
 
 

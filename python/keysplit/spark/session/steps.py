@@ -107,10 +107,10 @@ def analysed_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str], co
     if kept.steps is not None:
         return kept.steps
     found = _analysed(df, names, text, columns)
-    # To look at all expressions takes half as long as to analyse them: not for a query that is built once.
-    if kept.is_asked_again and _is_known(found):
+    # To look at all expressions takes long, too: not for a query that is built once.
+    if kept.was_asked_for and _is_known(found):
         kept.steps = found
-    kept.is_asked_again = True
+    kept.was_asked_for = True
     return found
 
 
@@ -119,7 +119,7 @@ class _Kept:
     """What Spark makes of a text, if it was asked for twice."""
 
     steps: Steps | None = None
-    is_asked_again: bool = False
+    was_asked_for: bool = False
 
 
 @lru_cache(maxsize=64)
