@@ -12,9 +12,10 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from keysplit.spark.engine import broadcast, literals
 from keysplit.spark.engine.packed import LENGTH_BITS, Lookup, cells_of
+from keysplit.spark.engine.placement import placed
 from keysplit.spark.names import free_names, in_sql
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import session_of
+from keysplit.spark.session import session_of, versions
 
 MOST_LITERALS = 20_000
 """Buckets and cells up to which a plan is small."""
@@ -39,14 +40,10 @@ def with_worker(
     Returns:
         The rows with one more column, INT and never null.
     """
+    rows = _at_once(df, plan, key, row, worker_column)
+    if rows is not None:
+        return rows
     cells = None if row is None else cells_of(plan.tables)
-    if isinstance(key, str) and _is_small(plan):
-        names = free_names(df, worker_column, ("hash", "found"))
-        hashed, found = map(in_sql, names)
-        steps = [key, *_steps(literals.lookup(df, plan, hashed, cells), row, found)]
-        rows = session_of(df).with_steps(df, [*names[: len(steps) - 1], worker_column], steps)
-        if rows is not None:
-            return rows
     key = F.expr(key) if isinstance(key, str) else key
     lookup = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
     rows, (*steps, last) = lookup.df, _steps(lookup, row, in_sql(worker_column))
@@ -56,6 +53,37 @@ def with_worker(
     worker = StructField(worker_column, IntegerType(), False)
     session = session_of(df)
     return session.with_schema(rows, StructType([*session.schema_of(df).fields, worker]))
+
+
+def placed_with_worker(
+    df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str, keep: bool
+) -> DataFrame:
+    """Do as `with_worker`, and move each row into the partition of its worker, which it has if it is kept."""
+    if versions.has_repartition_by_id(df):
+        rows = _at_once(df, plan, key, row, worker_column, plan.workers, keep)
+        if rows is not None:
+            return rows
+    return placed(with_worker(df, plan, key, row, worker_column), worker_column, plan.workers, keep)
+
+
+def _at_once(
+    df: DataFrame,
+    plan: Plan,
+    key: str | Column,
+    row: str | None,
+    worker_column: str,
+    partitions: int | None = None,
+    keep: bool = True,
+) -> DataFrame | None:
+    """Do as `with_worker`, or with partitions as `placed_with_worker`; None where Spark is asked stepwise."""
+    if not isinstance(key, str) or not _is_small(plan):
+        return None
+    cells = None if row is None else cells_of(plan.tables)
+    names = free_names(df, worker_column, ("hash", "found"))
+    hashed, found = map(in_sql, names)
+    steps = [key, *_steps(literals.lookup(df, plan, hashed, cells), row, found)]
+    names = [*names[: len(steps) - 1], worker_column]
+    return session_of(df).with_steps(df, names, steps, partitions, keep)
 
 
 def _steps(found: Lookup, row: str | None, own: str) -> list[str]:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.checks import by_name
+from keysplit.spark.engine import columns
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.operations.building import built
-from keysplit.spark.operations.route import routed
+from keysplit.spark.operations.route import by_plan, routed
 from keysplit.spark.options import (
     Engine,
     GroupingOrName,
@@ -123,4 +124,7 @@ def routed_and_placed(request: Request, keep: bool = True) -> DataFrame:
         request: the request.
         keep: whether the rows have their worker afterwards.
     """
+    by_columns = request.mode == "planned" and request.adapt is None and request.engine != "rust"
+    if by_columns and request.kept is None:  # else rows are counted before they are moved
+        return columns.placed_with_worker(request.df, *by_plan(request), request.worker_column, keep)
     return placed(routed(request), request.worker_column, request.workers, keep)

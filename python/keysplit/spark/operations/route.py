@@ -22,6 +22,7 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
+from keysplit.spark.plans import Plan
 
 
 @by_name
@@ -132,12 +133,16 @@ def routed(request: Request, may_stop: bool = False) -> DataFrame:
         return online.with_worker(request)
     if request.adapt is not None:
         return routing.routed(request)[0]
-    plan = request.plan
-    assert plan is not None
     engine = native if request.engine == "rust" else columns
-    row = row_hash_in_sql(request) if plan.splits else None
-    key = plan_hash_in_sql(request) or plan_hash(request)
-    rows = engine.with_worker(request.df, plan, key, row, request.worker_column)
+    rows = engine.with_worker(request.df, *by_plan(request), request.worker_column)
     if request.kept is None:
         return rows
     return request.kept.observed(rows, request.worker_column, request.weight is not None, may_stop)
+
+
+def by_plan(request: Request) -> tuple[Plan, str | Column, str | None]:
+    """Return the plan of a request, and the hashes by which its engines find a row's worker."""
+    plan = request.plan
+    assert plan is not None
+    row = row_hash_in_sql(request) if plan.splits else None
+    return plan, plan_hash_in_sql(request) or plan_hash(request), row

@@ -151,9 +151,18 @@ class Classic:
             for at, node in enumerate(found)
         ]
 
-    def with_steps(self, df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame | None:
-        """Add a column that is computed in steps."""
-        return narrow.with_steps(df, names, steps) if versions.has_classic_package(df) else None
+    def with_steps(
+        self,
+        df: DataFrame,
+        names: Sequence[str],
+        steps: Sequence[str],
+        partitions: int | None = None,
+        keep: bool = True,
+    ) -> DataFrame | None:
+        """Add a column that is computed in steps, and move the rows by it if there are partitions."""
+        if not versions.has_classic_package(df):
+            return None
+        return narrow.with_steps(df, names, steps, partitions, keep)
 
     def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
         """Move each row into the partition whose number is in a column."""

@@ -134,7 +134,14 @@ class Connect:
         self.schema_of(result)  # Spark Connect looks at a query only when it is asked
         return [each for column in columns for node in _nodes(column._expr) for each in _called(node)]
 
-    def with_steps(self, df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame | None:
+    def with_steps(
+        self,
+        df: DataFrame,
+        names: Sequence[str],
+        steps: Sequence[str],
+        partitions: int | None = None,
+        keep: bool = True,
+    ) -> DataFrame | None:
         """Return None: the client has no plan that Spark has analysed."""
         return None
 

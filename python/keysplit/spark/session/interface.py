@@ -66,14 +66,23 @@ class Session(Protocol):
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[CalledAggregate]":
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
 
-    def with_steps(self, df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame | None:
-        """Add a column that is computed in steps.
+    def with_steps(
+        self,
+        df: DataFrame,
+        names: Sequence[str],
+        steps: Sequence[str],
+        partitions: int | None = None,
+        keep: bool = True,
+    ) -> DataFrame | None:
+        """Add a column that is computed in steps, and move the rows by it if there are partitions.
 
         Args:
             df: the rows.
             names: what each step is called, the last one as the new column: names that no column has.
             steps: expressions in SQL of columns of `df` and of the step before, their names in backticks. All
                 but the last are BIGINT.
+            partitions: as `placed`, the column being the new one; the rows stay where they are if left out.
+            keep: as `placed`.
 
         Returns:
             None where Spark has to be asked step by step.

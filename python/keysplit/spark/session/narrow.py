@@ -32,7 +32,9 @@ _REPARTITION = "org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpress
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 
 
-def with_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> DataFrame:
+def with_steps(
+    df: DataFrame, names: Sequence[str], steps: Sequence[str], partitions: int | None, keep: bool
+) -> DataFrame:
     """Add a column that is computed in steps; arguments and result are those of `Session.with_steps`."""
     plan = plan_of(df)
     every = plan.output()
@@ -40,7 +42,11 @@ def with_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str]) -> Dat
     *between, last = analysed_steps(df, names, steps, read).over(read)
     for step in between:
         plan = project(every.appended(step), plan)
-    return _frame_of_analysed(df, project(every.appended(last), plan))
+    plan = project(every.appended(last), plan)
+    if partitions is not None:
+        plan = _moved(plan, last.toAttribute(), partitions)
+        plan = plan if keep else project(every, plan)
+    return _frame_of_analysed(df, plan)
 
 
 def placed(df: DataFrame, name: str, partitions: int, keep: bool) -> DataFrame | None:
@@ -50,10 +56,15 @@ def placed(df: DataFrame, name: str, partitions: int, keep: bool) -> DataFrame |
     column = columns.last()
     if column.name() != name:
         return None
-    number = java_class(f"{PACKAGE}DirectShufflePartitionID")(column)
-    count = java_object("scala.Option").apply(partitions)
-    plan = java_class(_REPARTITION)(one(number), plan, count, java_object("scala.None"))
+    plan = _moved(plan, column, partitions)
     return _frame_of_analysed(df, plan if keep else project(columns.dropRight(1), plan))
+
+
+def _moved(plan: Any, number: Any, partitions: int) -> Any:
+    """Return a plan that moves each row into the partition whose number an attribute has."""
+    number = java_class(f"{PACKAGE}DirectShufflePartitionID")(number)
+    count = java_object("scala.Option").apply(partitions)
+    return java_class(_REPARTITION)(one(number), plan, count, java_object("scala.None"))
 
 
 def only(rows: DataFrame, df: DataFrame) -> DataFrame | None:
