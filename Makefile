@@ -8,7 +8,8 @@ MAKEFLAGS += --jobs
 
 VENV := .venv
 RUN := scripts/with-env
-# modules are compiled when they are first imported: most of them never are
+# Modules are compiled once, when they are first imported: most of them never are.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check --no-compile
 SPARK ?= 4.1.4
 DEMO ?=
