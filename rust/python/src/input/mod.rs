@@ -3,6 +3,7 @@
 //! All checks come before the first hash is returned, so that an error leaves no batch half routed.
 
 mod arrow;
+mod chunk;
 mod imported;
 mod items;
 mod key;
@@ -37,7 +38,7 @@ enum Column {
     /// Hashed already.
     Hashes(Vec<u64>),
     /// Arrow's memory: hashed without the interpreter. Concurrent changes give other hashes, nothing worse.
-    Chunks(Arc<[arrow::Chunk]>),
+    Chunks(Arc<[chunk::Chunk]>),
     /// NumPy's memory, which Python may change: hashed while attached to the interpreter.
     InPlace(numpy::HashFrom),
 }
@@ -46,13 +47,13 @@ enum Column {
 pub(crate) enum Originals {
     Listed(Vec<Key<'static>>),
     /// Chunks, each with the position after its last key.
-    Chunks(Arc<[arrow::Chunk]>, Vec<usize>),
+    Chunks(Arc<[chunk::Chunk]>, Vec<usize>),
 }
 
 /// The kinds of objects that hold keys.
 enum Found<'py> {
     Items(Items<'py>),
-    Chunks(Vec<arrow::Chunk>),
+    Chunks(Vec<chunk::Chunk>),
     Integers(Bound<'py, PyUntypedArray>),
 }
 
@@ -141,8 +142,8 @@ impl Keys {
         Self { len: hashes.len(), column: Column::Hashes(hashes) }
     }
 
-    fn of_chunks(chunks: Arc<[arrow::Chunk]>) -> Self {
-        Self { len: chunks.iter().map(arrow::Chunk::len).sum(), column: Column::Chunks(chunks) }
+    fn of_chunks(chunks: Arc<[chunk::Chunk]>) -> Self {
+        Self { len: chunks.iter().map(chunk::Chunk::len).sum(), column: Column::Chunks(chunks) }
     }
 
     /// The number of keys.

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use super::arrow::Chunk;
+use super::chunk::Chunk;
 use super::key::{Key, float_refused, refused};
 
 /// Hashes the keys from a position on; attaches to the interpreter to read them.
