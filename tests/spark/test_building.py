@@ -335,6 +335,26 @@ def test_steps_are_analysed_twice_at_most_and_read_each_frame_anew(spark, conf, 
     assert len(texts) == 4
 
 
+@pytest.mark.parametrize("grouping", ["w_choices", "cut_to_fit", "key"])
+def test_spark_need_not_cast_what_steps_compute_with(spark, monkeypatch, grouping):
+    """Each cast that it adds is one more pass over all expressions."""
+    df = rows(spark, 10)
+    if not versions.has_classic_package(df):
+        pytest.skip("before Spark 4.0 each step is analysed with all columns")
+    plan = kss.plan(df, "key", 4, grouping, engine="columns", seed=296)  # no other test asks for it
+    analysed, casts = steps._analysed, []
+
+    def counted(df, names, text, columns):
+        found = analysed(df, names, text, columns)
+        casts.append((text.count("CAST("), found.made.projectList().toString().count("cast(")))
+        return found
+
+    monkeypatch.setattr(steps, "_analysed", counted)
+    kss.route(df, "key", plan=plan, row_id="id")
+    ((written, found),) = casts
+    assert found == written > 0
+
+
 def by_columns(df, key, plan, **options):
     """Return the rows as they are routed when it is asked for so often that the steps are kept."""
     return [kss.route(df, key, plan=plan, engine="columns", **options) for _ in range(3)][-1]

@@ -91,7 +91,7 @@ def _steps(found: Lookup, row: str | None, own: str) -> list[str]:
     if not found.run:
         return [f"coalesce({found.tail}, 0)"]
     if row is None:  # each frequent key has one worker
-        return [f"coalesce(CAST(-1 - {found.run} AS INT), {found.tail}, 0)"]
+        return [f"coalesce(CAST(-1L - {found.run} AS INT), {found.tail}, 0)"]
     return [_found(found), worker_of_found(found.cells, own, row)]
 
 
@@ -104,8 +104,8 @@ def worker_of_found(cells: str, own: str, row: str) -> str:
         row: the hash of the row's identity, in SQL.
     """
     # Spark computes the hash of a row once, and only of keys that are split.
-    run, drawn = (f"CASE WHEN {own} >= 0 THEN {each} END" for each in (own, row))
-    return f"coalesce({_of_run(cells, run, drawn)}, CAST(-1 - {own} AS INT), 0)"
+    run, drawn = (f"CASE WHEN {own} >= 0L THEN {each} END" for each in (own, row))
+    return f"coalesce({_of_run(cells, run, drawn)}, CAST(-1L - {own} AS INT), 0)"
 
 
 def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
@@ -142,7 +142,7 @@ def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
 def workers_of_found(workers: str, own: str) -> str:
     """Return all workers of a row's key, in SQL; arguments as `worker_of_found`, the cells being workers."""
     start, length = f"CAST(shiftrightunsigned({own}, {LENGTH_BITS}) AS INT)", f"CAST({_length(own)} AS INT)"
-    return f"IF({own} >= 0, slice({workers}, {start} + 1, {length}), array(CAST(-1 - {own} AS INT)))"
+    return f"IF({own} >= 0L, slice({workers}, {start} + 1, {length}), array(CAST(-1L - {own} AS INT)))"
 
 
 def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
@@ -150,7 +150,7 @@ def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
     if not plan.splits:
         return df.filter("false")
     found = _lookup(df, plan, key, None)
-    return found.df.filter(f"{found.run} >= 0").drop(*found.names)
+    return found.df.filter(f"{found.run} >= 0L").drop(*found.names)
 
 
 def _lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
@@ -170,7 +170,7 @@ def _done(found: Lookup, df: DataFrame, name: str, last: str) -> DataFrame:
 
 def _found(found: Lookup) -> str:
     """Return where the cells of a split key are, and below 0 the worker of another one, BIGINT."""
-    return f"coalesce({found.run}, -1 - {found.tail})"
+    return f"coalesce({found.run}, CAST(-1 - {found.tail} AS BIGINT))"
 
 
 def _of_run(cells: str, run: str, row: str | None) -> str:
@@ -183,8 +183,8 @@ def _of_run(cells: str, run: str, row: str | None) -> str:
         # Not `row & 4294967295`: Spark would move that into the CASE of `row` and hash each row twice.
         low = f"shiftrightunsigned(shiftleft({row}, 32), 32)"
         bits = f"IF({low} < shiftrightunsigned({cell}, 32), 16, 0)"
-    return f"CAST(shiftrightunsigned({cell}, {bits}) & 65535 AS INT)"
+    return f"CAST(shiftrightunsigned({cell}, {bits}) & 65535L AS INT)"
 
 
 def _length(run: str) -> str:
-    return f"({run} & {(1 << LENGTH_BITS) - 1})"
+    return f"({run} & {(1 << LENGTH_BITS) - 1}L)"

@@ -81,8 +81,9 @@ def _found(own: str, arrays: Mapping[str, str]) -> tuple[str, str]:
     tail = _look_up(arrays["tail"], f"CAST(shiftrightunsigned({own}, {arrays['shift']}) AS INT)")
     if "held" not in arrays:
         return tail, ""
-    one = f"CAST({own} & {arrays['mask']} AS INT)"
-    two = f"CAST(shiftrightunsigned({own}, 32) & {arrays['mask']} AS INT)"
+    mask = f"CAST({arrays['mask']} AS BIGINT)"
+    one = f"CAST({own} & {mask} AS INT)"
+    two = f"CAST(shiftrightunsigned({own}, 32) & {mask} AS INT)"
     cases = (f"WHEN {_look_up(arrays['held'], slot)} = {own} THEN {slot}" for slot in (one, two))
     return tail, _look_up(arrays["runs"], f"CASE {' '.join(cases)} END")
 
