@@ -41,18 +41,7 @@ def with_worker(
         The rows with one more column, INT and never null.
     """
     rows = _at_once(df, plan, key, row, worker_column)
-    if rows is not None:
-        return rows
-    cells = None if row is None else cells_of(plan.tables)
-    key = F.expr(key) if isinstance(key, str) else key
-    lookup = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
-    rows, (*steps, last) = lookup.df, _steps(lookup, row, in_sql(worker_column))
-    for step in steps:
-        rows = rows.withColumn(worker_column, F.expr(step))
-    rows = _done(lookup, rows, worker_column, last)
-    worker = StructField(worker_column, IntegerType(), False)
-    session = session_of(df)
-    return session.with_schema(rows, StructType([*session.schema_of(df).fields, worker]))
+    return _by_steps(df, plan, key, row, worker_column) if rows is None else rows
 
 
 def placed_with_worker(
@@ -63,7 +52,10 @@ def placed_with_worker(
         rows = _at_once(df, plan, key, row, worker_column, plan.workers, keep)
         if rows is not None:
             return rows
-    return placed(with_worker(df, plan, key, row, worker_column), worker_column, plan.workers, keep)
+        rows = _by_steps(df, plan, key, row, worker_column)
+    else:
+        rows = with_worker(df, plan, key, row, worker_column)
+    return placed(rows, worker_column, plan.workers, keep)
 
 
 def _at_once(
@@ -75,7 +67,7 @@ def _at_once(
     partitions: int | None = None,
     keep: bool = True,
 ) -> DataFrame | None:
-    """Do as `with_worker`, or with partitions as `placed_with_worker`; None where Spark is asked stepwise."""
+    """Do as `with_worker`, or with partitions as `placed_with_worker`; None if it takes a step at a time."""
     if not isinstance(key, str) or not _is_small(plan):
         return None
     cells = None if row is None else cells_of(plan.tables)
@@ -84,6 +76,20 @@ def _at_once(
     steps = [key, *_steps(literals.lookup(df, plan, hashed, cells), row, found)]
     names = [*names[: len(steps) - 1], worker_column]
     return session_of(df).with_steps(df, names, steps, partitions, keep)
+
+
+def _by_steps(df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str) -> DataFrame:
+    """Do as `with_worker` with a new DataFrame for each step."""
+    cells = None if row is None else cells_of(plan.tables)
+    key = F.expr(key) if isinstance(key, str) else key
+    lookup = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
+    rows, (*steps, last) = lookup.df, _steps(lookup, row, in_sql(worker_column))
+    for step in steps:
+        rows = rows.withColumn(worker_column, F.expr(step))
+    rows = _done(lookup, rows, worker_column, last)
+    worker = StructField(worker_column, IntegerType(), False)
+    session = session_of(df)
+    return session.with_schema(rows, StructType([*session.schema_of(df).fields, worker]))
 
 
 def _steps(found: Lookup, row: str | None, own: str) -> list[str]:
