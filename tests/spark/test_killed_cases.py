@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from killed_cases import TRUSTED
 
 PROGRAM = Path(__file__).with_name("killed_cases.py")
 PLACED = [
@@ -65,7 +66,7 @@ def test_nothing_is_lost_or_doubled(tmp_path, names):
     assert list(found) == names
     # a task that routes hung, and a copy of it won
     assert all(line["copies"] for line in found.values()) or not act, found
-    trusted = {name: found.pop(name) for name in ("index_trusted", "zero_trusted") if name in found}
+    trusted = {name: found.pop(name) for name in TRUSTED if name in found}
     wrong = [line for line in found.values() if line["outcome"] not in ("exact", "cannot run here")]
     assert wrong == []
     # the guard is there for this: without it the same kill gives other rows, and no error
