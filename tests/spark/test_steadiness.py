@@ -4,28 +4,23 @@ A column is steady if known sources, operators and functions make it. All else i
 """
 
 import inspect
-import re
 import sys
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-import hypothesis
 import pandas as pd
 import pytest
-from calls import Calls
 from frames import same_rows
-from hypothesis import strategies as st
+from proofs import check_some_columns, steady
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark import query
-from keysplit.spark.session import Node, reading, session_of, versions
+from keysplit.spark.session import Node, reading, versions
 from keysplit.spark.session.jvm import java_class, java_object
 from keysplit.spark.session.sources import Sources
-from keysplit.spark.session.steadiness import Proof
-from keysplit.spark.session.written import whole
 
 pytestmark = pytest.mark.versions
 
@@ -44,34 +39,6 @@ def shuffled(rows):
 @pytest.fixture(scope="module")
 def plan(rows):
     return kss.plan(rows, "key", 4, "w_choices", row_id="id")
-
-
-def steady(df, *trust):
-    """Return the columns of a frame that are proved steady; None if there may be other rows."""
-    found = query.Query(df, query.trusted_names(trust))
-    check_some_columns(df, found._trusted_functions)
-    if found.steadiness.rows is not None:
-        return None
-    return [name for name, why in zip(df.columns, found.reasons(), strict=True) if why is None]
-
-
-def proved(df, places=(), trusted=frozenset(), anew=None):
-    return session_of(df).steadiness(df, places, trusted, anew)
-
-
-def of_whole_plan(df, trusted=frozenset(), anew=None):
-    plan = df._jdf.queryExecution().analyzed()
-    return Proof(Sources(df.sparkSession, plan), trusted, anew).of(whole(plan))
-
-
-def check_some_columns(df, trusted=frozenset(), anew=None):
-    """Compare what is proved of some columns with what is where Spark writes down the whole plan."""
-    wanted = of_whole_plan(df, trusted, anew)
-    for places in ([], range(0, len(df.columns), 2), range(1, len(df.columns), 2)):
-        found = proved(df, places, trusted, anew)
-        columns = wanted.columns and {at: wanted.columns[at] for at in found.columns}
-        assert found == replace(wanted, columns=columns)
-        assert found.columns is None or set(places) <= found.columns.keys()
 
 
 def drawing(batches):
@@ -823,120 +790,6 @@ def test_variants_inside_other_types_are_left_out(spark, shuffled, plan):
     assert query.Query(df).identity == ["key", "id"]
 
 
-@pytest.mark.parametrize(
-    ("most", "computed"),
-    [
-        (70, lambda df: df),
-        (175, lambda df: df.join(df.select("id", F.lit(1).alias("n")), "id").filter("c1 > 1")),
-        (80, lambda df: df.groupBy("id").agg(*(F.max(name).alias(name) for name in df.columns[1:]))),
-    ],
-)
-def test_the_proof_takes_as_many_calls_for_many_columns_as_for_few(spark, monkeypatch, most, computed):
-    def of(columns):
-        return computed(spark.range(9).select("*", *(F.lit(at).alias(f"c{at}") for at in range(columns))))
-
-    frames = [of(2), of(3), of(300)]
-    counts = Calls(spark, monkeypatch)
-    made = []
-    for df in frames:
-        before = counts.made
-        query.Query(df).steadiness  # noqa: B018  it is worked out when it is asked for
-        made.append(counts.made - before)
-    # the first one fills caches
-    assert made[1] == made[2] < most
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda spark, path: spark.read.parquet(path),
-        lambda spark, path: spark.read.parquet(path).alias("t"),
-        lambda spark, path: spark.read.option("ignoreCorruptFiles", "true").parquet(path),
-        lambda spark, path: spark.read.option("mode", "DROPMALFORMED").schema("a int, b int").csv(path),
-        lambda spark, path: spark.range(9),
-        lambda spark, path: spark.sql("VALUES (1, 'a'), (2, 'b') AS t(x, y)"),
-        lambda spark, path: spark.createDataFrame(pd.DataFrame({"a": [1]})).alias("t"),
-    ],
-)
-@pytest.mark.parametrize(
-    "then",
-    [
-        lambda df, first: df,
-        lambda df, first: df.select("*", F.rand(1).alias("r"), F.current_user()).filter(f"{first} > 3"),
-        lambda df, first: df.filter(F.rand(1) > 0.5).withColumn("two", F.lit(2)).selectExpr("two", first),
-        lambda df, first: df.repartition(2).select(first, F.rand(1).alias("r"), F.lit(2)).select("r", first),
-        lambda df, first: df.join(df.withColumn("n", F.expr("uuid()")), first, "left").drop(first),
-        lambda df, first: df.crossJoin(df.select(F.rand(1).alias("r"))).filter("r < 0.5"),
-        lambda df, first: df.withColumn("r", F.rand(1)).alias("a").join(df.alias("b"), F.expr("r > 0.5")),
-        lambda df, first: df.select("*", F.input_file_name()).select(F.struct("*").alias("s"), "*"),
-        lambda df, first: df.select("*", F.expr("(SELECT max(id) FROM range(3))").alias("most")),
-    ],
-)
-def test_some_columns_are_proved_as_in_the_whole_plan(spark, rows, tmp_path, made, then):
-    path = str(tmp_path / "rows")
-    rows.write.parquet(path)
-    df = made(spark, path)
-    df = then(df, df.columns[0])
-    for anew in (None, "a stream"):
-        check_some_columns(df, anew=anew)
-
-
-STEPS = {
-    "new": lambda df, at: df.withColumn(f"n{at}", F.col(df.columns[0])),
-    "drawn": lambda df, at: df.withColumn(f"n{at}", F.rand(1)),
-    "by place": lambda df, at: df.withColumn(f"n{at}", F.monotonically_increasing_id()),
-    "fewer": lambda df, at: df.select(*df.columns[at % 2 :], F.lit(at).alias(f"n{at}")),
-    "turned": lambda df, at: df.select(*reversed(df.columns)),
-    "filter": lambda df, at: df.filter(F.col(df.columns[at % len(df.columns)]).isNotNull()),
-    "by chance": lambda df, at: df.filter(F.rand(1) < 0.9),
-    "alias": lambda df, at: df.alias(f"t{at}"),
-    "join": lambda df, at: df.crossJoin(df.select(F.lit(1).alias(f"n{at}"))),
-    "of drawn": lambda df, at: df.join(df.select(F.rand(1).alias(f"n{at}")), F.col(f"n{at}") > 0.5, "left"),
-    "semi": lambda df, at: df.join(df.select(F.rand(1).alias(f"n{at}")), F.col(f"n{at}") > 0.5, "semi"),
-    "sort": lambda df, at: df.sort(*df.columns),
-    "limit": lambda df, at: df.limit(20),
-    "shuffle": lambda df, at: df.repartition(2, df.columns[-1]),
-    "deal": lambda df, at: df.repartition(2),
-    "sample": lambda df, at: df.sample(0.5, seed=1),
-    "distinct": lambda df, at: df.distinct(),
-    "keep one": lambda df, at: df.dropDuplicates([df.columns[0]]),
-    "aggregate": lambda df, at: df.groupBy(df.columns[0]).agg(F.max(df.columns[-1]).alias(f"n{at}")),
-    "aggregates": lambda df, at: df.groupBy(df.columns[-1]).agg(
-        F.max(df.columns[0]).alias("id"),
-        (F.count("*") * F.rand(1)).alias(f"n{at}"),
-        F.first(df.columns[-1]).alias(f"f{at}"),
-        F.collect_list(df.columns[0]).alias(f"c{at}"),
-    ),
-    "by drawn keys": lambda df, at: df.groupBy((F.rand(1) > 0.5).alias(f"n{at}")).agg(
-        F.max(df.columns[0]).alias(f"m{at}")
-    ),
-    "union": lambda df, at: df.union(df),
-    "subquery": lambda df, at: df.withColumn(f"n{at}", F.expr("(SELECT max(id) FROM range(3))")),
-}
-
-
-@hypothesis.given(steps=st.lists(st.sampled_from(sorted(STEPS)), min_size=2, max_size=8))
-@hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
-def test_some_columns_of_any_query_are_proved_as_in_its_whole_plan(spark, steps):
-    df = spark.range(40).select("id", (F.col("id") % 3).alias("key"), F.lit("s").alias("s"))
-    for at, step in enumerate(steps):
-        df = STEPS[step](df, at)
-    check_some_columns(df)
-
-
-def test_columns_that_nobody_asks_for_are_not_written_down(spark, rows, tmp_path, monkeypatch):
-    texts = []
-    prove = Proof.of
-    monkeypatch.setattr(Proof, "of", lambda proof, plan: texts.extend(plan.texts) or prove(proof, plan))
-    wide = rows.select("*", *(F.expr(f"id + {at}").alias(f"c{at}") for at in range(100)))
-    wide.write.parquet(str(tmp_path / "rows"))
-    df = spark.read.parquet(str(tmp_path / "rows")).alias("t").filter("c1 > 1")
-    df = df.join(df.select("id", (F.col("c2") + 1).alias("more")), "id").withColumn("c3", F.col("c4"))
-    assert proved(df, [0]).columns == {0: None}
-    named = set(re.findall(r'"name":"(\w+)"', "".join(texts)))
-    assert named == {"id", "c1"}
-
-
 def test_plans_have_more_operators_than_python_has_frames(spark):
     df = spark.range(40).select("id", (F.col("id") % 3).alias("key"))
     for _ in range(250):
@@ -969,30 +822,6 @@ def test_operators_with_more_columns_than_their_rows_are_refused_by_name(spark, 
     with pytest.raises(ValueError, match="operator SerializeFromObject, which keysplit does not know"):
         query.Query(texts).identity  # noqa: B018  it is worked out when it is asked for
     check_some_columns(texts)
-
-
-def test_a_column_is_proved_when_it_is_asked_for(rows, monkeypatch):
-    wide = rows.repartition(2).select(
-        F.monotonically_increasing_id().alias("first"),
-        "*",
-        *(F.lit(at).alias(f"c{at}") for at in range(200)),
-        F.rand(1),
-    )
-    found, asked = query.Query(wide), []
-    prove = type(found.session).steadiness
-
-    def asking(self, df, places, *rest):
-        asked.append(set(places))
-        return prove(self, df, places, *rest)
-
-    monkeypatch.setattr(type(found.session), "steadiness", asking)
-    assert found.identity == [name for name in wide.columns[1:] if name != "x"][:32]  # floats stay out
-    assert list(map(len, asked)) == [32, 64]
-    with pytest.raises(ValueError, match=r"^row_id must name .* depends on rand"):
-        found.refuse_unsteady_id(wide.columns[1:])
-    assert not found.are_steady(["first"])
-    assert len(found.reasons()) == len(wide.columns)
-    assert list(map(len, asked)) == [32, 64, len(wide.columns)]
 
 
 def test_a_source_that_keysplit_does_not_know(spark, monkeypatch):
