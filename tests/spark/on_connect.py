@@ -202,13 +202,20 @@ def test_the_schema_of_a_plain_join_is_known(rows, plan, how):
         for other, right in sides.items():
             found = kss.join(left, right, "Key", how, plan=plan)
             client = found.sparkSession.client
-            # Spark broadcasts no side of a full join: there its own join is asked for its schema, or not
+            # Spark broadcasts no side of a full join
             assert kss.explain(found).startswith("place" if how == "full" else "plain"), (one, other)
             assert found._cached_schema is not None, (one, other)
             assert found.schema == client.schema(found._plan.to_proto(client)), (one, other)
     twice = rows.select("key", F.lit(1).alias("v"), F.lit(2).alias("v"))
     found = kss.join(twice, twice, "key", how, plan=plan)
     assert found.schema == client.schema(found._plan.to_proto(client))
+
+
+def test_a_full_join_is_built_without_a_physical_plan(rows, plan, monkeypatch):
+    monkeypatch.setattr(type(rows), "_explain_string", None)
+    assert kss.explain(kss.join(rows, rows, "key", "full", plan=plan)).startswith("place")
+    with pytest.raises(TypeError):
+        kss.join(rows, rows, "key", plan=plan)
 
 
 @pytest.mark.parametrize("how", JOINS)
@@ -496,7 +503,7 @@ def test_settings_are_read_together(monkeypatch, spark, tmp_path, conf):
         "repartition": (1, lambda: kss.repartition(rows, "key", plan=plan)),
         "aggregate": (1, lambda: kss.aggregate(rows, "key", F.sum("id"), plan=plan, force=True)),
         "write": (2, lambda: kss.write(rows, "key", plan=plan)),
-        "join": (3, lambda: kss.join(rows, other, "key", "full", plan=plan)),
+        "join": (2, lambda: kss.join(rows, other, "key", "full", plan=plan)),
     }
     for name, (most, operation) in operations.items():
         asked.clear()

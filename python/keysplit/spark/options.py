@@ -116,6 +116,7 @@ def check(
     options: Options,
     default_grouping: str = _DEFAULT_GROUPING,
     refuse: Callable[[Columns], None] = lambda columns: None,
+    query: Query | None = None,
 ) -> Request:
     """Check the arguments and say in one line what is wrong with the first bad one.
 
@@ -126,6 +127,7 @@ def check(
             column of `df` has.
         default_grouping: the grouping that the operation has if the caller leaves it out.
         refuse: raises an error if the operation cannot have the key, given the columns of `df`.
+        query: what the query of `df` says, if the caller has begun to read it.
 
     Returns:
         The request.
@@ -143,7 +145,7 @@ def check(
     plan, kept = _plan_and_its_place(options, streaming)
     former = None if kept is None else kept.former
     model = plan or former
-    query = Query(df, trusted_names(options.trust))
+    query = query or Query(df, trusted_names(options.trust))
     if mode == "online":
         if is_connect(df):
             raise TypeError("df must be a classic Spark DataFrame in online mode, got one of Spark Connect")

@@ -146,7 +146,7 @@ def aggregate(
         if result is not None:
             return result
         rows = without(rows, df, request.worker_column)
-        return session_of(df).with_schema(rows.groupBy(*request.keys).agg(*columns), plain.schema)
+        return session_of(df).with_schema_of(rows.groupBy(*request.keys).agg(*columns), plain)
 
     return built(request, build)
 

@@ -27,7 +27,7 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
-from keysplit.spark.query import Query, of_other_side
+from keysplit.spark.query import Query, of_other_side, trusted_names
 from keysplit.spark.session import is_connect
 from keysplit.spark.ways import Way, took
 
@@ -140,8 +140,8 @@ def join(
         refuse_other_frames(df, side)
         refuse_stream(df, side, remedy=": kss.streaming.join takes streams")
     names = [quoted(name) for name in key_names(on, "on")]
-    of_left = Query(left)
-    session, fold = of_left.session, of_left.fold
+    of_hot = Query(sides[hot], trusted_names(trust))
+    session, fold = of_hot.session, of_hot.fold
     columns = {side: Columns(df, fold) for side, df in sides.items()}
     types = key_types_of(names, columns)
     options = Options(
@@ -159,18 +159,19 @@ def join(
         engine=engine,
         trust=trust,
     )
-    request = check(sides[hot], names, options)
+    request = check(sides[hot], names, options, query=of_hot)
     _check_way(way, kind)
     plain = left.join(right, key_names(on), kind)
     unplanned = None
     if way is None and not request.force:
         # Spark's plan takes longer to make than its estimate of a side
         unplanned = gain.reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
-        if unplanned is None and session.joins_by_broadcast(plain):
-            unplanned = "Spark broadcasts one side whole, and shuffles nothing"
-        if is_connect(plain):  # it has looked at the join, and would do so again for its schema
-            schema = schema_of(kind, key_names(on), columns["left"], columns["right"])
-            plain = plain if schema is None else session.with_schema(plain, schema)
+        if unplanned is None and kind != "full":  # of a full join Spark broadcasts no side
+            if session.joins_by_broadcast(plain):
+                unplanned = "Spark broadcasts one side whole, and shuffles nothing"
+            if is_connect(plain):  # it has looked at the join, and would do so again for its schema
+                schema = schema_of(kind, key_names(on), columns["left"], columns["right"])
+                plain = plain if schema is None else session.with_schema(plain, schema)
         if unplanned is not None and request.kept is None:
             return took(plain, Way("plain", unplanned))
     # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
@@ -202,7 +203,7 @@ def join(
             own=own,
         )
         result, taken = joined(both, plain, way, unplanned)
-        return session.with_schema(result, plain.schema), taken
+        return session.with_schema_of(result, plain), taken
 
     # Spark has analysed the plain join.
     return built(replace(request, worker_column=worker), build, tried=True)

@@ -158,6 +158,14 @@ class Connect:
             frame._cached_schema_serialized = CPickleSerializer().dumps(schema)
         return df
 
+    def with_schema_of(self, df: DataFrame, other: DataFrame) -> DataFrame:
+        """Return the DataFrame, whose schema is that of another one: it takes long to copy a wide one."""
+        self.schema_of(other)
+        for name in ("_cached_schema", "_cached_schema_serialized"):
+            if hasattr(other, name):
+                setattr(df, name, getattr(other, name))
+        return df
+
     def schema_of(self, df: DataFrame) -> StructType:
         """Return the schema of a DataFrame, which must not be changed: a copy of a wide one takes long."""
         found = getattr(df, "_schema", None)  # from Spark 4.0 on

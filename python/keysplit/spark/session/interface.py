@@ -101,6 +101,9 @@ class Session(Protocol):
     def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
         """Return the DataFrame, whose schema is known, so that Spark need not be asked for it."""
 
+    def with_schema_of(self, df: DataFrame, other: DataFrame) -> DataFrame:
+        """Return the DataFrame, whose schema is that of another one; as `with_schema`."""
+
     def schema_of(self, df: DataFrame) -> StructType:
         """Return the schema of a DataFrame, which must not be changed: `df.schema` may copy it each time."""
 

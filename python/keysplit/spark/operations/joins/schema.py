@@ -6,15 +6,15 @@ from pyspark.sql.types import StructField, StructType
 
 from keysplit.spark.frame import Columns
 
-# The sides whose columns are null in rows without a partner.
-_NULL = {"left": ("right",), "right": ("left",), "full": ("left", "right")}
+# The side whose columns are null in rows without a partner.
+_NULL = {"left": "right", "right": "left"}
 
 
 def schema_of(kind: str, on: Sequence[str], left: Columns, right: Columns) -> StructType | None:
     """Return the schema of `left.join(right, on, kind)`, None where only Spark knows it.
 
     Args:
-        kind: as `kind_of` returns it.
+        kind: as `kind_of` returns it, but not full: Spark makes one column of both keys then.
         on: the names of the key columns.
         left: the columns of the left side.
         right: those of the right side.
@@ -24,16 +24,10 @@ def schema_of(kind: str, on: Sequence[str], left: Columns, right: Columns) -> St
     if any(len(found) != 1 for each in places.values() for found in each):
         return None
     keys = {side: [found[0] for found in each] for side, each in places.items()}
-    of_keys = {side: [sides[side].schema.fields[at] for at in each] for side, each in keys.items()}
-    made = of_keys["right" if kind == "right" else "left"]
-    if kind == "full":
-        # Spark makes one column of both, of a type that has room for both.
-        pairs = list(zip(of_keys["left"], of_keys["right"], strict=True))
-        if any(one.dataType != other.dataType or one.metadata or other.metadata for one, other in pairs):
-            return None
-        made = [_nullable(one) for one, _ in pairs]
+    first = "right" if kind == "right" else "left"
+    made = (sides[first].schema.fields[at] for at in keys[first])
     shown = ("left",) if kind in ("semi", "anti") else ("left", "right")
-    rest = [field for side in shown for field in _rest(sides[side], keys[side], side in _NULL.get(kind, ()))]
+    rest = [field for side in shown for field in _rest(sides[side], keys[side], side == _NULL.get(kind))]
     return StructType([*made, *rest])
 
 
