@@ -64,7 +64,7 @@ registry: $(DEVELOPS) ## regenerate all lists of groupings (README, docs, naviga
 	$(RUN) python scripts/registry
 
 bench: $(DEVELOPS) ## benchmarks: criterion in Rust, pytest-benchmark from Python, and their ratios
-	cargo bench --package keysplit-core
+	cargo bench --package keysplit-benches
 	$(RUN) pytest benches --benchmark-only $(PYTEST)
 	$(RUN) python benches/ratios.py
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "benches" / "records"
 MESSAGES = 200_000
-"""As in rust/core/benches/instructions.rs."""
+"""As in rust/benches/src/bin/instructions.rs."""
 MORE = 1.1
 """How many times the instructions of the record a case may take."""
 COUNTED = "instructions::counted"
@@ -79,7 +79,9 @@ def main() -> int:
 
 def built() -> Path:
     """Build the program and return its path."""
-    command = ["cargo", "bench", "--no-run", "--package", "keysplit-core", "--bench", "instructions"]
+    # with the features that the extension asks for, so that what `make build` has compiled is used again
+    packages = ["--package", "keysplit-python", "--package", "keysplit-benches"]
+    command = ["cargo", "build", "--release", *packages, "--bin", "instructions"]
     run = subprocess.run(
         [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     )

@@ -1,6 +1,6 @@
 """Print the benchmarks' results as ratios, with the project's targets.
 
-Reads the results of `cargo bench --package keysplit-core` and `pytest benches --benchmark-only` in target/.
+Reads the results of `make bench` in target/.
 """
 
 import argparse
@@ -78,9 +78,7 @@ def rust(exponent: float, kind: str, name: str) -> float:
     """Nanoseconds per message, the median."""
     path = result(exponent, kind, name)
     if not path.is_file():
-        raise SystemExit(
-            f"no result of {kind}/{name}: run `cargo bench --package keysplit-core` first ({path} is missing)"
-        )
+        raise SystemExit(f"no result of {kind}/{name}: run `make bench` first ({path} is missing)")
     return json.loads(path.read_text(encoding="utf-8"))["median"]["point_estimate"] / MESSAGES
 
 

@@ -66,7 +66,7 @@ def main() -> int:
 
 def built(name: str) -> Path:
     """Build a program in a folder of its own, so that each is compiled once, and return its path."""
-    command = ["cargo", "bench", "--no-run", "--package", "keysplit-core", "--bench", "vectors"]
+    command = ["cargo", "build", "--release", "--package", "keysplit-benches", "--bin", "vectors"]
     run = subprocess.run(
         [*command, "--message-format=json", f"--target-dir=target/vectors-{name}"],
         cwd=ROOT,

@@ -3,8 +3,7 @@
 //! Prints the vector unit that routing uses there, and then a line per counted call: the case and the exponent of its
 //! stream.
 
-mod calls;
-mod workloads;
+use keysplit_benches::calls;
 
 /// Messages of a call: enough for a steady state, as a profiler is slow.
 const MESSAGES: usize = 200_000;

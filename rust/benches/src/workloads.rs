@@ -4,8 +4,11 @@ use keysplit_core::Arguments;
 use keysplit_core::groupings::REGISTRY;
 use keysplit_core::hash::KeyHasher;
 
+/// Workers of a case whose label does not say otherwise.
 pub const WORKERS: u32 = 100;
+/// Distinct keys of a stream.
 pub const KEYS: usize = 100_000;
+/// Messages of a stream.
 pub const MESSAGES: usize = 1_000_000;
 
 /// Keys drawn with probability proportional to rank^-exponent, by a small generator of fixed seed.

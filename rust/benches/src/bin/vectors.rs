@@ -4,14 +4,11 @@
 //! exponent of its stream; waits for a line on standard input, so that the programs take turns; and prints a line with
 //! the nanoseconds of thread CPU time per message. The first call of a case warms up.
 
-mod calls;
-mod workloads;
-
 use std::io::stdin;
 
 use cpu_time::ThreadTime;
-
-use workloads::MESSAGES;
+use keysplit_benches::calls;
+use keysplit_benches::workloads::MESSAGES;
 
 /// Calls of a case.
 const ROUNDS: usize = 25;

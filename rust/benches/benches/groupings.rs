@@ -1,22 +1,20 @@
 //! Cost per message of every grouping, beside the key-grouping kernel and naive programs.
 //!
-//! Run by `cargo bench -p keysplit-core`. Thread CPU time, so that a shared machine disturbs less; compare by the ratio
-//! to `kernel/hash_and_map` and `keysplit/key` of the same run, never by absolute time. Streams are Zipf, 1e5 keys, 1e6
+//! Run by `make bench`. Thread CPU time, so that a shared machine disturbs less; compare by the ratio to
+//! `kernel/hash_and_map` and `keysplit/key` of the same run, never by absolute time. Streams are Zipf, 1e5 keys, 1e6
 //! messages.
 
 mod naive;
-mod workloads;
 
 use std::time::Duration;
 
 use cpu_time::ThreadTime;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use keysplit_benches::workloads::{MESSAGES, WORKERS, cases, zipf};
 use keysplit_core::hash::{KeyHasher, first_candidate};
 use keysplit_core::sketch::SpaceSaving;
 use keysplit_core::{Batch, KeyHash, Router, Source};
-
-use workloads::{MESSAGES, WORKERS, cases, zipf};
 
 /// Keys hashed in one go, but for what needs whole batches: their hashes stay in the first-level cache.
 const BLOCK: usize = 2048;

@@ -1,18 +1,15 @@
 //! What a simulation costs beside the routers that it runs, without and with time.
 //!
-//! Run by `cargo bench -p keysplit-core --bench simulation`, which prints a table; names of groupings may follow after
-//! `--`. Thread CPU time; the parts of a row are measured in turns, so that a shared machine disturbs the ratio less.
-//! The streams are those of the groupings' benchmark; everything has seen its stream once before it is measured.
-
-mod workloads;
+//! Run by `cargo bench -p keysplit-benches --bench simulation`, which prints a table; names of groupings may follow
+//! after `--`. Thread CPU time; the parts of a row are measured in turns, so that a shared machine disturbs the ratio
+//! less. The streams are those of the groupings' benchmark; everything has seen its stream once before it is measured.
 
 use cpu_time::ThreadTime;
+use keysplit_benches::workloads::{MESSAGES, WORKERS, cases, zipf};
 use keysplit_core::hash::KeyHasher;
 use keysplit_core::metrics::Replicas;
 use keysplit_core::simulate::{Config, Options, PerWorker, Simulation};
 use keysplit_core::{Arguments, Batch, Router, Source};
-
-use workloads::{MESSAGES, WORKERS, cases, zipf};
 
 /// Rounds of measurements, of which the medians are shown.
 const ROUNDS: usize = 9;
