@@ -218,6 +218,28 @@ def test_a_full_join_is_built_without_a_physical_plan(rows, plan, monkeypatch):
         kss.join(rows, rows, "key", plan=plan)
 
 
+@pytest.mark.parametrize("how", [how for how in JOINS if how != "full"])
+def test_a_wide_join_is_not_planned_where_that_of_its_keys_tells(spark, tmp_path, monkeypatch, conf, how):
+    columns = [f"id % {at} AS c{at}" for at in range(2, 150)]
+    spark.range(400).selectExpr("id % 7 AS key", *columns).write.parquet(str(tmp_path / "rows"))
+    left = spark.read.parquet(str(tmp_path / "rows"))
+    right, asked = left.toDF("KEY", *(f"d{name}" for name in left.columns[1:])), []
+
+    def explain(df, *rest, **options):
+        asked.append(len(df.columns))
+        return explained(df, *rest, **options)
+
+    explained = type(left)._explain_string
+    plan = kss.plan(left, "key", WORKERS, "w_choices", row_id="c149")
+    monkeypatch.setattr(type(left), "_explain_string", explain)
+    for limit, way in (("10MB", "plain"), ("1KB", "place")):
+        conf("spark.sql.autoBroadcastJoinThreshold", limit)
+        found = kss.join(left, right, "key", how, plan=plan)
+        assert kss.explain(found).startswith(way)
+        assert asked == [1]
+        asked.clear()
+
+
 @pytest.mark.parametrize("how", JOINS)
 @pytest.mark.parametrize("widths", [("int", "bigint"), ("bigint", "tinyint")])
 def test_keys_of_two_widths_in_a_join(rows, how, widths):

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
+from keysplit.spark.session import handed_out
+
 Name = Literal["plain", "broadcast", "place", "grid", "slices", "online"]
 
 
@@ -37,6 +39,7 @@ _Result = TypeVar("_Result")
 def took(result: _Result, way: Way) -> _Result:
     """Remember the way to a result, as long as the result lives, and return the result."""
     _taken[result] = way
+    handed_out(result)
     return result
 
 

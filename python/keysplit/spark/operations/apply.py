@@ -345,8 +345,9 @@ class _Rows:
         rows = placed(rows, worker, request.workers, keep=False)
         if not self.extra:
             fields = [] if hash_column is None else [StructField(hash_column, LongType(), False)]
-            schema = StructType([*self.df.schema.fields, *fields])
-            rows = session_of(self.df).with_schema(rows, schema)
+            session = session_of(self.df)
+            schema = StructType([*session.schema_of(self.df).fields, *fields])
+            rows = session.with_schema(rows, schema)
         return rows.sortWithinPartitions(*(F.col(name) for name in self.keys))
 
 

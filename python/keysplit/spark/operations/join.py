@@ -28,7 +28,7 @@ from keysplit.spark.options import (
     check,
 )
 from keysplit.spark.query import Query, of_other_side, trusted_names
-from keysplit.spark.session import is_connect
+from keysplit.spark.session import PlainJoin, is_connect
 from keysplit.spark.ways import Way, took
 
 
@@ -167,7 +167,8 @@ def join(
         # Spark's plan takes longer to make than its estimate of a side
         unplanned = gain.reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
         if unplanned is None and kind != "full":  # of a full join Spark broadcasts no side
-            if session.joins_by_broadcast(plain):
+            asked = PlainJoin(left, right, key_names(on), kind, (types["left"], types["right"]))
+            if session.joins_by_broadcast(plain, asked):
                 unplanned = "Spark broadcasts one side whole, and shuffles nothing"
             if is_connect(plain):  # it has looked at the join, and would do so again for its schema
                 schema = schema_of(kind, key_names(on), columns["left"], columns["right"])

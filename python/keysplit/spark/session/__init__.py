@@ -20,6 +20,7 @@ from keysplit.spark.session.interface import (
     MicroBatch,
     Node,
     Observed,
+    PlainJoin,
     RecordedExecution,
     Records,
     Report,
@@ -42,6 +43,7 @@ __all__ = [
     "MicroBatch",
     "Node",
     "Observed",
+    "PlainJoin",
     "RecordedExecution",
     "Records",
     "Report",
@@ -50,6 +52,7 @@ __all__ = [
     "Steadiness",
     "Tally",
     "collation_key",
+    "handed_out",
     "is_connect",
     "local_rows",
     "random_number",
@@ -107,6 +110,15 @@ def session_of_query(query: StreamingQuery) -> Session:
 def is_connect(value: Any) -> bool:
     """Say whether a DataFrame, Column or query is of Spark Connect, where there is no JVM to look into."""
     return type(value).__module__.startswith("pyspark.sql.connect")
+
+
+def handed_out(result: Any) -> Any:
+    """Return a result that a caller gets: what he reads of it is made ready."""
+    if is_connect(result):
+        from keysplit.spark.session.connect import with_quick_schema
+
+        with_quick_schema(result)
+    return result
 
 
 def is_stopped(spark: Any) -> bool:

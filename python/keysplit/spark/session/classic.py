@@ -32,6 +32,7 @@ from keysplit.spark.session.interface import (
     Node,
     OnBatch,
     OnReport,
+    PlainJoin,
     Steadiness,
     Tally,
     tree_of,
@@ -122,9 +123,9 @@ class Classic:
         """Return how many bytes Spark takes a DataFrame for; it runs nothing."""
         return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
-    def joins_by_broadcast(self, df: DataFrame) -> bool:
+    def joins_by_broadcast(self, df: DataFrame, joined: PlainJoin | None = None) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
-        return costs.joins_by_broadcast(_physical(df))
+        return bool(costs.joins_by_broadcast(_physical(df)))
 
     def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
         """Take apart `plain`, which is `left.join(right, on, how)`."""

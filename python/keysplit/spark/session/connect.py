@@ -19,7 +19,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from keysplit.spark.names import quoted
-from keysplit.spark.session import costs, physical, relations, versions
+from keysplit.spark.session import costs, estimates, physical, relations, versions
 from keysplit.spark.session.interface import (
     AggregateColumn,
     Answer,
@@ -29,6 +29,7 @@ from keysplit.spark.session.interface import (
     Listening,
     OnBatch,
     OnReport,
+    PlainJoin,
     Steadiness,
     Tally,
 )
@@ -46,9 +47,12 @@ _READ_TOGETHER = (
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.files.ignoreMissingFiles",
     "spark.sql.columnNameOfCorruptRecord",
-    "spark.sql.autoBroadcastJoinThreshold",
+    costs.THRESHOLD,
 )
 """The settings that nearly each operation asks for: the server is asked for all of them at once."""
+
+_MANY_COLUMNS = 200
+"""From so many columns on the join of the keys alone is looked at first."""
 
 
 class Connect:
@@ -121,9 +125,30 @@ class Connect:
         """Return None: a client may not ask."""
         return None
 
-    def joins_by_broadcast(self, df: DataFrame) -> bool:
+    def joins_by_broadcast(self, df: DataFrame, joined: PlainJoin | None = None) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
-        return costs.joins_by_broadcast(df._explain_string())
+        found = None if joined is None else self._broadcasts_by_keys(joined)
+        return bool(costs.joins_by_broadcast(df._explain_string())) if found is None else found
+
+    def _broadcasts_by_keys(self, joined: PlainJoin) -> bool | None:
+        """Say it by the join of the keys alone; None where columns are few, or where that does not say it."""
+        fields = [self.schema_of(side).fields for side in (joined.left, joined.right)]
+        if sum(map(len, fields)) < _MANY_COLUMNS:
+            return None
+        times = []
+        for each, types in zip(fields, joined.key_types, strict=True):
+            row, keys = estimates.row_size(field.dataType for field in each), estimates.row_size(types)
+            if row is None or keys is None:
+                return None
+            times.append(row / keys)
+        names = [quoted(name) for name in joined.on]
+        of_keys = joined.left.select(*names).join(joined.right.select(*names), list(joined.on), joined.kind)
+        try:
+            text = of_keys._explain_string(mode="cost")
+        except PySparkException:  # what is wrong with the join itself is said of it
+            return None
+        limit = costs.broadcast_limit(self.setting(costs.THRESHOLD))
+        return estimates.broadcasts(text, joined.kind, limit, times)
 
     def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
         """Take apart `plain`, which is `left.join(right, on, how)`."""
@@ -154,17 +179,11 @@ class Connect:
         """Return the DataFrame, whose schema is known: the server would analyse the whole query for it."""
         frame: Any = df
         frame._cached_schema = schema
-        if hasattr(frame, "_cached_schema_serialized"):  # read ten times as fast as a schema is copied
-            frame._cached_schema_serialized = CPickleSerializer().dumps(schema)
         return df
 
     def with_schema_of(self, df: DataFrame, other: DataFrame) -> DataFrame:
         """Return the DataFrame, whose schema is that of another one: it takes long to copy a wide one."""
-        self.schema_of(other)
-        for name in ("_cached_schema", "_cached_schema_serialized"):
-            if hasattr(other, name):
-                setattr(df, name, getattr(other, name))
-        return df
+        return self.with_schema(df, self.schema_of(other))
 
     def schema_of(self, df: DataFrame) -> StructType:
         """Return the schema of a DataFrame, which must not be changed: a copy of a wide one takes long."""
@@ -224,6 +243,13 @@ class Connect:
         return [
             _call(column, name) for column, name in zip(columns, result.columns[-len(columns) :], strict=True)
         ]
+
+
+def with_quick_schema(result: Any) -> None:
+    """Let `result.schema` be read ten times as fast as the schema that the client has kept is copied."""
+    schema = getattr(result, "_cached_schema", None)
+    if schema is not None and getattr(result, "_cached_schema_serialized", schema) is None:
+        result._cached_schema_serialized = CPickleSerializer().dumps(schema)
 
 
 class _Observed:

@@ -1,4 +1,4 @@
-"""What a query costs, as far as the text says in which Spark explains its physical plan."""
+"""What a query costs, as far as a setting and the text say in which Spark explains its physical plan."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,21 @@ from collections.abc import Iterator
 _LINE = re.compile(r"^([\s:|+*-]*)(?:\*\(\d+\) |\* )?(\w+)", re.MULTILINE)
 _PYTHON = re.compile("Python|Pandas|Arrow")
 _SHUFFLES = ("Exchange", "CollectLimit", "GlobalLimit", "ShuffleQueryStage", "TakeOrderedAndProject")
+
+THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_DEFAULT_LIMIT = 10 << 20
+_SUFFIXES = "bkmgtp"
+
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+"""The units that Spark writes sizes in, in bytes."""
+
+
+def broadcast_limit(setting: str | None) -> int:
+    """Return how many bytes Spark broadcasts of its own accord, by `THRESHOLD`; below 0 where that is off."""
+    found = re.fullmatch(r"(-?\d+)\s*([bkmgtp]?)i?b?", (setting or "").strip().lower())
+    if found is None:
+        return _DEFAULT_LIMIT
+    return int(found[1]) << 10 * _SUFFIXES.index(found[2] or "b")
 
 
 def beyond_a_scan(text: str) -> str | None:
@@ -22,10 +37,10 @@ def beyond_a_scan(text: str) -> str | None:
     return None
 
 
-def joins_by_broadcast(text: str) -> bool:
-    """Say whether the topmost join of a query broadcasts one of its sides."""
-    found = next((each for each in _operators(text) if each.endswith("Join")), "")
-    return found.startswith("Broadcast")
+def joins_by_broadcast(text: str) -> bool | None:
+    """Say whether the topmost join of a query broadcasts one of its sides; None where there is none."""
+    found = next((each for each in _operators(text) if each.endswith("Join")), None)
+    return None if found is None else found.startswith("Broadcast")
 
 
 def _operators(text: str) -> Iterator[str]:

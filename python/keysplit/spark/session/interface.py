@@ -57,8 +57,13 @@ class Session(Protocol):
     def size(self, df: DataFrame) -> int | None:
         """Return how many bytes Spark takes a DataFrame for, None if nobody may ask; it runs nothing."""
 
-    def joins_by_broadcast(self, df: DataFrame) -> bool:
-        """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
+    def joins_by_broadcast(self, df: DataFrame, joined: "PlainJoin | None" = None) -> bool:
+        """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side.
+
+        Args:
+            df: the query.
+            joined: the join, if it is the whole query: it may be answered sooner then.
+        """
 
     def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> "Joining":
         """Take apart `plain`, which is `left.join(right, on, how)`."""
@@ -284,6 +289,25 @@ class Tally(Protocol):
 
         What others send in the same moment may be lost.
         """
+
+
+@dataclass(frozen=True)
+class PlainJoin:
+    """`left.join(right, on, kind)`.
+
+    Attributes:
+        left: one side.
+        right: the other one.
+        on: the names of the key columns.
+        kind: inner, left, right, semi or anti.
+        key_types: the types of the key columns of each side.
+    """
+
+    left: DataFrame
+    right: DataFrame
+    on: Sequence[str]
+    kind: str
+    key_types: tuple[Sequence[DataType], Sequence[DataType]]
 
 
 class Joining(Protocol):

@@ -13,6 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from keysplit.spark.session import costs
 from keysplit.spark.session.interface import RecordedExecution
 from keysplit.spark.session.jvm import items, java_class
 from keysplit.spark.session.listening import settle
@@ -22,7 +23,6 @@ _LARGEST = re.compile(
 )
 # These write a block only when it is full, so the last stages of a running session are not in its log.
 _IN_BLOCKS = ("lz4", "lzf")
-_UNITS = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 
 
 class Recorded:
@@ -141,7 +141,7 @@ class Recorded:
 
 def _size(text: str) -> float:
     number, _, unit = text.partition(" ")
-    return float(number.replace(",", "")) * _UNITS.get(unit, 0.0)
+    return float(number.replace(",", "")) * costs.UNITS.get(unit, 0)
 
 
 def _root_of(execution: Any) -> int | None:

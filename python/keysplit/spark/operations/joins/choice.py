@@ -1,6 +1,5 @@
 """Which way a join takes."""
 
-import re
 from collections.abc import Mapping, Sequence
 from math import ceil, sqrt
 
@@ -17,7 +16,7 @@ from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import Request
 from keysplit.spark.query import Query
-from keysplit.spark.session import Session
+from keysplit.spark.session import Session, costs
 from keysplit.spark.ways import Way, keys_are
 from keysplit.spark.weights import fixed_width, row_bytes
 
@@ -31,9 +30,6 @@ _FEWER = 0.8
 _MOST_PAIRS = 8
 # Bytes of a value of any width, in a bound: nobody broadcasts by mistake what has so many on average.
 _WIDE = 2_000
-_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-_DEFAULT_LIMIT = 10 << 20
-_UNITS = "bkmgtp"
 
 
 def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | None) -> tuple[DataFrame, Way]:
@@ -87,7 +83,7 @@ def refuse_way(way: str | None, request: Request, other: Query) -> None:
 
 def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tuple[DataFrame, Way]:
     session = sides.request.query.session
-    limit = broadcast_limit(session)
+    limit = costs.broadcast_limit(session.setting(costs.THRESHOLD))
     against = _against_broadcast(sides, session, limit)
     hopeless = against is None and _share(sides, keys) < _WORTH
     if hopeless:
@@ -127,7 +123,7 @@ def _against_broadcast(sides: Sides, session: Session, limit: int) -> str | None
     if not sides.joining.keeps_columns:
         return "columns of a side could not be selected from a union on Spark Connect"
     if limit < 0:
-        return f"{_THRESHOLD} is below 0"
+        return f"{costs.THRESHOLD} is below 0"
     for query in (sides.request.query, sides.query):
         reason = query.why_unrepeatable(sides.request.keys)
         if reason is not None:
@@ -252,11 +248,3 @@ def _bytes(size: float) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GB"
-
-
-def broadcast_limit(session: Session) -> int:
-    """Return how many bytes Spark broadcasts of its own accord; below 0 where that is off."""
-    found = re.fullmatch(r"(-?\d+)\s*([bkmgtp]?)i?b?", (session.setting(_THRESHOLD) or "").strip().lower())
-    if found is None:
-        return _DEFAULT_LIMIT
-    return int(found[1]) << 10 * _UNITS.index(found[2] or "b")
