@@ -696,6 +696,20 @@ def test_a_collated_key_is_refused(rows):
         kss.route(collated, "key", workers=WORKERS)
 
 
+def test_a_plan_for_other_data_is_said_to_be_one(rows, monkeypatch):
+    monkeypatch.setattr(pending, "_pending", [])
+    plan = kss.Plan.from_json(kss.plan(rows, "key", WORKERS, engine="columns", row_id="id").to_json())
+    others = rows.withColumn("key", F.concat("key", F.lit(" of others")))
+    placed = kss.repartition(others, "key", plan=plan, row_id="id")
+
+    def run():
+        placed.groupBy("worker").count().collect()
+        pending.settle()
+
+    with pytest.warns(UserWarning, match=r"^the plan was made for other data: none of its \d most"):
+        run()
+
+
 def test_a_plan_stays_at_a_path_and_its_runs_are_counted(rows, tmp_path):
     path = str(tmp_path / "key.plan.json")
     placed = kss.repartition(rows, "key", workers=WORKERS, engine="columns", plan=path, row_id="id")

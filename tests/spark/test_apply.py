@@ -21,8 +21,9 @@ from pyspark.sql import types as T
 from keysplit import spark as kss
 from keysplit.spark import slices
 from keysplit.spark.operations.functions import over
-from keysplit.spark.session import conversion, versions
-from keysplit.spark.session.conversion import of_pandas, settings_of
+from keysplit.spark.session import session_of, versions
+from keysplit.spark.session.conversion import of_pandas
+from keysplit.spark.session.conversion_settings import SETTINGS, settings_of
 from keysplit.spark.slices import results
 
 # The workers cannot import this file.
@@ -311,7 +312,7 @@ def test_results_are_the_same_without_what_only_pandas_has(spark, monkeypatch):
     schema = spark.createDataFrame([], "n long, t timestamp, d timestamp_ntz, s string, k boolean").schema
 
     def converted():
-        convert = of_pandas(schema, settings_of(spark.range(1)))
+        convert = of_pandas(schema, settings_of(session_of(spark.range(1))))
         held = results.Held(convert, schema)
         for each in frames:
             held.add(convert.checked(each))
@@ -658,7 +659,7 @@ def test_what_is_no_frame_is_named_by_spark(spark):
 
 def test_executors_need_no_keysplit(spark):
     """What goes to them runs where keysplit cannot be imported."""
-    settings = settings_of(spark.range(1))
+    settings = settings_of(session_of(spark.range(1)))
     schema = T.StructType([T.StructField("v", T.LongType())])
     places = slices.Places(["k", "v"], [0, 1], [0], [0])
     queries = []
@@ -750,11 +751,11 @@ def test_arrow_is_refused_where_spark_has_none(spark, monkeypatch):
 
 @pytest.mark.versions
 def test_settings_that_nobody_has_set_are_those_of_spark(spark, conf):
-    for name, default in conversion._SETTINGS.values():
+    for name, default in SETTINGS.values():
         conf(name, default)  # which is taken back in the end
         spark.conf.unset(name)
-    names = {key: name for key, (name, _) in conversion._SETTINGS.items()}
-    found = conversion.settings_of(spark.range(1))
+    names = {key: name for key, (name, _) in SETTINGS.items()}
+    found = settings_of(session_of(spark.range(1)))
     assert found["timezone"] == spark.conf.get("spark.sql.session.timeZone")
     for key in ("safe", "by_name"):
         assert found[key] == (spark.conf.get(names[key]) == "true")

@@ -17,8 +17,10 @@ from keysplit import spark as kss
 from keysplit.spark.engine.columns import with_worker
 from keysplit.spark.frame import without
 from keysplit.spark.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
+from keysplit.spark.kept import pending
 from keysplit.spark.names import quoted
 from keysplit.spark.options import Options, check
+from keysplit.spark.plans.known import known_rows
 from keysplit.spark.session import steps, versions
 
 
@@ -61,6 +63,7 @@ MOST_CALLS = {
     "full join": 20,
     "write": 88,
 }
+MOST_MORE_CALLS = 40  # most of them are PySpark's own for an observation
 MORE_BEFORE_4_1 = 15  # rows are placed by the hash of a number, in a step of its own
 
 
@@ -101,6 +104,7 @@ def test_a_thread_from_before_the_callback_server_is_served_all_the_same():
 def test_more_columns_are_no_more_calls(spark, calls, name):
     build, other = OPERATIONS[name], spark.range(3).select(F.col("id").alias("key"))
     plan = kss.plan(rows(spark, 10), "key", 4, "w_choices", engine="columns")
+    known_rows(plan).met()
     found = {}
     for columns in (10, 500):
         df = rows(spark, columns)
@@ -108,6 +112,14 @@ def test_more_columns_are_no_more_calls(spark, calls, name):
     assert found[500] == found[10]
     more = 0 if versions.has_repartition_by_id(other) else MORE_BEFORE_4_1
     assert found[10] < MOST_CALLS[name] + more
+
+
+def test_a_plan_that_may_be_for_other_rows_is_looked_at_with_few_calls(spark, calls, monkeypatch):
+    df = rows(spark, 10)
+    plan = kss.plan(df, "key", 4, "w_choices", engine="columns")
+    known = calls(partial(kss.route, df, "key", plan=plan))
+    monkeypatch.setattr(pending, "_pending", [])
+    assert calls(partial(kss.route, df.select("*"), "key", plan=plan)) < known + MOST_MORE_CALLS
 
 
 AT_THE_CALL = {
@@ -303,9 +315,9 @@ def test_steps_are_analysed_twice_at_most_and_read_each_frame_anew(spark, conf, 
     plan = kss.plan(df, "key", 4, "w_choices", engine="columns", seed=295)  # no other test asks for it
     analysed, texts = steps._analysed, []
 
-    def counted(df, names, text, columns):
+    def counted(df, names, text, *rest):
         texts.append(text)
-        return analysed(df, names, text, columns)
+        return analysed(df, names, text, *rest)
 
     monkeypatch.setattr(steps, "_analysed", counted)
 
@@ -322,6 +334,12 @@ def test_steps_are_analysed_twice_at_most_and_read_each_frame_anew(spark, conf, 
     same_by_rust = kss.route(other, "key", plan=plan, row_id="id", engine="rust")
     assert same_rows(moved, same_by_rust)
     assert not same_rows(moved, first)
+    # the tables of another plan stand in the places of those of the first
+    plan_of_others = kss.plan(other, "key", 4, "w_choices", engine="columns", seed=295)
+    by_another = kss.route(other, "key", plan=plan_of_others, row_id="id")
+    assert len(texts) == 2
+    assert same_rows(by_another, kss.route(other, "key", plan=plan_of_others, row_id="id", engine="rust"))
+    assert not same_rows(by_another, moved)
     # frames of the same steps have columns of their own
     both = first.alias("a").join(again.alias("b"), "id")
     assert both.filter("a.worker = b.worker").count() == first.count()
@@ -344,8 +362,8 @@ def test_spark_need_not_cast_what_steps_compute_with(spark, monkeypatch, groupin
     plan = kss.plan(df, "key", 4, grouping, engine="columns", seed=296)  # no other test asks for it
     analysed, casts = steps._analysed, []
 
-    def counted(df, names, text, columns):
-        found = analysed(df, names, text, columns)
+    def counted(df, names, text, *rest):
+        found = analysed(df, names, text, *rest)
         casts.append((text.count("CAST("), found.made.projectList().toString().count("cast(")))
         return found
 

@@ -17,12 +17,13 @@ from pyspark.sql import functions as F
 from keysplit.spark import slices
 from keysplit.spark.engine import native, online
 from keysplit.spark.operations.functions import over
-from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.session import session_of
+from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.session.executors import set_aside, set_aside_once
 
 
 def test_a_python_worker_reads_our_code_once(spark, monkeypatch):
-    settings = settings_of(spark.range(1))
+    settings = settings_of(session_of(spark.range(1)))
     schema = T.StructType([T.StructField("v", T.LongType())])
     call = slices.Call(lambda rows: rows[["v"]], False, schema, "pandas", settings)
     task = cloudpickle.dumps(over(slices.whole, call, slices.Places(["k", "v"], [0, 1], [0], [0])))

@@ -179,7 +179,7 @@ def test_a_job_goes_on_where_spark_cannot_call_python(spark, plan, path, monkeyp
     plan.save(path)
     df = spark.newSession().range(600).selectExpr("id AS key", "id AS v")  # it has no listener yet
     monkeypatch.setattr(actions, "ensure_callback_server_started", refused)
-    with pytest.warns(UserWarning, match=r"^runs by kept plans are not recorded, as Spark .*: no"):
+    with pytest.warns(UserWarning, match=r"^runs by plans are not counted, as Spark .*: no"):
         placed = kss.repartition(df, "key", plan=path)
     assert placed.count() == 600
     settle(df)

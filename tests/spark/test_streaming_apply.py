@@ -22,8 +22,8 @@ from streams import Files, Outputs, rows_of
 
 from keysplit import spark as kss
 from keysplit.spark import slices
-from keysplit.spark.session import versions
-from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.session import session_of, versions
+from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.streaming import blobs
 from keysplit.spark.streaming.apply import _milliseconds
 
@@ -433,7 +433,7 @@ class Worker:
     """A worker over micro-batches: it is called if it has rows, or if its timer has gone off."""
 
     def __init__(self, spark, rule, schema=PARTS, kinds=("bigint",), columns=("k",)):
-        settings = settings_of(spark.range(1))
+        settings = settings_of(session_of(spark.range(1)))
         schema = T.StructType([T.StructField(name, T.LongType()) for name in schema.split(", ")])
         call = slices.Call(lambda rows: rows[schema.names], False, schema, "pandas", settings)
         self.layout = blobs.Layout(call, kinds, 0, (0,), 2, columns, "UTC")
@@ -543,7 +543,7 @@ def test_a_window_is_cut_by_its_time_to_live(spark):
 
 
 def test_state_stays_small_where_it_is_combined(spark):
-    settings = settings_of(spark.range(1))
+    settings = settings_of(session_of(spark.range(1)))
     schema = T.StructType([T.StructField("n", T.LongType())])
 
     def summed(parts):

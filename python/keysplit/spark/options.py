@@ -31,6 +31,7 @@ from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.kept import Kept
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 from keysplit.spark.plans import Plan
+from keysplit.spark.plans.known import known_rows
 from keysplit.spark.query import Query, trusted_names
 from keysplit.spark.rows import identity_columns
 from keysplit.spark.session import is_connect, versions
@@ -97,6 +98,8 @@ class Request:
     group_weight: float = 0.0
     kept: Kept | None = None
     """Where the plan is kept; it is there, or is saved there once it is made."""
+    unseen: Plan | None = None
+    """The plan that was passed, if it may be for other rows and no run by it has shown that yet."""
     adapt: Adapt | None = None
     """How the plan changes while a stream runs; None if it is frozen."""
     state: str | None = None
@@ -188,6 +191,7 @@ def check(
         group_weight=_group_weight(model, options.group_weight),
         force=bool(options.force),
         kept=None if adapt is not None else kept,
+        unseen=None if kept is not None or streaming else _unseen(plan, df),
         adapt=adapt,
         state=None if options.state is None else files.absolute(options.state),
         rows_per_file=options.rows_per_file,
@@ -252,6 +256,10 @@ def _plan_and_its_place(options: Options, streaming: bool) -> tuple[Plan | None,
     if plan is not None and not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan that kss.plan made, or a path or URL, got {type_name(plan)}")
     return plan, None
+
+
+def _unseen(plan: Plan | None, df: DataFrame) -> Plan | None:
+    return plan if plan is not None and plan.head and known_rows(plan).may_be_others(df) else None
 
 
 def _adapt(options: Options, streaming: bool) -> Adapt | None:

@@ -16,6 +16,7 @@ from keysplit.spark.keys import key_kinds
 from keysplit.spark.names import quoted
 from keysplit.spark.options import Engine, GroupingOrName, Options, Request, Sample, Trusted, check
 from keysplit.spark.plans import Plan
+from keysplit.spark.plans.known import known_rows
 from keysplit.spark.rows import MOST_COLUMNS, values_of
 from keysplit.spark.summary import Pass, summarise
 from keysplit.spark.warn import warn
@@ -128,6 +129,7 @@ def make(request: Request) -> tuple[Plan, Met | None]:
         # Which of many columns tell rows apart is decided once, also for frames that have others beside.
         with suppress(ValueError):  # none does: what needs them says so
             plan = replace(plan, row_id=tuple(map(quoted, request.query.identity)))
+    known_rows(plan).made_from(request.df)
     return plan, found.met
 
 

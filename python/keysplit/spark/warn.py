@@ -1,12 +1,22 @@
 """Warnings that point to the code that uses keysplit."""
 
 import inspect
+import sys
 import warnings
+from collections.abc import Callable
 
 
 def warn(message: str) -> None:
     """Warn with a UserWarning at the line outside keysplit from which it was called."""
     warnings.warn(message, UserWarning, stacklevel=_outside())
+
+
+def warning_from_here() -> Callable[[str], None]:
+    """Return what warns as `warn` would do here, whenever it is called and in whichever thread."""
+    frame = sys._getframe(_outside() - 1)
+    name, line, names = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+    module, registry = names.get("__name__", ""), names.setdefault("__warningregistry__", {})
+    return lambda message: warnings.warn_explicit(message, UserWarning, name, line, module, registry)
 
 
 def _outside() -> int:

@@ -68,14 +68,15 @@ def _at_once(
     keep: bool = True,
 ) -> DataFrame | None:
     """Do as `with_worker`, or with partitions as `placed_with_worker`; None if it takes a step at a time."""
-    if not isinstance(key, str) or not _is_small(plan):
+    if not isinstance(key, str) or not _is_small(plan) or not versions.has_classic_package(df):
         return None
     cells = None if row is None else cells_of(plan.tables)
-    names = free_names(df, worker_column, ("hash", "found"))
-    hashed, found = map(in_sql, names)
-    steps = [key, *_steps(literals.lookup(df, plan, hashed, cells), row, found)]
-    names = [*names[: len(steps) - 1], worker_column]
-    return session_of(df).with_steps(df, names, steps, partitions, keep)
+    hashed, found, *tables = free_names(df, worker_column, ("hash", "found", *literals.TABLES))
+    names = dict(zip(literals.TABLES, tables, strict=True))
+    lookup, texts = literals.lookup_by_name(df, plan, in_sql(hashed), cells, names)
+    steps = [key, *_steps(lookup, row, in_sql(found))]
+    names_of_steps = [*[hashed, found][: len(steps) - 1], worker_column]
+    return session_of(df).with_steps(df, names_of_steps, steps, texts, partitions, keep)
 
 
 def _by_steps(df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str) -> DataFrame:

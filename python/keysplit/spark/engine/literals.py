@@ -1,12 +1,16 @@
 """The tables of a small plan as literals of the query."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from pyspark.sql import DataFrame
 
 from keysplit.spark.engine.packed import Lookup, runs_of
+from keysplit.spark.names import in_sql
 from keysplit.spark.plans import Plan
+
+TABLES = ("tail", "held", "runs", "cells")
+"""The arrays that are written as texts."""
 
 
 def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
@@ -21,8 +25,29 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     Returns:
         Expressions of that hash.
     """
-    arrays = _literals(plan, cells)
+    arrays = _in_sql(_arrays(plan, cells), _literal)
     return Lookup(df, *_found(key, arrays), arrays.get("cells", ""))
+
+
+def lookup_by_name(
+    df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None, names: Mapping[str, str]
+) -> tuple[Lookup, dict[str, str]]:
+    """Do as `lookup`, with the texts of the tables apart: the expressions are the same for most plans.
+
+    Args:
+        df: as `lookup`.
+        plan: as `lookup`.
+        key: as `lookup`.
+        cells: as `lookup`.
+        names: of each of the `TABLES` the name under which the expressions read its text.
+
+    Returns:
+        Expressions of that hash and of these names, and the text of each name.
+    """
+    arrays = _arrays(plan, cells)
+    tables = _in_sql(arrays, lambda name, array: in_sql(names[name]))
+    texts = {names[name]: written(arrays[name]) for name in TABLES if name in arrays}
+    return Lookup(df, *_found(key, tables), tables.get("cells", "")), texts
 
 
 def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
@@ -66,15 +91,26 @@ def found_in_sql(plan: Plan, key: str, cells: np.ndarray | None) -> tuple[str, s
         key: the hash of a row's key, in SQL.
         cells: as `lookup`.
     """
-    arrays = _literals(plan, cells, whole=False)
+    arrays = _in_sql(_arrays(plan, cells, whole=False), _literal)
     return *_found(key, arrays), arrays.get("cells", "")
 
 
-def _literals(plan: Plan, cells: np.ndarray | None, *, whole: bool = True) -> dict[str, str]:
+def _arrays(plan: Plan, cells: np.ndarray | None, *, whole: bool = True) -> dict[str, np.ndarray]:
     arrays = arrays_of(plan, whole=whole) if plan.head else {"tail": plan.tail, "shift": _shift(plan)}
     if cells is not None:
         arrays["cells"] = cells
-    return {name: _literal(name, array) for name, array in arrays.items()}
+    return arrays
+
+
+def _in_sql(arrays: Mapping[str, np.ndarray], text_of: Callable[[str, np.ndarray], str]) -> dict[str, str]:
+    """Return arrays in SQL, and numbers as such; `text_of` returns the text of an array in SQL."""
+    return {
+        # Spark folds this into one literal; an array of literals would take a while to parse.
+        name: read_in_sql(text_of(name, array), name, wide=array.dtype == np.int64)
+        if name in TABLES
+        else str(int(array[0]))
+        for name, array in arrays.items()
+    }
 
 
 def _found(own: str, arrays: Mapping[str, str]) -> tuple[str, str]:
@@ -101,10 +137,7 @@ def read_in_sql(text: str, name: str, *, wide: bool) -> str:
 
 
 def _literal(name: str, array: np.ndarray) -> str:
-    if name in ("shift", "mask"):
-        return str(int(array[0]))
-    # Spark folds this into one literal; an array of literals would take a while to parse.
-    return read_in_sql(f"'{written(array)}'", name, wide=array.dtype == np.int64)
+    return f"'{written(array)}'"
 
 
 def _shift(plan: Plan) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.names import quoted
+from keysplit.spark.names import in_sql
 from keysplit.spark.session import session_of, versions
 
 
@@ -27,9 +27,9 @@ def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -
 
 def _preimage(worker_column: str, workers: int) -> Column:
     # Before Spark 4.1 `repartition` always hashes: give it numbers whose hashes are the partitions wanted.
-    # Spark folds this into one array literal, which takes one call where a column a number would take 65,536.
-    numbers = F.split(F.lit(",".join(map(str, preimages(workers)))), ",").cast("array<int>")
-    return numbers[F.col(quoted(worker_column))]
+    numbers = ",".join(map(str, preimages(workers)))
+    # Spark folds the array into one literal.
+    return F.expr(f"get(CAST(split('{numbers}', ',') AS ARRAY<INT>), {in_sql(worker_column)})")
 
 
 @lru_cache(maxsize=16)

@@ -48,7 +48,7 @@ def wait_for(observed: Observed, done: Callable[[Any], None]) -> None:
         del _pending[:-MOST_PENDING]
         _new.set()
         if _thread is None or not _thread.is_alive():
-            _thread = threading.Thread(target=_ask, name="keysplit kept plans", daemon=True)
+            _thread = threading.Thread(target=_ask, name="keysplit runs of plans", daemon=True)
             _thread.start()
 
 
@@ -87,7 +87,7 @@ def _settle() -> None:
         try:
             each.done(found)
         except Exception as error:  # it runs behind the user's back
-            _log.warning("a run by a kept plan was not recorded: %s", error)
+            _log.warning("a run by a plan was not counted: %s", error)
 
 
 @atexit.register

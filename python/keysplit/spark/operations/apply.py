@@ -44,7 +44,7 @@ from keysplit.spark.options import (
 )
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of, versions
-from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.ways import Way, keys_are, took, way_of
 
 _METHODS = {"pandas": "applyInPandas", "arrow": "applyInArrow"}
@@ -253,19 +253,22 @@ def _whole(
     if reason is not None:
         grouped = df.groupBy(*request.keys)
         return took(getattr(grouped, _METHODS[format])(function, result_type), Way("plain", reason))
-    call = slices.Call(function, with_key, result_type, format, settings_of(df))
+    call = slices.Call(function, with_key, result_type, format, settings_of(request.query.session))
     cut = Cut.of(request)
     rows = _Rows(df, request.keys, cut.extra)
     run = over(slices.whole, call, cut.places)
-    hashed = rows.by_hash(None if planned else workers).mapInArrow(run, result_type)
+
+    def hashed() -> DataFrame:
+        return rows.by_hash(None if planned else workers).mapInArrow(run, result_type)
+
     if not planned:
-        return took(hashed, Way("slices", f"Spark's own hash places whole keys; {_CUT}"))
+        return took(hashed(), Way("slices", f"Spark's own hash places whole keys; {_CUT}"))
 
     def build(request: Request) -> tuple[DataFrame, Way]:
         way = Way("slices", f"a plan by {request.params.name} places whole keys; {_CUT}")
         return rows.by_plan(request).mapInArrow(run, result_type), way
 
-    return _sliced(built(request, build, hashed), hashed)
+    return _sliced(built(request, build, hashed))
 
 
 def _in_parts(
@@ -284,7 +287,7 @@ def _in_parts(
         whole = _composed(partial, merge, *take_keys)
         return took(getattr(grouped, _METHODS[format])(whole, result_type), Way("plain", reason))
 
-    settings = settings_of(df)
+    settings = settings_of(request.query.session)
     first = slices.Call(partial, take_keys[0], part_type, format, settings)
     second = slices.Call(merge, take_keys[1], result_type, format, settings)
     cut = Cut.of(request)
@@ -313,13 +316,16 @@ def _in_parts(
         keys = keys_are(len(split))
         return result, Way("slices", f"{keys} split, all others are finished in the first stage; {_CUT}")
 
-    hashed = rows.by_hash(None).mapInArrow(in_one_stage, result_type) if request.mode == "planned" else None
-    return _sliced(built(request, build, hashed), hashed)
+    def hashed() -> DataFrame:
+        return rows.by_hash(None).mapInArrow(in_one_stage, result_type)
+
+    return _sliced(built(request, build, hashed if request.mode == "planned" else None))
 
 
-def _sliced(result: DataFrame, hashed: DataFrame | None) -> DataFrame:
+def _sliced(result: DataFrame) -> DataFrame:
     """Say how the rows are grouped where a plan would bring nothing."""
-    return took(result, Way("slices", f"{way_of(result).why}; {_CUT}")) if result is hashed else result
+    way = way_of(result)
+    return took(result, Way("slices", f"{way.why}; {_CUT}")) if way.name == "plain" else result
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ Fit = Callable[[Request], tuple[Request, str]]
 def built(
     request: Request,
     build: Build,
-    plain: DataFrame | None = None,
+    plain: Callable[[], DataFrame] | None = None,
     *,
     tried: bool = False,
     fit: Fit = lambda request: (request, ""),
@@ -37,8 +37,8 @@ def built(
     Args:
         request: a checked request; without a plan, one is made of its rows, or of a sample of them.
         build: makes the query of a request that has a plan, or needs none; with the way, if it has several.
-        plain: Spark's own query for the same result. It is returned where splitting keys would bring nothing,
-            unless the request says `force`.
+        plain: makes the query for the same result that splits no keys. It is returned where splitting them
+            would bring nothing, unless the request says `force`.
         tried: whether Spark has analysed a query of the same rows and arguments already, or the query has
             nothing that it might refuse beside the hash of the key, which a plan takes too.
         fit: takes a request that has a plan, or needs none, and returns the one to build the query of, with
@@ -53,7 +53,7 @@ def built(
         if made:
             unplanned = _reason_for_no_plan(request)
             if plain is not None and unplanned is not None:
-                return took(plain, Way("plain", unplanned))
+                return took(plain(), Way("plain", unplanned))
             if request.row_id is not None:
                 request.query.refuse_unsteady_id(request.row_id)
             if not tried:
@@ -63,7 +63,7 @@ def built(
         if plain is not None and not request.force:
             reason = gain.reason_for_plain(request.plan, session_of(request.df).slots)
             if reason is not None:
-                return _taken(request, plain, Way("plain", reason))
+                return _taken(request, plain(), Way("plain", reason))
     fitted, added = fit(request)
     result, way = _query(fitted, build)
     if made and way.name in _BY_IDENTITY and _is_noticed(request, fitted):

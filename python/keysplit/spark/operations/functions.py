@@ -163,7 +163,7 @@ def refuse_uncut(name: str, type_: DataType, fold: Callable[[str], str]) -> None
 
 
 # What mapInArrow carries as applyInPandas does.
-_CARRIED = (
+_CARRIED = {
     BinaryType,
     BooleanType,
     ByteType,
@@ -179,7 +179,7 @@ _CARRIED = (
     StringType,
     TimestampNTZType,
     TimestampType,
-)
+}
 
 
 def uncarried(request: Request, returned: StructType) -> str | None:
@@ -194,10 +194,12 @@ def uncarried(request: Request, returned: StructType) -> str | None:
 
 
 def _is_carried(type_: DataType) -> bool:
+    if type(type_) in _CARRIED:
+        return True
     if isinstance(type_, StructType):
         return len(type_) > 0 and all(_is_carried(field.dataType) for field in type_)
     if isinstance(type_, ArrayType):
         return _is_carried(type_.elementType)
     if isinstance(type_, MapType):
         return _is_carried(type_.keyType) and _is_carried(type_.valueType)
-    return type(type_) in _CARRIED
+    return False

@@ -125,6 +125,8 @@ def routed_and_placed(request: Request, keep: bool = True) -> DataFrame:
         keep: whether the rows have their worker afterwards.
     """
     by_columns = request.mode == "planned" and request.adapt is None and request.engine != "rust"
-    if by_columns and request.kept is None:  # else rows are counted before they are moved
+    if (
+        by_columns and request.kept is None and request.unseen is None
+    ):  # else rows are counted before they move
         return columns.placed_with_worker(request.df, *by_plan(request), request.worker_column, keep)
     return placed(routed(request), request.worker_column, request.workers, keep)

@@ -5,6 +5,7 @@ from functools import partial
 
 from pyspark.sql import Column, DataFrame
 
+from keysplit.spark import first_run
 from keysplit.spark.adapt import routing
 from keysplit.spark.checks import by_name
 from keysplit.spark.engine import columns, native, online
@@ -135,9 +136,9 @@ def routed(request: Request, may_stop: bool = False) -> DataFrame:
         return routing.routed(request)[0]
     engine = native if request.engine == "rust" else columns
     rows = engine.with_worker(request.df, *by_plan(request), request.worker_column)
-    if request.kept is None:
-        return rows
-    return request.kept.observed(rows, request.worker_column, request.weight is not None, may_stop)
+    if request.kept is not None:
+        return request.kept.observed(rows, request.worker_column, request.weight is not None, may_stop)
+    return first_run.observed(request, rows, may_stop)
 
 
 def by_plan(request: Request) -> tuple[Plan, str | Column, str | None]:

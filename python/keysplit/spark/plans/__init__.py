@@ -1,6 +1,7 @@
 """Plans: which worker each row of each key goes to, decided once and the same for ever.
 
-`model` is the plan and `text` what people read of it; `keysplit.plans` has its form as JSON and its tables.
+`model` is the plan, `text` what people read of it, and `known` what a process knows of its rows;
+`keysplit.plans` has its form as JSON and its tables.
 """
 
 from keysplit.plans import FrequentKey, Tables

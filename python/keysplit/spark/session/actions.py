@@ -32,7 +32,7 @@ class Observed:
         try:
             _listener_of(spark).waiting[observation._name] = self
         except (OSError, Py4JError) as error:  # the job goes on, and nobody knows how it ends
-            warn(f"runs by kept plans are not recorded, as Spark cannot call Python: {error}")
+            warn(f"runs by plans are not counted, as Spark cannot call Python: {error}")
             self._failed = True
 
     def ended(self, failed: bool) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -157,13 +157,12 @@ class Classic:
         df: DataFrame,
         names: Sequence[str],
         steps: Sequence[str],
+        texts: Mapping[str, str],
         partitions: int | None = None,
         keep: bool = True,
     ) -> DataFrame | None:
         """Add a column that is computed in steps, and move the rows by it if there are partitions."""
-        if not versions.has_classic_package(df):
-            return None
-        return narrow.with_steps(df, names, steps, partitions, keep)
+        return narrow.with_steps(df, names, steps, texts, partitions, keep)
 
     def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
         """Move each row into the partition whose number is in a column."""

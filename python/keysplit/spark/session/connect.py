@@ -4,7 +4,7 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 from weakref import ref
@@ -19,7 +19,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from keysplit.spark.names import quoted
-from keysplit.spark.session import costs, estimates, physical, relations, versions
+from keysplit.spark.session import conversion_settings, costs, estimates, physical, relations, versions
 from keysplit.spark.session.interface import (
     AggregateColumn,
     Answer,
@@ -48,8 +48,9 @@ _READ_TOGETHER = (
     "spark.sql.files.ignoreMissingFiles",
     "spark.sql.columnNameOfCorruptRecord",
     costs.THRESHOLD,
+    *(name for name, _ in conversion_settings.SETTINGS.values()),
 )
-"""The settings that nearly each operation asks for: the server is asked for all of them at once."""
+"""The settings that operations ask for: the server is asked for all of them at once."""
 
 _MANY_COLUMNS = 200
 """From so many columns on the join of the keys alone is looked at first."""
@@ -79,7 +80,8 @@ class Connect:
     def settings(self, defaults: Iterable[tuple[str, str]]) -> list[str]:
         """Return the values of settings, given by their names and what they are where Spark has none."""
         names = dict(defaults)
-        found = self._read(names)
+        known = names.keys() <= self._read_together.keys()
+        found = self._read_together if known else self._read(names)
         values = ((found.get(name), default) for name, default in names.items())
         return [default if value is None else value for value, default in values]
 
@@ -164,6 +166,7 @@ class Connect:
         df: DataFrame,
         names: Sequence[str],
         steps: Sequence[str],
+        texts: Mapping[str, str],
         partitions: int | None = None,
         keep: bool = True,
     ) -> DataFrame | None:

@@ -9,33 +9,13 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructField, StructType
 from pyspark.util import fail_on_stopiteration as fail_on_stopiteration
 
-from keysplit.spark.session import session_of
 from keysplit.spark.session.executors import travel_by_value
 
 travel_by_value(__name__)
-
-
-_SETTINGS = {
-    "timezone": ("spark.sql.session.timeZone", "UTC"),
-    "safe": ("spark.sql.execution.pandas.convertToArrowArraySafely", "false"),
-    "by_name": ("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName", "true"),
-    "large_types": ("spark.sql.execution.arrow.useLargeVarTypes", "false"),
-    "whole_to_decimal": ("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled", "false"),
-    "nullable_whole": ("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype", "false"),
-}
-
-
-def settings_of(df: DataFrame) -> dict[str, Any]:
-    """Return the settings of the session that decide how functions over groups see and return rows."""
-    found = dict(zip(_SETTINGS, session_of(df).settings(_SETTINGS.values()), strict=True))
-    return {
-        name: value if name == "timezone" else str(value).lower() == "true" for name, value in found.items()
-    }
 
 
 def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:

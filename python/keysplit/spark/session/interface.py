@@ -76,21 +76,23 @@ class Session(Protocol):
         df: DataFrame,
         names: Sequence[str],
         steps: Sequence[str],
+        texts: Mapping[str, str],
         partitions: int | None = None,
         keep: bool = True,
     ) -> DataFrame | None:
-        """Add a column that is computed in steps, and move the rows by it if there are partitions.
+        """Add a column that is computed in steps, and move the rows by it; classic, from Spark 4.0 on.
 
         Args:
             df: the rows.
             names: what each step is called, the last one as the new column: names that no column has.
             steps: expressions in SQL of columns of `df` and of the step before, their names in backticks. All
                 but the last are BIGINT.
+            texts: what the steps read beside that, by its name: the same text for each row.
             partitions: as `placed`, the column being the new one; the rows stay where they are if left out.
             keep: as `placed`.
 
         Returns:
-            None where Spark has to be asked step by step.
+            The rows, in new partitions if there are any; None on Spark Connect.
         """
 
     def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:

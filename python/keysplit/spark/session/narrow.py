@@ -6,7 +6,7 @@ of attributes. As nothing is left to analyse in that, Spark does not look throug
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -33,13 +33,18 @@ _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 
 
 def with_steps(
-    df: DataFrame, names: Sequence[str], steps: Sequence[str], partitions: int | None, keep: bool
+    df: DataFrame,
+    names: Sequence[str],
+    steps: Sequence[str],
+    texts: Mapping[str, str],
+    partitions: int | None,
+    keep: bool,
 ) -> DataFrame:
     """Add a column that is computed in steps; arguments and result are those of `Session.with_steps`."""
     plan = plan_of(df)
     every = plan.output()
     read = mapped(numbers(_read(df, steps)), every)
-    *between, last = analysed_steps(df, names, steps, read).over(read)
+    *between, last = analysed_steps(df, names, steps, texts, read).over(read)
     for step in between:
         plan = project(every.appended(step), plan)
     plan = project(every.appended(last), plan)

@@ -1,13 +1,14 @@
 """Steps of SQL as Spark analyses them, which the next query of a session may use again.
 
 To parse and to analyse what a plan says of a row takes longer than all else in a query. What comes of it is
-used again only where all that it depends on is known to be the same; else it is made anew.
+used again only where all that it depends on is known to be the same; else it is made anew. The tables of a
+plan are texts, which are put in afterwards: so it is the same for most plans.
 """
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from keysplit.spark.names import in_sql
 from keysplit.spark.session.expressions import PACKAGE
-from keysplit.spark.session.jvm import dataset, java_class, java_object, project, sequence, zipped
+from keysplit.spark.session.jvm import dataset, items, java_class, java_object, project, sequence, zipped
 
 _RELATION = "org.apache.spark.sql.catalyst.plans.logical.LocalRelation"
 _TYPES = "org.apache.spark.sql.catalyst.types.DataTypeUtils"
@@ -62,9 +63,10 @@ class Steps:
 
     Attributes:
         made: a projection of all of them, over `relation`.
-        relation: has what they read and, behind that, what all of them but the last return.
-        columns: its columns.
-        read: how many of these are read.
+        relation: has what they read, behind that what all of them but the last return, and then texts.
+        columns: its columns without the texts.
+        texts: the texts, as columns.
+        read: how many of the columns are read.
         names: the names of all steps but the last.
         rests: what the alias of each of these is made with beside its expression, its name and its number.
     """
@@ -72,13 +74,23 @@ class Steps:
     made: Any
     relation: Any
     columns: Any
+    texts: Sequence[Any]
     read: int
     names: Sequence[str]
     rests: Sequence[Sequence[Any]]
 
+    def reading(self, texts: Sequence[str]) -> "Steps":
+        """Return the steps with literals in the places of the texts."""
+        found = java_object("scala.collection.immutable.Map").empty()
+        for column, text in zip(self.texts, texts, strict=True):
+            literal = java_object(f"{PACKAGE}Literal").create(text, column.dataType())
+            found = found.updated(column, literal)
+        # a map is a function that is defined for what is in it
+        return replace(self, made=self.made.transformExpressions(found))
+
     def over(self, columns: Any) -> list[Any]:
         """Return the steps over other columns, the same ones of another DataFrame, with new numbers."""
-        returned = self.relation.newInstance().output().drop(self.read)
+        returned = self.relation.newInstance().output().slice(self.read, self.columns.size())
         pairs = zipped(self.columns, columns.appendedAll(returned))
         found = self.made.rewriteAttrs(java_object(f"{PACKAGE}AttributeMap").apply(pairs)).projectList()
         between = [
@@ -88,30 +100,38 @@ class Steps:
         return [*between, found.last().newInstance()]
 
 
-def analysed_steps(df: DataFrame, names: Sequence[str], steps: Sequence[str], columns: Any) -> Steps:
+def analysed_steps(
+    df: DataFrame, names: Sequence[str], steps: Sequence[str], texts: Mapping[str, str], columns: Any
+) -> Steps:
     """Return steps as Spark analyses them over some columns of a DataFrame, or has analysed them before.
 
     Args:
         df: the DataFrame.
         names: the names of what the steps return.
         steps: the steps, in SQL.
+        texts: the texts that they read, by their names.
         columns: the attributes of all columns that the steps may read.
     """
     pairs = zip(steps, names, strict=True)
     text = "SELECT " + ", ".join(f"{step} AS {in_sql(name)}" for step, name in pairs)
     schema = str(java_object(_TYPES).fromAttributes(columns).json())
+    read = tuple(texts.values())
     if _PATH.search(text) or not _are_apart([field["name"] for field in json.loads(schema)["fields"]]):
-        return _analysed(df, names, text, columns)
+        return _analysed(df, names, text, columns, texts).reading(read)
     session, settings = _session(df.sparkSession)
-    kept = _kept(text, tuple(names), schema, session, str(settings.toString()))
-    if kept.steps is not None:
-        return kept.steps
-    found = _analysed(df, names, text, columns)
-    # To look at all expressions takes long, too: not for a query that is built once.
-    if kept.was_asked_for and _is_known(found):
+    of = text, tuple(names), tuple(texts), schema, session, str(settings.toString())
+    kept, with_texts = _kept(*of), _kept(*of, read)
+    if with_texts.steps is not None:
+        return with_texts.steps
+    if kept.steps is None:
+        found = _analysed(df, names, text, columns, texts)
+        # To look at all expressions takes long, too: not for a query that is built once.
+        if not kept.was_asked_for or not _is_known(found):
+            kept.was_asked_for = True
+            return found.reading(read)
         kept.steps = found
-    kept.was_asked_for = True
-    return found
+    with_texts.steps = kept.steps.reading(read)
+    return with_texts.steps
 
 
 @dataclass
@@ -122,12 +142,12 @@ class _Kept:
     was_asked_for: bool = False
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _kept(*_of: str | tuple[str, ...]) -> _Kept:
-    """Return the place of what Spark makes of a text, of columns and of settings.
+    """Return the place of what Spark makes of steps, of columns and of settings, and of texts in these steps.
 
-    A function that fills it would need the DataFrame, which must not be kept. A query has one text or two, so
-    there is room for some dozens.
+    A function that fills it would need the DataFrame, which must not be kept. A query has two or four of
+    them, so there is room for some dozens.
     """
     return _Kept()
 
@@ -154,11 +174,15 @@ def _is_known(steps: Steps) -> bool:
     return {node["class"] for node in json.loads(str(around.toJSON()))} <= _KNOWN
 
 
-def _analysed(df: DataFrame, names: Sequence[str], text: str, columns: Any) -> Steps:
+def _analysed(
+    df: DataFrame, names: Sequence[str], text: str, columns: Any, texts: Mapping[str, str]
+) -> Steps:
     spark = df.sparkSession._jsparkSession
     parser = spark.sessionState().sqlParser()
     # The steps stand side by side, over columns of what they return: Spark looks through all of them at once.
-    schema = parser.parseTableSchema(", ".join(f"{in_sql(name)} BIGINT" for name in names[:-1]))
+    more = [f"{in_sql(name)} BIGINT" for name in names[:-1]]
+    more += [f"{in_sql(name)} STRING NOT NULL" for name in texts]
+    schema = parser.parseTableSchema(", ".join(more))
     every = columns.appendedAll(java_object(_TYPES).toAttributes(schema))
     relation = java_object(_RELATION).fromExternalRows(every, sequence())
     made = project(parser.parsePlan(text).projectList(), relation)
@@ -168,5 +192,6 @@ def _analysed(df: DataFrame, names: Sequence[str], text: str, columns: Any) -> S
         (each.qualifier(), each.explicitMetadata(), each.nonInheritableMetadataKeys()) for each in aliases
     ]
     relation = made.child()
-    columns = relation.output()
-    return Steps(made, relation, columns, columns.size() - len(rests), names[:-1], rests)
+    read, every = columns.size(), relation.output()
+    columns, last = every.dropRight(len(texts)), every.takeRight(len(texts))
+    return Steps(made, relation, columns, items(last), read, names[:-1], rests)

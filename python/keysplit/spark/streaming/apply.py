@@ -45,7 +45,7 @@ from keysplit.spark.options import (
     check,
 )
 from keysplit.spark.session import versions
-from keysplit.spark.session.conversion import settings_of
+from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.session.times import watermark_ms, with_watermark
 from keysplit.spark.streaming import blobs
 from keysplit.spark.streaming.sessions import refuse_session
@@ -206,7 +206,7 @@ def apply(
     for name, type_ in (("schema", result_type), ("partial_schema", part_type)):
         if len(set(type_.names)) < len(type_.names) or not type_.names:
             raise ValueError(f"{name} must have columns, each with a name of its own, got {type_.names}")
-    settings = settings_of(df)
+    settings = settings_of(request.query.session)
 
     def call(name: str, function: Any, returned: StructType) -> slices.Call:
         return slices.Call(function, takes_key(name, function), returned, format, settings)

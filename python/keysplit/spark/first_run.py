@@ -1,0 +1,84 @@
+"""The first run by a plan that is passed as an object: whether its rows have the frequent keys of the plan.
+
+A plan may have been made for other data: results are exact all the same, and nothing is balanced. Without a
+job nobody sees the rows, so they are looked at while they pass in the first one.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keysplit.spark.hashes import plan_hash_in_sql
+from keysplit.spark.kept import pending, runs
+from keysplit.spark.options import Request
+from keysplit.spark.plans import FrequentKey, Plan
+from keysplit.spark.plans.known import known_rows
+from keysplit.spark.session import session_of
+from keysplit.spark.warn import warning_from_here
+
+MOST_KEYS = 8
+"""The most frequent keys of a plan that are looked for."""
+
+# A key is expected if the plan promises so many rows of it, and the plan is for other data if fewer than so
+# many of these keys are there.
+_EXPECTED_ROWS = 25
+_FEW = 0.5
+# What an action that may have stopped early needs of the rows that the plan was made from.
+_WHOLE = 0.5
+
+
+def observed(request: Request, rows: DataFrame, may_stop: bool) -> DataFrame:
+    """Look for the frequent keys of a plan while the rows pass in the first action, and warn if they lack.
+
+    Args:
+        request: a request, perhaps with a plan that may be for other data.
+        rows: its rows, and columns beside them.
+        may_stop: whether an action may stop before the last row, as there is no shuffle downstream.
+    """
+    plan, hash_ = request.unseen, plan_hash_in_sql(request)
+    if plan is None or hash_ is None:  # the hash of a collated key has no name in SQL
+        return rows
+    warn, known = warning_from_here(), known_rows(plan)
+    keys = plan.head[:MOST_KEYS]
+    df, observed = session_of(rows).observed(rows, F.expr(_met(hash_, keys)).alias("met"))
+
+    def done(found: Any) -> None:
+        count, bits = map(int, str(found).split())
+        whole = runs.rows_of(plan, weighted=False)
+        if may_stop and (whole is None or count < _WHOLE * whole):
+            return
+        expected = [at for at, key in enumerate(keys) if _share(key, plan) * count >= _EXPECTED_ROWS]
+        if not expected or not known.may_be_others(request.df):
+            return
+        known.met()
+        met = sum(bits >> at & 1 for at in expected)
+        if met < _FEW * len(expected):
+            warn(_misfit(met, len(expected), count))
+
+    pending.wait_for(observed, done)
+    return df
+
+
+def _met(hash_: str, keys: Sequence[FrequentKey]) -> str:
+    """Return the aggregate in SQL: how many rows there are, and a bit for each key that one of them has."""
+    at = f"CAST(array_position({_array([key.hash for key in keys])}, {hash_}) AS INT)"
+    bit = f"get({_array([0, *(1 << at for at in range(len(keys)))])}, {at})"
+    return f"concat_ws(' ', count(1), coalesce(bit_or({bit}), 0L))"
+
+
+def _array(numbers: Iterable[int]) -> str:
+    return f"array({', '.join(f'{number}L' for number in numbers)})"
+
+
+def _share(key: FrequentKey, plan: Plan) -> float:
+    return (key.count - key.error) / plan.total
+
+
+def _misfit(met: int, expected: int, count: int) -> str:
+    keys = f"{met or 'none'} of its {expected} most frequent keys {'is' if met < 2 else 'are'}"
+    return (
+        f"the plan was made for other data: {keys} among the {count:,} rows, so the result is exact and not "
+        "balanced; kss.drift(plan, df) shows what is different, kss.plan makes a plan of these rows"
+    )
