@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -170,6 +171,24 @@ def test_one_listener_serves_a_session(spark):
     assert same is not spark
     assert _listener_of(same) is _listener_of(spark)
     assert _listener_of(spark.newSession()) is not _listener_of(spark)
+
+
+def test_a_query_that_spark_cannot_analyse_does_not_disturb(spark, day, path, monkeypatch):
+    ended, errors = actions._Listener._ended, []
+
+    def noted(self, *of):
+        try:
+            ended(self, *of)
+        except Exception as error:
+            errors.append(error)
+
+    monkeypatch.setattr(actions._Listener, "_ended", noted)
+    placed = kss.repartition(day, "key", workers=4, plan=path)
+    with pytest.raises(AnalysisException):
+        day.select("nothing")
+    run(placed)
+    assert not errors
+    assert len(runs.read(path)) == 1
 
 
 def test_a_job_goes_on_where_spark_cannot_call_python(spark, plan, path, monkeypatch):

@@ -83,7 +83,7 @@ STEPS = {
     "keep one": lambda df, at: df.dropDuplicates([df.columns[0]]),
     "aggregate": lambda df, at: df.groupBy(df.columns[0]).agg(F.max(df.columns[-1]).alias(f"n{at}")),
     "aggregates": lambda df, at: df.groupBy(df.columns[-1]).agg(
-        F.max(df.columns[0]).alias("id"),
+        F.max(df.columns[0]).alias(f"i{at}" if df.columns[-1] == "id" else "id"),
         (F.count("*") * F.rand(1)).alias(f"n{at}"),
         F.first(df.columns[-1]).alias(f"f{at}"),
         F.collect_list(df.columns[0]).alias(f"c{at}"),

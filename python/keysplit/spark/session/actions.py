@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary, ref
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Observation, SparkSession
 
@@ -81,7 +82,7 @@ class _Listener:
     def _ended(self, execution: Any, failed: bool) -> None:
         if not self.waiting:
             return
-        with suppress(Py4JError):  # a query that Spark could not plan has no figures
+        with suppress(Py4JError, PySparkException):  # a query that Spark could not plan has no figures
             metrics = execution.observedMetrics()
             for name in list(self.waiting):
                 if metrics.contains(name):
