@@ -104,7 +104,7 @@ def test_a_thread_from_before_the_callback_server_is_served_all_the_same():
 def test_more_columns_are_no_more_calls(spark, calls, name):
     build, other = OPERATIONS[name], spark.range(3).select(F.col("id").alias("key"))
     plan = kss.plan(rows(spark, 10), "key", 4, "w_choices", engine="columns")
-    known_rows(plan).met()
+    known_rows(plan).are_met = True
     found = {}
     for columns in (10, 500):
         df = rows(spark, columns)

@@ -4,7 +4,7 @@ A plan may have been made for other data: results are exact all the same, and no
 job nobody sees the rows, so they are looked at while they pass in the first one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -50,9 +50,9 @@ def observed(request: Request, rows: DataFrame, may_stop: bool) -> DataFrame:
         if may_stop and (whole is None or count < _WHOLE * whole):
             return
         expected = [at for at, key in enumerate(keys) if _share(key, plan) * count >= _EXPECTED_ROWS]
-        if not expected or not known.may_be_others(request.df):
+        if not expected or known.are_met:
             return
-        known.met()
+        known.are_met = True
         met = sum(bits >> at & 1 for at in expected)
         if met < _FEW * len(expected):
             warn(_misfit(met, len(expected), count))
@@ -63,13 +63,9 @@ def observed(request: Request, rows: DataFrame, may_stop: bool) -> DataFrame:
 
 def _met(hash_: str, keys: Sequence[FrequentKey]) -> str:
     """Return the aggregate in SQL: how many rows there are, and a bit for each key that one of them has."""
-    at = f"CAST(array_position({_array([key.hash for key in keys])}, {hash_}) AS INT)"
-    bit = f"get({_array([0, *(1 << at for at in range(len(keys)))])}, {at})"
-    return f"concat_ws(' ', count(1), coalesce(bit_or({bit}), 0L))"
-
-
-def _array(numbers: Iterable[int]) -> str:
-    return f"array({', '.join(f'{number}L' for number in numbers)})"
+    # Spark computes the hash once for all comparisons.
+    bits = " ".join(f"WHEN {key.hash}L THEN {1 << at}L" for at, key in enumerate(keys))
+    return f"concat_ws(' ', count(1), coalesce(bit_or(CASE {hash_} {bits} ELSE 0L END), 0L))"
 
 
 def _share(key: FrequentKey, plan: Plan) -> float:

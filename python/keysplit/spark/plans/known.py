@@ -8,23 +8,23 @@ from keysplit.spark.plans.model import Plan
 
 
 class KnownRows:
-    """The rows that a plan is known to be for."""
+    """The rows that a plan is known to be for.
+
+    Attributes:
+        are_met: whether a run has shown if the frequent keys of the plan are among its rows.
+    """
 
     def __init__(self) -> None:
+        self.are_met = False
         self._made_from: ref[DataFrame] | None = None
-        self._are_met = False
 
     def made_from(self, df: DataFrame) -> None:
         """Say which rows the plan was made from."""
         self._made_from = ref(df)
 
-    def met(self) -> None:
-        """Say that a run has shown whether the frequent keys of the plan are among its rows."""
-        self._are_met = True
-
     def may_be_others(self, df: DataFrame) -> bool:
         """Whether these may be other rows than the plan was made from, and no run has shown anything yet."""
-        return not self._are_met and (self._made_from is None or self._made_from() is not df)
+        return not self.are_met and (self._made_from is None or self._made_from() is not df)
 
 
 # By the id of the plan, while it lives: two plans may be equal and have been made from other rows.
