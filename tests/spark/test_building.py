@@ -1,5 +1,6 @@
 """Building a query asks the JVM no more often where there are more columns, and runs no job too early."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -21,7 +22,7 @@ from keysplit.spark.kept import pending
 from keysplit.spark.names import quoted
 from keysplit.spark.options import Options, check
 from keysplit.spark.plans.known import known_rows
-from keysplit.spark.session import steps, versions
+from keysplit.spark.session import narrow, steps, versions
 
 
 def rows(spark, columns):
@@ -371,6 +372,34 @@ def test_spark_need_not_cast_what_steps_compute_with(spark, monkeypatch, groupin
     kss.route(df, "key", plan=plan, row_id="id")
     ((written, found),) = casts
     assert found == written > 0
+
+
+@pytest.mark.parametrize("grouping", ["w_choices", "cut_to_fit", "key"])
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_steps_are_those_that_spark_makes_of_literals(spark, conf, monkeypatch, grouping, ansi):
+    df = rows(spark, 10)
+    if not versions.has_classic_package(df):
+        pytest.skip("before Spark 4.0 each step is analysed with all columns")
+    conf("spark.sql.ansi.enabled", ansi)
+    plan = kss.plan(df, "key", 4, grouping, engine="columns", seed=297)
+    analysed_steps, found = steps.analysed_steps, []
+
+    def both(df, names, texts_of_steps, texts, columns):
+        made = analysed_steps(df, names, texts_of_steps, texts, columns)
+        with_literals = list(texts_of_steps)
+        for name, text in texts.items():
+            with_literals = [each.replace(f"`{name}`", f"'{text}'") for each in with_literals]
+        found.append((made, analysed_steps(df, names, with_literals, {}, columns)))
+        return made
+
+    monkeypatch.setattr(narrow, "analysed_steps", both)
+    for _ in range(4):  # analysed, and then kept
+        kss.route(df, "key", plan=plan, row_id="id")
+    assert len(found) == 4
+    for pair in found:
+        ours, spark_s = (re.sub(r"#\d+L?", "", each.made.projectList().toString()) for each in pair)
+        assert ours == spark_s
+        assert "worker_tail" not in ours
 
 
 def by_columns(df, key, plan, **options):

@@ -75,6 +75,6 @@ def _share(key: FrequentKey, plan: Plan) -> float:
 def _misfit(met: int, expected: int, count: int) -> str:
     keys = f"{met or 'none'} of its {expected} most frequent keys {'is' if met < 2 else 'are'}"
     return (
-        f"the plan was made for other data: {keys} among the {count:,} rows, so the result is exact and not "
-        "balanced; kss.drift(plan, df) shows what is different, kss.plan makes a plan of these rows"
+        f"the plan was made for other data: {keys} among the {count:,} rows; the result is exact, but hot "
+        "keys of these rows are not split: kss.plan makes a plan of them, kss.drift(plan, df) compares"
     )

@@ -108,6 +108,11 @@ class Request:
     """The rows that make a task of a write worth its file; None for the default."""
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the first run looks at the rows before it moves them."""
+        return self.kept is not None or self.unseen is not None
+
+    @property
     def workers(self) -> int:
         """The number of workers."""
         return int(self.params.workers)

@@ -117,14 +117,14 @@ def analysed_steps(
     schema = str(java_object(_TYPES).fromAttributes(columns).json())
     read = tuple(texts.values())
     if _PATH.search(text) or not _are_apart([field["name"] for field in json.loads(schema)["fields"]]):
-        return _analysed(df, names, text, columns, texts).reading(read)
+        return _analysed(df, names, text, columns, tuple(texts)).reading(read)
     session, settings = _session(df.sparkSession)
     of = text, tuple(names), tuple(texts), schema, session, str(settings.toString())
     kept, with_texts = _kept(*of), _kept(*of, read)
     if with_texts.steps is not None:
         return with_texts.steps
     if kept.steps is None:
-        found = _analysed(df, names, text, columns, texts)
+        found = _analysed(df, names, text, columns, tuple(texts))
         # To look at all expressions takes long, too: not for a query that is built once.
         if not kept.was_asked_for or not _is_known(found):
             kept.was_asked_for = True
@@ -174,9 +174,7 @@ def _is_known(steps: Steps) -> bool:
     return {node["class"] for node in json.loads(str(around.toJSON()))} <= _KNOWN
 
 
-def _analysed(
-    df: DataFrame, names: Sequence[str], text: str, columns: Any, texts: Mapping[str, str]
-) -> Steps:
+def _analysed(df: DataFrame, names: Sequence[str], text: str, columns: Any, texts: Sequence[str]) -> Steps:
     spark = df.sparkSession._jsparkSession
     parser = spark.sessionState().sqlParser()
     # The steps stand side by side, over columns of what they return: Spark looks through all of them at once.
