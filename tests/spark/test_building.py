@@ -382,6 +382,7 @@ def test_steps_are_those_that_spark_makes_of_literals(spark, conf, monkeypatch, 
         pytest.skip("before Spark 4.0 each step is analysed with all columns")
     conf("spark.sql.ansi.enabled", ansi)
     plan = kss.plan(df, "key", 4, grouping, engine="columns", seed=297)
+    replacing = spark._jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions
     analysed_steps, found = steps.analysed_steps, []
 
     def both(df, names, texts_of_steps, texts, columns):
@@ -397,7 +398,9 @@ def test_steps_are_those_that_spark_makes_of_literals(spark, conf, monkeypatch, 
         kss.route(df, "key", plan=plan, row_id="id")
     assert len(found) == 4
     for pair in found:
-        ours, spark_s = (re.sub(r"#\d+L?", "", each.made.projectList().toString()) for each in pair)
+        # before Spark 4.1 an expression that stands for another one is printed as it was written
+        replaced = (replacing.apply(each.made).projectList().toString() for each in pair)
+        ours, spark_s = (re.sub(r"#\d+L?", "", text) for text in replaced)
         assert ours == spark_s
         assert "worker_tail" not in ours
 
