@@ -19,8 +19,8 @@ from keysplit.spark import Plan
 
 # Each version's file was written once, by the keysplit that brought the version, and never changes.
 GOLDEN = Path(__file__).parent.parent / "golden" / "plans"
-ROW_IDS = {1: None, 2: ("id", "`a.b`"), 3: ("id", "`a.b`")}
-SAMPLES = {1: None, 2: None, 3: Sample(rows=1234, fraction=0.125, effective=1000.5, confidence=0.95)}
+ROW_ID = ("id", "`a.b`")
+SAMPLE = Sample(rows=1234, fraction=0.125, effective=1000.5, confidence=0.95)
 
 
 def golden(version):
@@ -55,9 +55,10 @@ def test_every_version_is_read(version, kind):
     assert np.array_equal(plan.buckets, np.arange(4096) % 7)
     assert plan.total == plan.buckets.sum()
     assert plan.capacities == (1.0, 2.0, 0.5, 1.0)
-    assert plan.row_id == ROW_IDS[version]
-    assert plan.sample == SAMPLES[version]
-    assert plan.group_weight == (150 if version == 3 else 0)
+    assert plan.row_id == (ROW_ID if version >= 2 else None)
+    assert plan.sample == (SAMPLE if version >= 3 else None)
+    assert plan.group_weight == (150 if version >= 3 else 0)
+    assert plan.weighted is (version >= 4)
     # where the rows of the first key go, of the second, and of three that are not frequent
     keys = np.array([-5] * 6 + [2**62] + [0, 2**52, -(2**53)])
     rows = np.array([0, 2**32 - 1, 3 << 61, (3 << 61) + 2**32 - 1, -1, -(2**32)] + [0] * 4)
@@ -142,8 +143,8 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
     [
         ("", "^text must be a plan as JSON"),
         ("[1]", "^text must be a plan that keysplit wrote"),
-        (changed(version=0), r"^version of the plan must be in 1\.\.=3, got 0$"),
-        (changed(version="1"), r"^version of the plan must be in 1\.\.=3, got '1'$"),
+        (changed(version=0), r"^version of the plan must be in 1\.\.=4, got 0$"),
+        (changed(version="1"), r"^version of the plan must be in 1\.\.=4, got '1'$"),
         (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its keys, workers"),
         (changed(grouping=5), "^plan is damaged: TypeError"),
         (changed(head=[{}]), "^plan is damaged: KeyError"),

@@ -20,7 +20,8 @@ from keysplit.plans.frequent import FrequentKey
 
 FORMAT = "keysplit plan"
 _FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "capacities")
-FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: (*_FIRST, "row_id", "sample", "group_weight")}
+_THIRD = (*_FIRST, "row_id", "sample", "group_weight")
+FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: _THIRD, 4: (*_THIRD, "weighted")}
 """The fields of a plan that each version of the stored form holds."""
 VERSION = max(FIELDS)
 
@@ -32,7 +33,7 @@ def write(plan: Mapping[str, Any]) -> str:
         plan: the fields of a `Plan`, by name.
 
     Returns:
-        The JSON, of the oldest version that has all fields that are neither None nor 0.
+        The JSON, of the oldest version that has all fields that are neither None, nor 0, nor False.
     """
     version = min(
         version
@@ -127,6 +128,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         "row_id": None if row_id is None else tuple(row_id),
         "sample": None if data.get("sample") is None else _sample(data["sample"]),
         "group_weight": float(data.get("group_weight", 0.0)),
+        "weighted": data.get("weighted", False),
     }
 
 
@@ -177,6 +179,7 @@ def _is_sound(plan: dict[str, Any]) -> bool:
         and (capacities is None or len(speeds_of(capacities, n)) == n)
         and (sample is None or (0 < sample.confidence < 1 and sample.effective >= 0))
         and 0 <= plan["group_weight"] < math.inf
+        and isinstance(plan["weighted"], bool)
         and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))
     )
 

@@ -264,7 +264,11 @@ def _plan_and_its_place(options: Options, streaming: bool) -> tuple[Plan | None,
 
 
 def _unseen(plan: Plan | None, df: DataFrame) -> Plan | None:
-    return plan if plan is not None and plan.head and known_rows(plan).may_be_others(df) else None
+    """Return a plan whose frequent keys are to be looked for among rows, None if they are not."""
+    # a key of much weight may have few rows
+    if plan is None or not plan.head or plan.weighted or plan.group_weight:
+        return None
+    return plan if known_rows(plan).may_be_others(df) else None
 
 
 def _adapt(options: Options, streaming: bool) -> Adapt | None:

@@ -226,4 +226,5 @@ def plan_of(request: Request, counted: Pass, candidates: Sequence[np.ndarray] | 
         },
         capacities=request.capacities,
         group_weight=request.group_weight,
+        weighted=request.weight is not None,
     )

@@ -404,6 +404,7 @@ class _Query:
             capacities=capacities,
             row_id=plan.row_id,
             group_weight=plan.group_weight,
+            weighted=plan.weighted,
         )
         if rule.change(plan, new, summary, float(batch.amounts.sum())).pays(adapt):
             try:

@@ -1,6 +1,6 @@
 """The tables of a small plan as literals of the query."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -25,8 +25,9 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     Returns:
         Expressions of that hash.
     """
-    arrays = _in_sql(_arrays(plan, cells), _literal)
-    return Lookup(df, *_found(key, arrays), arrays.get("cells", ""))
+    arrays = _arrays(plan, cells)
+    tables = _in_sql(arrays, _literals(arrays))
+    return Lookup(df, *_found(key, tables), tables.get("cells", ""))
 
 
 def lookup_by_name(
@@ -45,7 +46,7 @@ def lookup_by_name(
         Expressions of that hash and of these names, and the text of each name.
     """
     arrays = _arrays(plan, cells)
-    tables = _in_sql(arrays, lambda name, array: in_sql(names[name]))
+    tables = _in_sql(arrays, {name: in_sql(own) for name, own in names.items()})
     texts = {names[name]: written(arrays[name]) for name in TABLES if name in arrays}
     return Lookup(df, *_found(key, tables), tables.get("cells", "")), texts
 
@@ -91,8 +92,9 @@ def found_in_sql(plan: Plan, key: str, cells: np.ndarray | None) -> tuple[str, s
         key: the hash of a row's key, in SQL.
         cells: as `lookup`.
     """
-    arrays = _in_sql(_arrays(plan, cells, whole=False), _literal)
-    return *_found(key, arrays), arrays.get("cells", "")
+    arrays = _arrays(plan, cells, whole=False)
+    tables = _in_sql(arrays, _literals(arrays))
+    return *_found(key, tables), tables.get("cells", "")
 
 
 def _arrays(plan: Plan, cells: np.ndarray | None, *, whole: bool = True) -> dict[str, np.ndarray]:
@@ -102,15 +104,20 @@ def _arrays(plan: Plan, cells: np.ndarray | None, *, whole: bool = True) -> dict
     return arrays
 
 
-def _in_sql(arrays: Mapping[str, np.ndarray], text_of: Callable[[str, np.ndarray], str]) -> dict[str, str]:
-    """Return arrays in SQL, and numbers as such; `text_of` returns the text of an array in SQL."""
+def _in_sql(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> dict[str, str]:
+    """Return arrays in SQL, and numbers as such; `texts` are those of the arrays, in SQL."""
     return {
         # Spark folds this into one literal; an array of literals would take a while to parse.
-        name: read_in_sql(text_of(name, array), name, wide=array.dtype == np.int64)
+        name: read_in_sql(texts[name], name, wide=array.dtype == np.int64)
         if name in TABLES
         else str(int(array[0]))
         for name, array in arrays.items()
     }
+
+
+def _literals(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Return the texts of arrays as literals of SQL."""
+    return {name: f"'{written(arrays[name])}'" for name in TABLES if name in arrays}
 
 
 def _found(own: str, arrays: Mapping[str, str]) -> tuple[str, str]:
@@ -134,10 +141,6 @@ def read_in_sql(text: str, name: str, *, wide: bool) -> str:
     if name in ("shift", "mask"):
         return f"CAST({text} AS INT)"
     return f"CAST(split({text}, ',') AS ARRAY<{'BIGINT' if wide else 'INT'}>)"
-
-
-def _literal(name: str, array: np.ndarray) -> str:
-    return f"'{written(array)}'"
 
 
 def _shift(plan: Plan) -> np.ndarray:

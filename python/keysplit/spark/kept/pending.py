@@ -27,6 +27,7 @@ _log = logging.getLogger("keysplit")
 class _Pending(NamedTuple):
     observed: Observed
     done: Callable[[Any], None]
+    wanted: Callable[[], bool] | None = None
 
 
 _pending: list[_Pending] = []
@@ -35,16 +36,20 @@ _new = threading.Event()
 _thread: threading.Thread | None = None
 
 
-def wait_for(observed: Observed, done: Callable[[Any], None]) -> None:
+def wait_for(
+    observed: Observed, done: Callable[[Any], None], wanted: Callable[[], bool] | None = None
+) -> None:
     """Call `done` with what is observed, once it is known; never if the action fails, or never runs.
 
     Args:
         observed: the observation.
         done: takes the figure; it runs in any thread. What it raises is logged.
+        wanted: says whether the figure is still wanted; the interpreter's end does not wait for it. Left out
+            if it is wanted in any case.
     """
     global _thread
     with _lock:
-        _pending.append(_Pending(observed, done))
+        _pending.append(_Pending(observed, done, wanted))
         del _pending[:-MOST_PENDING]
         _new.set()
         if _thread is None or not _thread.is_alive():
@@ -76,6 +81,9 @@ def _ask() -> None:
 
 def _settle() -> None:
     for each in list(_pending):
+        if each.wanted is not None and not each.wanted():
+            _pending.remove(each)
+            continue
         try:
             found = each.observed.peek()
         except Exception:  # of Spark or of what connects to it: the action failed, or its session is gone
@@ -86,6 +94,8 @@ def _settle() -> None:
         _pending.remove(each)
         try:
             each.done(found)
+        except Warning as warning:  # where warnings are errors
+            _log.warning("%s", warning)
         except Exception as error:  # it runs behind the user's back
             _log.warning("a run by a plan was not counted: %s", error)
 
@@ -99,7 +109,7 @@ def _last() -> None:
             # The figures of the last action may still be on their way.
             for _ in range(_ASKED_AT_EXIT):
                 _settle()
-                if not _pending:
+                if all(each.wanted is not None for each in _pending):
                     break
                 time.sleep(_BETWEEN_S)
         finally:

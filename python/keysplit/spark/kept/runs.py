@@ -133,7 +133,7 @@ def rows_of(plan: Plan, weighted: bool) -> float | None:
     """Return of about how many rows a plan was made, None if it has no more than their weight."""
     if plan.sample is not None:
         return plan.sample.rows / plan.sample.fraction if plan.sample.fraction else None
-    return None if weighted or plan.group_weight else plan.total
+    return None if weighted or plan.weighted or plan.group_weight else plan.total
 
 
 def whole(plan: Plan, runs: Sequence[Run]) -> list[Run]:

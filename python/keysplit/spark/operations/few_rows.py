@@ -111,7 +111,6 @@ def rows_of(request: Request) -> float | None:
     assert plan is not None
     if kept is not None and kept.rows is not None:
         return float(kept.rows)
-    # One that is passed in may have been made with any weight, most likely none.
     return runs.rows_of(plan, request.weight is not None)
 
 

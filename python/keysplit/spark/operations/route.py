@@ -138,7 +138,8 @@ def routed(request: Request, may_stop: bool = False) -> DataFrame:
     rows = engine.with_worker(request.df, *by_plan(request), request.worker_column)
     if request.kept is not None:
         return request.kept.observed(rows, request.worker_column, request.weight is not None, may_stop)
-    return first_run.observed(request, rows, may_stop)
+    # It would keep filters downstream from the scan, and rows that are not moved may be few of all.
+    return rows if may_stop else first_run.observed(request, rows)
 
 
 def by_plan(request: Request) -> tuple[Plan, str | Column, str | None]:

@@ -6,16 +6,21 @@ from pyspark.sql import DataFrame
 
 from keysplit.spark.plans.model import Plan
 
+MOST_LOOKS = 3
+"""Queries in which the frequent keys of a plan are looked for: some never run, or on too few rows."""
+
 
 class KnownRows:
     """The rows that a plan is known to be for.
 
     Attributes:
         are_met: whether a run has shown if the frequent keys of the plan are among its rows.
+        looks: in how many queries they have been looked for.
     """
 
     def __init__(self) -> None:
         self.are_met = False
+        self.looks = 0
         self._made_from: ref[DataFrame] | None = None
 
     def made_from(self, df: DataFrame) -> None:
@@ -23,8 +28,10 @@ class KnownRows:
         self._made_from = ref(df)
 
     def may_be_others(self, df: DataFrame) -> bool:
-        """Whether these may be other rows than the plan was made from, and no run has shown anything yet."""
-        return not self.are_met and (self._made_from is None or self._made_from() is not df)
+        """Whether these may be other rows than the plan was made from, which no run has shown yet."""
+        if self.are_met or self.looks >= MOST_LOOKS:
+            return False
+        return self._made_from is None or self._made_from() is not df
 
 
 # By the id of the plan, while it lives: two plans may be equal and have been made from other rows.
@@ -33,7 +40,8 @@ _known: dict[int, KnownRows] = {}
 
 def known_rows(plan: Plan) -> KnownRows:
     """Return what is known of the rows of a plan, of this very object."""
-    if id(plan) not in _known:
-        _known[id(plan)] = KnownRows()
-        finalize(plan, _known.pop, id(plan)).atexit = False
-    return _known[id(plan)]
+    found = _known.get(id(plan))
+    if found is None:
+        found = _known.setdefault(id(plan), KnownRows())
+        finalize(plan, _known.pop, id(plan), None).atexit = False
+    return found

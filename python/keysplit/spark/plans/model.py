@@ -52,6 +52,7 @@ class Plan(Shown):
         sample: the rows that it was made from where these are not all; the weights are estimates then, and
             `sample.error_of(share)` is by how much a share may be wrong. None if all rows were counted.
         group_weight: what the start of a group costs, in units of the weight of rows; all weights contain it.
+        weighted: whether the plan was made with `weight`; False if it was stored without that.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
@@ -70,6 +71,7 @@ class Plan(Shown):
     row_id: tuple[str, ...] | None = None
     sample: Sample | None = None
     group_weight: float = 0.0
+    weighted: bool = False
 
     @classmethod
     def of(
@@ -84,6 +86,7 @@ class Plan(Shown):
         capacities: tuple[float, ...] | None,
         row_id: tuple[str, ...] | None = None,
         group_weight: float = 0.0,
+        weighted: bool = False,
     ) -> Plan:
         """Make a plan of what a pass found out and where it was placed; `texts` has the keys by hash."""
         head = [
@@ -110,6 +113,7 @@ class Plan(Shown):
             row_id,
             summary.sample,
             group_weight,
+            weighted,
         )
 
     @property
@@ -286,6 +290,7 @@ class Plan(Shown):
             capacities=speeds,
             row_id=self.row_id,
             group_weight=self.group_weight,
+            weighted=self.weighted,
         )
 
     def refuse_other(self, other: Plan, where: str, what: str = "plan") -> None:

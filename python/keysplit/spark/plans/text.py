@@ -18,6 +18,7 @@ _TITLES = {
     "row_id": "row_id",
     "sample": "sample",
     "group_weight": "group_weight",
+    "weighted": "weighted",
 }
 
 

@@ -39,7 +39,8 @@ def by_worker(sides: Sides) -> DataFrame:
         copies = copies.filter(f"NOT ({sides.null_key})")
     copies = copies.select("*", sides.others_hash.alias(worker))
     if request.adapt is None:
-        rows, copies = routed(request), with_workers(copies, sides.plan, worker)
+        may_stop = not versions.has_repartition_by_id(request.df)  # Spark may broadcast the copies then
+        rows, copies = routed(request, may_stop), with_workers(copies, sides.plan, worker)
     else:
         rows, ask = routing.routed(request)
         copies = current.with_workers(copies, worker, ask)
