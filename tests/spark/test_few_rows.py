@@ -121,6 +121,12 @@ def test_where_workers_are_no_more_than_the_rows_fill_they_stay(tmp_path, sales)
     assert kss.explain(few).endswith("split over 2 workers by cut_to_fit")
 
 
+def test_weights_are_no_rows(sales):
+    plan = kss.plan(sales, "country", WORKERS, "cut_to_fit", weight=F.lit(0.01))
+    writer = kss.write(sales, "country", plan=plan)
+    assert kss.explain(writer).endswith(f"split over {WORKERS} workers by cut_to_fit")
+
+
 def test_a_kept_plan_counts_its_own_workers(tmp_path, sales):
     path = str(tmp_path / "plan.json")
     writer = kss.write(sales, "country", workers=WORKERS, plan=path)
