@@ -710,6 +710,26 @@ def test_a_plan_for_other_data_is_said_to_be_one(rows, monkeypatch):
         run()
 
 
+def test_the_server_is_not_asked_whether_a_batch_that_is_counted_is_a_stream(
+    spark, rows, plan, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(pending, "_pending", [])
+    path = str(tmp_path / "key.plan.json")
+    plan.save(path)
+    analyze, asked = type(spark.client)._analyze, []
+
+    def noted(client, method, **of):
+        asked.append(method)
+        return analyze(client, method, **of)
+
+    assert not rows.isStreaming
+    monkeypatch.setattr(type(spark.client), "_analyze", noted)
+    for each in (path, kss.Plan.load(path)):
+        kss.repartition(rows, "key", plan=each, row_id="id")
+    assert len(pending._pending) == 2
+    assert "is_streaming" not in asked
+
+
 def test_a_plan_stays_at_a_path_and_its_runs_are_counted(rows, tmp_path):
     path = str(tmp_path / "key.plan.json")
     placed = kss.repartition(rows, "key", workers=WORKERS, engine="columns", plan=path, row_id="id")

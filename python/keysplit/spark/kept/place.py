@@ -115,12 +115,12 @@ class Kept:
         """Count the rows of each worker while the rows pass in the first action, and write that down.
 
         Args:
-            rows: routed rows.
+            rows: routed rows of a batch.
             worker_column: the column with their workers.
             weighted: whether the plan balances something else than rows.
             may_stop: whether an action may stop before the last row, as there is no shuffle downstream.
         """
-        if rows.isStreaming or self.plan is None:
+        if self.plan is None:
             return rows
         path, digest, fresh, workers = self.path, self.digest, self.fresh, self.plan.workers
         aggregate = F.expr(by_worker.counting(worker_column, workers)).alias("rows")

@@ -136,7 +136,7 @@ def routed(request: Request, may_stop: bool = False) -> DataFrame:
         return routing.routed(request)[0]
     engine = native if request.engine == "rust" else columns
     rows = engine.with_worker(request.df, *by_plan(request), request.worker_column)
-    if request.kept is not None:
+    if request.kept is not None and not request.df.isStreaming:
         return request.kept.observed(rows, request.worker_column, request.weight is not None, may_stop)
     # It would keep filters downstream from the scan, and rows that are not moved may be few of all.
     return rows if may_stop else first_run.observed(request, rows)

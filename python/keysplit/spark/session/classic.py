@@ -199,7 +199,7 @@ class Classic:
         return narrow.aggregated(result, df, rows)
 
     def observed(self, df: DataFrame, aggregate: Column) -> tuple[DataFrame, Observed]:
-        """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
+        """Return a batch such that its first action computes an aggregate of all its rows beside."""
         observation = Observation(f"keysplit {uuid.uuid4()}")
         return df.observe(observation, aggregate), Observed(self._spark, observation)
 

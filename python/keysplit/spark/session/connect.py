@@ -208,10 +208,11 @@ class Connect:
         return None
 
     def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, _Observed]":
-        """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
+        """Return a batch such that its first action computes an aggregate of all its rows beside."""
         from pyspark.sql.connect.observation import Observation
 
         observation = Observation()
+        vars(df).setdefault("isStreaming", False)  # from Spark 4.0 on `observe` asks the server otherwise
         return df.observe(observation, aggregate), _Observed(observation, self._spark)
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:

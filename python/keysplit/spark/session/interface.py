@@ -137,7 +137,7 @@ class Session(Protocol):
         """
 
     def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, Observed]":
-        """Return the DataFrame such that its first action computes an aggregate of all its rows beside."""
+        """Return a batch such that its first action computes an aggregate of all its rows beside."""
 
     def asks_driver(self, df: DataFrame, answer: "Answer") -> "Ask":
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch.
