@@ -118,7 +118,8 @@ def apply(
             names. With one function "distribution_aware" and "key", which split no key; if left out, Spark's
             own hash places the keys.
         plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
-            not. Without one, it is made at the call, of a sample of the rows.
+            not. Without one, it is made at the call, of a sample of the rows. The first run by a plan that
+            was made for other data warns.
         refresh: what to do with a plan that is kept at a path: "auto" makes it anew once the loads of the
             workers no longer fit it, "never" keeps it, "always" makes it anew now.
         sample: the part of the rows that a plan is made from, above 0, up to 1; "auto" takes as many as it
