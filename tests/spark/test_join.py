@@ -304,6 +304,26 @@ def test_the_join_shuffles_nothing(conf, hot, cold, plan, how, split, adaptive):
     assert nodes.count("shufflepartitionidpassthrough") == 2
 
 
+@pytest.mark.parametrize("way", ["place", "broadcast"])
+def test_the_keys_of_a_side_are_found_by_one_task(conf, hot, cold, plan, way):
+    conf("spark.sql.adaptive.enabled", "false")
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    joined = kss.join(hot, cold, "key", "full", plan=plan, way=way)
+    nodes = joined._jdf.queryExecution().executedPlan().toString()
+    assert nodes.count("Exchange SinglePartition") == 1
+    by_worker = way == "place" and hasattr(DataFrame, "repartitionById")
+    assert nodes.count("Exchange hashpartitioning(") == (0 if by_worker else 2)
+
+
+@pytest.mark.parametrize("way", ["place", "broadcast"])
+def test_zeros_of_both_signs_are_one_key(spark, way):
+    keys = [0.0, -0.0, float("nan"), 0.5]
+    rows = spark.createDataFrame([(keys[i % 4], i) for i in range(400)], "key double, i int")
+    others = spark.createDataFrame([*zip([*keys, 1.5], range(5), strict=True)], "key double, n int")
+    joined = kss.join(rows, others, "key", "full", workers=4, grouping="w_choices", way=way)
+    assert same_rows(joined, rows.join(others, "key", "full"))
+
+
 def test_it_may_become_a_broadcast_join(hot, cold, plan):
     joined = kss.join(hot, F.broadcast(cold), "key", "left", plan=plan, way="place")
     assert same_rows(joined, hot.join(cold, "key", "left"))
@@ -342,6 +362,19 @@ def test_hot_keys_are_broadcast_and_never_shuffled(conf, large, facts):
     swapped = kss.join(names, rows, "k", "left", split="right", plan=plan)  # names are kept whole
     assert kss.explain(swapped).startswith("broadcast: ")
     assert same_rows(swapped, names.join(rows, "k", "left"))
+
+
+def test_rows_of_no_fixed_width_are_measured(conf, large, facts):
+    rows, names, plan = facts
+    keys = len(plan.head)
+    conf("spark.sql.autoBroadcastJoinThreshold", f"{40 * keys}")  # a text may have more, those here have less
+    joined = kss.join(rows, names, "k", plan=plan)
+    assert re.match(rf"broadcast: .* has {keys - 1} rows of them \(up to \d+ B\)", kss.explain(joined))
+    assert same_rows(joined, rows.join(names, "k"))
+    conf("spark.sql.autoBroadcastJoinThreshold", f"{10 * keys}")
+    assert not kss.explain(kss.join(rows, names, "k", plan=plan, force=True)).startswith(
+        f"broadcast: {keys} "
+    )
 
 
 def test_a_side_that_spark_broadcasts_is_left_to_it(monkeypatch, facts):

@@ -90,14 +90,14 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
         against = f"its frequent keys hold only {_share(sides, keys):.0%} of the rows"
     counted: Mapping[int, tuple[int, float]] = {}
     if against is None:
-        rows, at_most = _few_others(sides, keys)
+        rows, at_most = _few_others(sides, keys, limit)
         if at_most > limit or rows > len(keys):
             counted = _count_others(sides, keys)
         reason = None if sides.request.force else _too_many_pairs(sides, keys, counted)
         if reason is not None:
             return plain, Way("plain", reason)
         if at_most <= limit:
-            why = f"{_held(sides, keys)}; the other side has {rows:,} rows of them (under {_bytes(at_most)})"
+            why = f"{_held(sides, keys)}; the other side has {rows:,} rows of them (up to {_bytes(at_most)})"
             return by_broadcast(sides, keys), Way("broadcast", why)
         few, rows, size = _few(keys, counted, limit)
         left_over = [each for each in keys if each not in few and _is_split(each)]
@@ -145,11 +145,15 @@ def _placed(sides: Sides, why: str) -> Way:
     return Way("place", f"{keys} split over {workers} by {sides.plan.grouping.name}; {why}")
 
 
-def _few_others(sides: Sides, keys: Sequence[FrequentKey]) -> tuple[int, float]:
-    """Count the rows of the other side that have one of some keys; bound their bytes without reading them."""
-    types = [field.dataType for field in sides.others.schema.fields]
-    rows = int(sides.others_of(keys).first.count())
-    return rows, rows * sum(fixed_width(each) or _WIDE for each in types)
+def _few_others(sides: Sides, keys: Sequence[FrequentKey], limit: int) -> tuple[int, float]:
+    """Count the rows of the other side that have one of some keys, and bound their bytes."""
+    others = sides.others_of(keys).first
+    rows = int(others.count())
+    widths = (fixed_width(field.dataType) or _WIDE for field in sides.others.schema.fields)
+    at_most: float = rows * sum(widths)
+    if at_most > limit and rows <= len(keys):  # about one of each, whose bytes by key nobody needs
+        at_most = others.agg(F.sum(row_bytes(sides.others))).first()[0] or 0.0
+    return rows, at_most
 
 
 def _count_others(sides: Sides, keys: Sequence[FrequentKey]) -> dict[int, tuple[int, float]]:

@@ -1,8 +1,6 @@
 """A join whose rows go to workers by a plan, the rows of the other side to all workers of their key."""
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.spark.adapt import current, routing
@@ -28,8 +26,8 @@ def by_worker(sides: Sides) -> DataFrame:
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
         # copied; with one, its copies on workers where it has none are dropped after the join. The keys get
         # names of their own: under their own ones they would hide those of the other side in the result.
-        met, same = sides.renamed_keys
-        keys = _split_keys(sides, met).withColumn(found, F.lit(True))
+        _, same = sides.renamed_keys
+        keys = sides.few_keys(_split_rows(sides)).withColumn(found, F.lit(True))
         copies = copies.join(F.broadcast(keys), same, "left")
         its_workers = f"IF({in_sql(found)}, {its_workers}, slice({its_workers}, 1, 1))"
     elif kind in ("semi", "anti"):
@@ -59,11 +57,11 @@ def by_worker(sides: Sides) -> DataFrame:
     return sides.result(joined)
 
 
-def _split_keys(sides: Sides, keys: Sequence[Column]) -> DataFrame:
+def _split_rows(sides: Sides) -> DataFrame:
     # At most a few for each worker: only a key that the plan places by itself may have several workers.
     own = sides.request.worker_column
-    rows = sides.joining.again(sides.request.df).select(*keys, sides.hash.alias(own))
-    return of_split_keys(rows, sides.plan, own).drop(own).distinct()
+    rows = sides.joining.again(sides.request.df).select(*sides.request.keys, sides.hash.alias(own))
+    return of_split_keys(rows, sides.plan, own)
 
 
 def _placed(df: DataFrame, request: Request) -> DataFrame:

@@ -122,6 +122,16 @@ class Sides:
         left, right = (others, rows) if self.hot == "right" else (rows, others)
         return self.joining.join(left, right, kind, also, where)
 
+    def few_keys(self, rows: DataFrame) -> DataFrame:
+        """Return the keys of rows of the split side, each once, as `renamed_keys`: few different ones."""
+        keys, _ = self.renamed_keys
+        if key_hash_in_sql(self.request.keys, self.request.key_types, 0) is None:
+            return rows.select(*keys).distinct()  # Spark collects no set of collated strings
+        # `distinct` alone would have as many tasks as there are shuffle partitions. Of a set, which one task
+        # holds, it shuffles nothing, and has those keys once that a join finds equal.
+        found = rows.agg(F.collect_set(F.struct(*keys)).alias(self.own[0]))
+        return found.select(F.inline(in_sql(self.own[0]))).distinct()
+
     def result(self, rows: DataFrame) -> DataFrame:
         """Return the columns of Spark's own join."""
         return self.joining.result(rows, [self.request.worker_column, *self.own])
