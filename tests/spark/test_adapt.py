@@ -953,13 +953,14 @@ def test_a_stream_follows_an_online_grouping(spark, stream, tmp_path, name):
     assert plans[batches[2]].grouping == ks.GROUPINGS[name](workers=WORKERS)
 
 
-def test_an_online_grouping_goes_on_with_fewer_workers(spark, stream, tmp_path):
+def test_a_stream_that_followed_an_online_grouping_goes_on_by_a_plan(spark, stream, tmp_path):
     df = kss.streaming.route(stream.read(), "key", workers=WORKERS, grouping="fish", adapt="auto")
     query = start(df, Busiest(), tmp_path / "c")
     try:
         stream.add(hot=0)
         learned(query, 0)
-        published = kss.streaming.publish(kss.plan(stream.rows(), "key", 2), query)
+        with pytest.warns(UserWarning, match=r"^the stream no longer follows fish: .* plans of d_choices,"):
+            published = kss.streaming.publish(kss.plan(stream.rows(), "key", 2), query)
         for number in range(1, 4):
             stream.add(hot=1)
             learned(query, number)
@@ -968,7 +969,7 @@ def test_an_online_grouping_goes_on_with_fewer_workers(spark, stream, tmp_path):
     plans, batches = versions_of(next((tmp_path / "c" / "keysplit").iterdir()))
     assert batches[1] == published < batches[3]
     last = plans[batches[3]]
-    assert last.workers == 2
+    assert (last.workers, last.grouping.name) == (2, "d_choices")
     assert last.head[0].key == ("hot 1",)
 
 

@@ -64,7 +64,7 @@ def write(
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
         workers: the most tasks that write, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: a name, or a grouping object; `route` lists the names. The others split a hot partition more
-            often than "cut_to_fit".
+            often than "cut_to_fit". With a plan, that of the plan counts.
         plan: a plan made before by `plan`, or the path or URL of one: read if it is there, made and saved if
             not. Without one, it is made at the call, of a sample of the rows. The first run by a plan that
             was made for other data warns.

@@ -3,11 +3,13 @@
 import os
 from typing import Any
 
+from keysplit.planning import PLANS
 from keysplit.plans import files
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.adapt.running import adapting_in
 from keysplit.spark.checks import is_query, type_name
 from keysplit.spark.plans import Plan
+from keysplit.spark.warn import warn
 
 
 def publish(plan: Plan, to: Any) -> int:
@@ -15,7 +17,8 @@ def publish(plan: Plan, to: Any) -> int:
 
     So workers come and go while a query runs, with `plan.with_workers(n)`, or get other capacities. Nothing
     moves: partial results of the batches before stay where they are, and are merged by key. The query goes on
-    adapting from this plan, for its workers.
+    adapting from this plan, for its workers and by its grouping. So one that follows an online grouping, such
+    as FISH, ends that, which a warning says.
 
     Args:
         plan: a plan for keys of the same types, with the seed of the query's, for at most as many workers as
@@ -43,8 +46,11 @@ def publish(plan: Plan, to: Any) -> int:
             raise ValueError(f"to must be a query or the folder of its plan log, got {to!r} with no plan")
         log = Log(to)
         assert log.last is not None
-        log.plan(log.last).refuse_other_keys(plan, "the plan log")
-        return log.publish(plan)
+        last = log.plan(log.last)
+        last.refuse_other_keys(plan, "the plan log")
+        version = log.publish(plan)
+        _warn_of_an_end(last, plan)
+        return version
     if not is_query(to):
         raise TypeError(f"to must be a streaming query, or the folder of a plan log, got {type_name(to)}")
     found = adapting_in(str(to.runId)) if to.isActive else []
@@ -53,4 +59,15 @@ def publish(plan: Plan, to: Any) -> int:
             f"to must be a running query with one plan that changes, got one with {len(found)}: pass the "
             "folder of a plan log"
         )
-    return found[0].publish(str(to.runId), plan)
+    version = found[0].publish(str(to.runId), plan)
+    _warn_of_an_end(found[0].first, plan)
+    return version
+
+
+def _warn_of_an_end(now: Plan, then: Plan) -> None:
+    """Warn if a stream follows an online grouping until it gets a plan of another kind."""
+    if now.grouping.name not in PLANS and then.grouping.name in PLANS:
+        warn(
+            f"the stream no longer follows {now.grouping.name}: it goes on by plans of {then.grouping.name}, "
+            "as the one that was published"
+        )
