@@ -52,16 +52,23 @@ def other(spark, type_, keys):
     return spark.createDataFrame(rows, schema)
 
 
+def nodes_of(df):
+    """Yield the operators of the plan that Spark executes, those upstream last."""
+    nodes = [df._jdf.queryExecution().executedPlan()]
+    while nodes:
+        node = nodes.pop(0)
+        yield node
+        nodes += [node.children().apply(i) for i in range(node.children().size())]
+
+
 def written(df):
     """Return how many rows each shuffle of a DataFrame wrote."""
     df.collect()
-    nodes, found = [df._jdf.queryExecution().executedPlan()], []
-    while nodes:
-        node = nodes.pop(0)
-        if node.getClass().getSimpleName() == "ShuffleExchangeExec":
-            found.append(node.metrics().apply("shuffleRecordsWritten").value())
-        nodes += [node.children().apply(i) for i in range(node.children().size())]
-    return found
+    return [
+        node.metrics().apply("shuffleRecordsWritten").value()
+        for node in nodes_of(df)
+        if node.getClass().getSimpleName() == "ShuffleExchangeExec"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -364,17 +371,83 @@ def test_hot_keys_are_broadcast_and_never_shuffled(conf, large, facts):
     assert same_rows(swapped, names.join(rows, "k", "left"))
 
 
-def test_rows_of_no_fixed_width_are_measured(conf, large, facts):
+def test_rows_of_the_other_side_are_measured(conf, large, facts):
     rows, names, plan = facts
     keys = len(plan.head)
-    conf("spark.sql.autoBroadcastJoinThreshold", f"{40 * keys}")  # a text may have more, those here have less
-    joined = kss.join(rows, names, "k", plan=plan)
-    assert re.match(rf"broadcast: .* has {keys - 1} rows of them \(up to \d+ B\)", kss.explain(joined))
+    conf("spark.sql.autoBroadcastJoinThreshold", f"{40 * keys}")
+    joined = kss.join(rows, names, "k", plan=plan)  # each with an INT and 20 bytes of text
+    assert re.match(
+        rf"broadcast: .* has {keys - 1} rows of them \({24 * (keys - 1)} B\)", kss.explain(joined)
+    )
     assert same_rows(joined, rows.join(names, "k"))
     conf("spark.sql.autoBroadcastJoinThreshold", f"{10 * keys}")
-    assert not kss.explain(kss.join(rows, names, "k", plan=plan, force=True)).startswith(
-        f"broadcast: {keys} "
-    )
+    fewer = kss.join(rows, names, "k", plan=plan, force=True)
+    assert not kss.explain(fewer).startswith(f"broadcast: {keys} ")
+
+
+@pytest.mark.parametrize("way", [None, "broadcast", "grid"])
+def test_the_other_side_may_have_a_column_twice(large, facts, way):
+    rows, names, plan = facts
+    twice = names.union(names).selectExpr("k", "w AS t", "upper(w) AS t", "IF(k = 7, NULL, k) AS `a.b`")
+    joined = kss.join(rows, twice, "k", plan=plan, way=way)
+    assert kss.explain(joined).startswith(way or "broadcast")
+    assert joined.columns == ["k", "v", "t", "t", "a.b"]
+    assert same_rows(joined.toDF(*"kvtub"), rows.join(twice, "k").toDF(*"kvtub"))
+
+
+@pytest.mark.parametrize("way", ["place", "broadcast"])
+def test_keys_with_a_null_are_not_collected(spark, conf, way):
+    """Half of some rows have one key with a null, the others a null of their own each: they meet nothing."""
+    ids = spark.range(0, 400, 1, 2)
+    nulls = ids.selectExpr("IF(id < 0, '', NULL) AS a", "IF(id % 2 = 0, 0, id) AS b", "id")
+    rows = nulls.union(spark.sql("SELECT 'x', id % 2, id FROM range(200)"))
+    others = spark.sql("SELECT * FROM VALUES ('x', 0L, 1), ('x', 2L, 2), (NULL, 0L, 3) AS t(a, b, n)")
+    conf("spark.sql.adaptive.enabled", "false")
+    joined = kss.join(rows, others, ["a", "b"], "full", workers=4, grouping="w_choices", way=way)
+    assert same_rows(joined, rows.join(others, ["a", "b"], "full"))
+    joined.collect()
+    keys = [
+        node.metrics().apply("numOutputRows").value()
+        for node in nodes_of(joined)
+        if node.nodeName() == "Generate" and "inline" in node.toString()
+    ]
+    assert max(keys) == 2
+
+
+@pytest.fixture
+def texts(spark, tmp_path):
+    """Return what makes a table of `ab` as CHAR of some length."""
+    made = []
+
+    def table(length):
+        made.append(f"chars_{length}_{len(made)}")
+        spark.sql(
+            f"CREATE TABLE {made[-1]} (k CHAR({length})) USING parquet LOCATION '{tmp_path / made[-1]}'"
+        )
+        spark.sql(f"INSERT INTO {made[-1]} VALUES ('ab')")
+        return spark.table(made[-1])
+
+    yield table
+    for name in made:
+        spark.sql(f"DROP TABLE {name}")
+
+
+def test_texts_that_spark_pads_to_compare_them_are_refused(conf, texts):
+    short, long, again = texts(3), texts(5), texts(3)
+    assert short.join(long, "k").count() == 1
+    with pytest.raises(
+        TypeError, match=r"^on must have CHAR of one length .*, got char\(3\) and char\(5\): pad"
+    ):
+        kss.join(short, long, "k", workers=4)
+    padded = short.withColumn("k", F.rpad("k", 5, " "))
+    for left, right in ((short, again), (padded, long)):
+        for way in ways("inner"):
+            assert kss.join(left, right, "k", workers=4, way=way).count() == 1
+    conf("spark.sql.readSideCharPadding", "false")
+    with pytest.raises(
+        TypeError, match=r"^on must not be char\(3\) where spark.sql.readSideCharPadding is fa"
+    ):
+        kss.join(short, again, "k", workers=4)
 
 
 def test_a_side_that_spark_broadcasts_is_left_to_it(monkeypatch, facts):

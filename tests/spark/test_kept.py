@@ -125,6 +125,33 @@ def test_where_hashing_is_as_good_nothing_is_counted(spark, path):
     assert [each.rows for each in runs.read(path)] == [None, None]
 
 
+def test_runs_begin_anew_where_a_plan_is_made_anew_as_it_was(spark, path):
+    even = spark.range(4000).selectExpr("id % 1000 AS key", "id AS v")
+
+    def joined():
+        return kss.join(even, even.limit(3), "key", workers=4, plan=path)
+
+    joined()
+    (first,) = runs.read(path)
+    for _ in range(runs.MOST_RUNS - 2):
+        runs.append(path, first)
+    plan = kss.Plan.load(path)
+    with pytest.warns(UserWarning, match="sent no rows to workers, .*; it is made anew now$"):
+        joined()
+    assert kss.Plan.load(path) == plan
+    joined()  # without a warning
+    assert len(runs.read(path)) == 2
+
+
+def test_a_late_run_by_a_plan_that_was_replaced_is_not_recorded(day, other_day, path):
+    late = kss.repartition(day, "key", workers=4, plan=path)
+    run(kss.repartition(other_day, "key", workers=4, plan=path, refresh="always"))
+    known = [each.to_json() for each in runs.read(path)]
+    assert len(known) == 1
+    run(late)
+    assert [each.to_json() for each in runs.read(path)] == known
+
+
 def test_what_fails_or_never_runs_leaves_no_record(spark, day, path):
     pending._pending.clear()
     kss.repartition(day, "key", workers=4, plan=path)

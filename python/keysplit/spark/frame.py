@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from keysplit.spark.checks import type_name
 from keysplit.spark.names import Places
@@ -50,6 +50,10 @@ class Columns:
 
     def type_of(self, argument: str, name: Any) -> DataType:
         """Return the type of the one column, or field of one, that an argument names."""
+        return self.field_of(argument, name).dataType
+
+    def field_of(self, argument: str, name: Any) -> StructField:
+        """Return the one column, or field of one, that an argument names."""
         if not isinstance(name, str):
             raise TypeError(f"{argument} must be a column name, got {type_name(name)}")
         if not name:
@@ -62,7 +66,7 @@ class Columns:
             raise ValueError(
                 f"{argument} must name one column of the DataFrame, got {name!r}; it has {self.names}"
             )
-        found: DataType = fields[0].dataType
+        found: StructField = fields[0]
         return found
 
     def _parsed(self, name: str) -> list[Any]:

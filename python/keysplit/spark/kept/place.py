@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,13 +94,13 @@ class Kept:
         text = plan.to_json()
         if self.former is not None:
             try:
-                files.write(self.path, text)
+                self._replace(text)
             except OSError as error:
                 place = os.fspath(self.path)
                 warn(f"the plan at {place!r} cannot be replaced, so this run's plan is not kept: {error}")
                 return None
         elif self.replaces:
-            files.write(self.path, text)
+            self._replace(text)
         elif not files.create(self.path, text):
             text = files.read(self.path)
             other = _plan_of(text, self.path)
@@ -110,6 +111,11 @@ class Kept:
                 )
             return Kept(self.path, other, digest=_digest_of(text))
         return Kept(self.path, plan, fresh=True, digest=_digest_of(text))
+
+    def _replace(self, text: str) -> None:
+        """Write another plan, whose runs begin anew: one of the same rows may be the same plan."""
+        files.write(self.path, text)
+        files.delete(runs.path_of(self.path))
 
     def observed(self, rows: DataFrame, worker_column: str, weighted: bool, may_stop: bool) -> DataFrame:
         """Count the rows of each worker while the rows pass in the first action, and write that down.
@@ -122,13 +128,13 @@ class Kept:
         """
         if self.plan is None:
             return rows
-        path, digest, fresh, workers = self.path, self.digest, self.fresh, self.plan.workers
+        fresh, workers = self.fresh, self.plan.workers
         aggregate = F.expr(by_worker.counting(worker_column, workers)).alias("rows")
         df, observed = session_of(rows).observed(rows, aggregate)
 
         def done(sketch: bytes) -> None:
             found = by_worker.counted(bytes(sketch), workers)
-            runs.append(path, runs.Run(digest, runs.now(), fresh, weighted, found, may_stop))
+            self._record(runs.Run(self.digest, runs.now(), fresh, weighted, found, may_stop))
 
         pending.wait_for(observed, done)
         return df
@@ -136,9 +142,15 @@ class Kept:
     def passed_over(self) -> None:
         """Write down that a query sends no rows to workers: after so many the plan is made anew."""
         try:
-            runs.append(self.path, runs.Run(self.digest, runs.now(), False, False, None))
+            self._record(runs.Run(self.digest, runs.now(), False, False, None))
         except (OSError, ValueError) as error:
             _log.warning("a run by a kept plan was not recorded: %s", error)
+
+    def _record(self, run: runs.Run) -> None:
+        """Write a run down, unless its plan has been replaced meanwhile."""
+        with suppress(FileNotFoundError):
+            if _digest_of(files.read(self.path)) == run.plan:
+                runs.append(self.path, run)
 
 
 def _runs_of(path: str | os.PathLike[str], digest: str) -> list[runs.Run]:

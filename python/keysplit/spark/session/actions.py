@@ -5,6 +5,7 @@ before a session that is stopped is gone.
 """
 
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -31,7 +32,7 @@ class Observed:
         self._context = ref(spark.sparkContext)
         self._failed: bool | None = None  # until its first action has ended
         try:
-            _listener_of(spark).waiting[observation._name] = self
+            _listener_of(spark).wait_for(observation._name, self)
         except (OSError, Py4JError) as error:  # the job goes on, and nobody knows how it ends
             warn(f"runs by plans are not counted, as Spark cannot call Python: {error}")
             self._failed = True
@@ -64,14 +65,17 @@ class Observed:
 
 
 class _Listener:
-    """What Spark calls when an action has ended: its interface for that, implemented in Python.
-
-    Attributes:
-        waiting: observations by their names, as long as somebody wants to know.
-    """
+    """What Spark calls when an action has ended: its interface for that, implemented in Python."""
 
     def __init__(self) -> None:
-        self.waiting: WeakValueDictionary[str, Observed] = WeakValueDictionary()
+        self._lock = Lock()
+        # By their names, as long as somebody wants to know.
+        self._waiting: WeakValueDictionary[str, Observed] = WeakValueDictionary()
+
+    def wait_for(self, name: str, observed: Observed) -> None:
+        """Say how the first action of an observation ends."""
+        with self._lock:
+            self._waiting[name] = observed
 
     def onSuccess(self, name: str, execution: Any, duration_ns: int) -> None:
         self._ended(execution, False)
@@ -80,13 +84,15 @@ class _Listener:
         self._ended(execution, True)
 
     def _ended(self, execution: Any, failed: bool) -> None:
-        if not self.waiting:
+        with self._lock:
+            waiting = list(self._waiting)
+        if not waiting:
             return
         with suppress(Py4JError, PySparkException):  # a query that Spark could not plan has no figures
             metrics = execution.observedMetrics()
-            for name in list(self.waiting):
+            for name in waiting:
                 if metrics.contains(name):
-                    found = self.waiting.pop(name, None)
+                    found = self._waiting.pop(name, None)
                     if found is not None:
                         found.ended(failed)
 

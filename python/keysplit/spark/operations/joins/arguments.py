@@ -1,13 +1,21 @@
 """The arguments of a join: its kind, the side that is split, the types of its keys."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructField
 
 from keysplit.spark.checks import type_name
 from keysplit.spark.frame import Columns
 from keysplit.spark.keys import key_kinds
+from keysplit.spark.session import session_of
+
+# Where Spark keeps that a column of texts is CHAR or holds some.
+_RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"\bchar\(")
+# Whether it pads them as it reads them.
+_PADDED = "spark.sql.readSideCharPadding"
 
 # Spark's spellings, without underscores and in lower case, as Spark reads them.
 _KINDS = {
@@ -70,11 +78,26 @@ def split_of(split: Any, kind: str) -> str:
 
 def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str, list[DataType]]:
     """Return the types of the key columns on both sides, if they fit, or raise TypeError."""
-    types = {side: [each.type_of("on", name) for name in names] for side, each in columns.items()}
-    for mine, theirs in zip(types["left"], types["right"], strict=True):
-        if key_kinds([mine]) != key_kinds([theirs]):
+    fields = {side: [each.field_of("on", name) for name in names] for side, each in columns.items()}
+    for mine, theirs in zip(fields["left"], fields["right"], strict=True):
+        if key_kinds([mine.dataType]) != key_kinds([theirs.dataType]):
             raise TypeError(
-                f"on must have the same type on both sides, got {mine.simpleString()} and "
-                f"{theirs.simpleString()}: cast one of them"
+                f"on must have the same type on both sides, got {mine.dataType.simpleString()} and "
+                f"{theirs.dataType.simpleString()}: cast one of them"
             )
-    return types
+        _refuse_padded(mine, theirs, columns["left"])
+    return {side: [field.dataType for field in found] for side, found in fields.items()}
+
+
+def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns) -> None:
+    """Raise TypeError if Spark pads texts to compare them: they are equal then, and their hashes are not."""
+    raw = [field.metadata.get(_RAW_TYPE) or field.dataType.simpleString() for field in (mine, theirs)]
+    if not all(map(_CHAR.search, raw)):
+        return
+    if raw[0] != raw[1]:
+        raise TypeError(
+            f"on must have CHAR of one length on both sides, got {raw[0]} and {raw[1]}: pad the shorter one, "
+            "by rpad(column, length, ' ')"
+        )
+    if session_of(columns.df).setting(_PADDED) == "false":
+        raise TypeError(f"on must not be {raw[0]} where {_PADDED} is false: cast both sides to STRING")

@@ -28,8 +28,6 @@ def by_broadcast(sides: Sides, keys: Sequence[FrequentKey]) -> DataFrame:
     if sides.kind == "right":
         matched = sides.joining.with_keys_of_right(matched, sides.types)
     there = sides.of(keys, sides.joining.again(sides.request.df)).first
-    _, same = sides.renamed_keys
-    # By a condition, as a join on names moves the keys to the front.
-    alone = few.join(F.broadcast(sides.few_keys(there)), same, "left_anti")
+    alone = sides.met(few, there, "left_anti", sides.own[1])
     unmatched = sides.join(sides.request.df.filter("false"), alone, sides.kind)
     return sides.result(matched.union(unmatched).union(rest))

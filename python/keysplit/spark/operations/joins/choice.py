@@ -1,7 +1,6 @@
 """Which way a join takes."""
 
 from collections.abc import Mapping, Sequence
-from math import ceil, sqrt
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,14 +10,14 @@ from keysplit.profiling.text import format_count
 from keysplit.spark import gain
 from keysplit.spark.hashes import identity_of
 from keysplit.spark.operations.joins.broadcast import by_broadcast
-from keysplit.spark.operations.joins.grid import Grid, by_grid
+from keysplit.spark.operations.joins.grid import by_grid, copies, described, grids_of
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import Request
 from keysplit.spark.query import Query
-from keysplit.spark.session import Session, costs
+from keysplit.spark.session import costs
 from keysplit.spark.ways import Way, keys_are
-from keysplit.spark.weights import fixed_width, row_bytes
+from keysplit.spark.weights import row_bytes
 
 # As many hot keys are broadcast at most: each row's key is looked up among them, in both parts of the union.
 _MOST_KEYS = 1_000
@@ -28,8 +27,6 @@ _WORTH = 0.25
 _FEWER = 0.8
 # From so many pairs per row on, what a join costs is making them, and it does so fastest by merging.
 _MOST_PAIRS = 8
-# Bytes of a value of any width, in a bound: nobody broadcasts by mistake what has so many on average.
-_WIDE = 2_000
 
 
 def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | None) -> tuple[DataFrame, Way]:
@@ -60,8 +57,8 @@ def joined(sides: Sides, plain: DataFrame, way: str | None, unplanned: str | Non
         return by_broadcast(sides, keys), Way("broadcast", why)
     if way == "grid":
         counted = _count_others(sides, keys)
-        grids = _grids(sides, keys, counted)
-        return by_grid(sides, grids), Way("grid", _of_grids(sides, grids, counted))
+        grids = grids_of(sides, keys, counted)
+        return by_grid(sides, grids), Way("grid", described(sides, grids, counted))
     return _chosen(sides, plain, keys)
 
 
@@ -82,43 +79,38 @@ def refuse_way(way: str | None, request: Request, other: Query) -> None:
 
 
 def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tuple[DataFrame, Way]:
-    session = sides.request.query.session
-    limit = costs.broadcast_limit(session.setting(costs.THRESHOLD))
-    against = _against_broadcast(sides, session, limit)
-    hopeless = against is None and _share(sides, keys) < _WORTH
-    if hopeless:
-        against = f"its frequent keys hold only {_share(sides, keys):.0%} of the rows"
-    counted: Mapping[int, tuple[int, float]] = {}
+    plain_does = None if sides.request.force else _reason_for_plain(sides)
+    limit = costs.broadcast_limit(sides.request.query.session.setting(costs.THRESHOLD))
+    against = _against_broadcast(sides, keys, limit)
     if against is None:
-        rows, at_most = _few_others(sides, keys, limit)
-        if at_most > limit or rows > len(keys):
-            counted = _count_others(sides, keys)
-        reason = None if sides.request.force else _too_many_pairs(sides, keys, counted)
-        if reason is not None:
-            return plain, Way("plain", reason)
-        if at_most <= limit:
-            why = f"{_held(sides, keys)}; the other side has {rows:,} rows of them (up to {_bytes(at_most)})"
-            return by_broadcast(sides, keys), Way("broadcast", why)
-        few, rows, size = _few(keys, counted, limit)
-        left_over = [each for each in keys if each not in few and _is_split(each)]
+        counts_pairs = plain_does is not None and sides.kind not in ("semi", "anti")
+        rows, size = _size_of_others(sides, keys)
+        by_key = size > limit or (counts_pairs and rows > len(keys))
+        counted = _count_others(sides, keys) if by_key else {}
+        if counts_pairs and (pairs := _pairs_per_row(sides, keys, counted)) > _MOST_PAIRS:
+            return plain, Way(
+                "plain", f"{plain_does}; a broadcast makes the {pairs:.0f} pairs per row no sooner"
+            )
+        few, rows, size = (keys, rows, size) if size <= limit else _few(keys, counted, limit)
+        chosen = {each.hash for each in few}
+        left_over = [each for each in keys if each.hash not in chosen and _is_split(each)]
         if not left_over and _share(sides, few) >= _WORTH:
             why = f"{_held(sides, few)}; the other side has {rows:,} rows of them ({_bytes(size)})"
             return by_broadcast(sides, few), Way("broadcast", why)
         against = "the other side's rows of the hot keys exceed the broadcast limit"
         if sides.kind == "inner":
-            grids = _grids(sides, left_over, counted)
-            if _copies(left_over, counted, grids) < _FEWER * _copies(left_over, counted):
+            grids = grids_of(sides, left_over, counted)
+            if copies(left_over, counted, grids) < _FEWER * copies(left_over, counted):
                 try:
-                    return by_grid(sides, grids), Way("grid", _of_grids(sides, grids, counted))
+                    return by_grid(sides, grids), Way("grid", described(sides, grids, counted))
                 except ValueError:
                     pass  # a side without a steady identity
-    reason = None if sides.request.force else _reason_for_plain(sides)
-    if reason is not None:
-        return plain, Way("plain", reason)
+    if plain_does is not None:
+        return plain, Way("plain", plain_does)
     return by_worker(sides), _placed(sides, f"no broadcast, as {against}")
 
 
-def _against_broadcast(sides: Sides, session: Session, limit: int) -> str | None:
+def _against_broadcast(sides: Sides, keys: Sequence[FrequentKey], limit: int) -> str | None:
     """Return why hot keys are not joined by a broadcast, before anything is counted."""
     if not sides.joining.keeps_columns:
         return "columns of a side could not be selected from a union on Spark Connect"
@@ -128,8 +120,10 @@ def _against_broadcast(sides: Sides, session: Session, limit: int) -> str | None
         reason = query.why_unrepeatable(sides.request.keys)
         if reason is not None:
             return f"it reads both sides twice, and rows or keys may differ the second time: {reason}"
+    if _share(sides, keys) < _WORTH:
+        return f"its frequent keys hold only {_share(sides, keys):.0%} of the rows"
     for df in (sides.request.df, sides.others):
-        reason = session.beyond_a_scan(df)
+        reason = sides.request.query.session.beyond_a_scan(df)
         if reason is not None:
             return f"it reads both sides twice, and there is {reason} upstream"
     return None
@@ -145,35 +139,33 @@ def _placed(sides: Sides, why: str) -> Way:
     return Way("place", f"{keys} split over {workers} by {sides.plan.grouping.name}; {why}")
 
 
-def _few_others(sides: Sides, keys: Sequence[FrequentKey], limit: int) -> tuple[int, float]:
-    """Count the rows of the other side that have one of some keys, and bound their bytes."""
-    others = sides.others_of(keys).first
-    rows = int(others.count())
-    widths = (fixed_width(field.dataType) or _WIDE for field in sides.others.schema.fields)
-    at_most: float = rows * sum(widths)
-    if at_most > limit and rows <= len(keys):  # about one of each, whose bytes by key nobody needs
-        at_most = others.agg(F.sum(row_bytes(sides.others))).first()[0] or 0.0
-    return rows, at_most
+def _size_of_others(sides: Sides, keys: Sequence[FrequentKey]) -> tuple[int, float]:
+    """Count the rows of the other side that have one of some keys, and their bytes."""
+    rows = _numbered(sides.others_of(keys).first)
+    (found,) = rows.agg(F.count("*").alias("rows"), F.sum(row_bytes(rows)).alias("bytes")).collect()
+    return found.rows, found.bytes or 0.0
 
 
 def _count_others(sides: Sides, keys: Sequence[FrequentKey]) -> dict[int, tuple[int, float]]:
-    """Count the rows of the other side, and their bytes, by the hashes of some keys."""
-    rows = sides.others_of(keys).first.select(
-        sides.others_hash.alias("key"), row_bytes(sides.others).alias("bytes")
-    )
-    counted = rows.groupBy("key").agg(F.count("*").alias("rows"), F.sum("bytes").alias("bytes")).collect()
-    return {row.key: (row.rows, row.bytes) for row in counted}
+    """Do the same for each key, by its hash."""
+    rows = _numbered(sides.others_of(keys).first.select("*", sides.others_hash.alias(sides.own[0])))
+    key = rows.columns[-1]
+    measured = rows.select(key, row_bytes(rows.drop(key)).alias("bytes"))
+    counted = measured.groupBy(key).agg(F.count("*").alias("rows"), F.sum("bytes").alias("bytes"))
+    return {row[key]: (row.rows, row.bytes) for row in counted.collect()}
 
 
-def _too_many_pairs(
+def _numbered(df: DataFrame) -> DataFrame:
+    """Return a DataFrame with other names: its own may be there twice."""
+    return df.toDF(*(f"c{at}" for at in range(len(df.columns))))
+
+
+def _pairs_per_row(
     sides: Sides, keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]]
-) -> str | None:
-    """Return why plain Spark is as good where a join is busy with the pairs of its hot keys, None if not."""
-    if sides.kind in ("semi", "anti") or not sides.plan.total:
-        return None
-    pairs = sum(each.count * counted.get(each.hash, (0, 0))[0] for each in keys) / sides.plan.total
-    reason = _reason_for_plain(sides) if pairs > _MOST_PAIRS else None
-    return reason and f"{reason}; a broadcast makes the {pairs:.0f} pairs per row no sooner"
+) -> float:
+    """Return how many rows a join makes of hot keys, over the rows of the side that is split."""
+    pairs = sum(each.count * counted.get(each.hash, (0, 0))[0] for each in keys)
+    return pairs / sides.plan.total if sides.plan.total else 0.0
 
 
 def _few(
@@ -195,50 +187,6 @@ def _is_split(key: FrequentKey) -> bool:
 
 def _share(sides: Sides, keys: Sequence[FrequentKey]) -> float:
     return min(1.0, sum(each.count for each in keys) / sides.plan.total) if sides.plan.total else 0.0
-
-
-def _grids(
-    sides: Sides, keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]]
-) -> dict[int, Grid]:
-    """Give each key as many cells as its part of the pairs asks for, in a grid as its two sides are long."""
-    pairs = {
-        each.hash: each.count * counted.get(each.hash, (0, 0))[0] for each in keys if None not in each.key
-    }
-    total, found = sum(pairs.values()), {}
-    for each in keys:
-        if not pairs.get(each.hash):
-            continue
-        most = sides.plan.workers
-        cells = min(most, max(len(each.workers), ceil(most * pairs[each.hash] / total)))
-        rows = min(cells, max(1, round(sqrt(cells * each.count / counted[each.hash][0]))))
-        if cells > 1:
-            found[each.hash] = Grid(rows, ceil(cells / rows))
-    return found
-
-
-def _copies(
-    keys: Sequence[FrequentKey],
-    counted: Mapping[int, tuple[int, float]],
-    grids: Mapping[int, Grid] | None = None,
-) -> float:
-    """Return how many rows of some keys are shuffled, by workers, or by grids."""
-    rows = 0.0
-    for each in keys:
-        grid = Grid(len(each.workers), 1) if grids is None else grids.get(each.hash, Grid(1, 1))
-        rows += each.count * grid.columns + counted.get(each.hash, (0, 0))[0] * grid.rows
-    return rows
-
-
-def _of_grids(sides: Sides, grids: Mapping[int, Grid], counted: Mapping[int, tuple[int, float]]) -> str:
-    if not grids:
-        return "no key is hot on both sides"
-    hash_ = max(grids, key=lambda each: counted[each][0])
-    text = next(each.text for each in sides.plan.head if each.hash == hash_)
-    keys = keys_are(len(grids))
-    return (
-        f"{keys} hot on both sides; the other side has {counted[hash_][0]:,} rows of {text}, in a grid of "
-        f"{grids[hash_].rows} x {grids[hash_].columns}"
-    )
 
 
 def _held(sides: Sides, keys: Sequence[FrequentKey]) -> str:

@@ -1,14 +1,17 @@
 """An inner join that splits both sides: the rows of a hot key meet in the cells of a grid."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import ceil, sqrt
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.plans.frequent import FrequentKey
 from keysplit.spark.hashes import identity_in_sql, row_hash_in_sql
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.operations.joins.sides import Sides
+from keysplit.spark.ways import keys_are
 
 
 class Grid(NamedTuple):
@@ -16,6 +19,56 @@ class Grid(NamedTuple):
 
     rows: int
     columns: int
+
+
+def grids_of(
+    sides: Sides, keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]]
+) -> dict[int, Grid]:
+    """Give each key as many cells as its part of the pairs asks for, in a grid as its two sides are long.
+
+    Args:
+        sides: the join.
+        keys: keys of the plan.
+        counted: the rows of the other side that have a key, by its hash, and their bytes.
+    """
+    pairs = {
+        each.hash: each.count * counted.get(each.hash, (0, 0))[0] for each in keys if None not in each.key
+    }
+    total, found = sum(pairs.values()), {}
+    for each in keys:
+        if not pairs.get(each.hash):
+            continue
+        most = sides.plan.workers
+        cells = min(most, max(len(each.workers), ceil(most * pairs[each.hash] / total)))
+        rows = min(cells, max(1, round(sqrt(cells * each.count / counted[each.hash][0]))))
+        if cells > 1:
+            found[each.hash] = Grid(rows, ceil(cells / rows))
+    return found
+
+
+def copies(
+    keys: Sequence[FrequentKey],
+    counted: Mapping[int, tuple[int, float]],
+    grids: Mapping[int, Grid] | None = None,
+) -> float:
+    """Return how many rows of some keys are shuffled, by grids, or by workers if there are none."""
+    rows = 0.0
+    for each in keys:
+        grid = Grid(len(each.workers), 1) if grids is None else grids.get(each.hash, Grid(1, 1))
+        rows += each.count * grid.columns + counted.get(each.hash, (0, 0))[0] * grid.rows
+    return rows
+
+
+def described(sides: Sides, grids: Mapping[int, Grid], counted: Mapping[int, tuple[int, float]]) -> str:
+    """Say which keys are in grids, and how large that of the hottest is."""
+    if not grids:
+        return "no key is hot on both sides"
+    hash_ = max(grids, key=lambda each: counted[each][0])
+    text = next(each.text for each in sides.plan.head if each.hash == hash_)
+    return (
+        f"{keys_are(len(grids))} hot on both sides; the other side has {counted[hash_][0]:,} rows of {text}, "
+        f"in a grid of {grids[hash_].rows} x {grids[hash_].columns}"
+    )
 
 
 def by_grid(sides: Sides, grids: Mapping[int, Grid]) -> DataFrame:

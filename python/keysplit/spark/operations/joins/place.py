@@ -24,11 +24,8 @@ def by_worker(sides: Sides) -> DataFrame:
     if once:
         request.query.refuse_unrepeatable(names, f"as a {kind} join needs its keys first")
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
-        # copied; with one, its copies on workers where it has none are dropped after the join. The keys get
-        # names of their own: under their own ones they would hide those of the other side in the result.
-        _, same = sides.renamed_keys
-        keys = sides.few_keys(_split_rows(sides)).withColumn(found, F.lit(True))
-        copies = copies.join(F.broadcast(keys), same, "left")
+        # copied; with one, its copies on workers where it has none are dropped after the join.
+        copies = sides.met(copies, _split_rows(sides), "left", found)
         its_workers = f"IF({in_sql(found)}, {its_workers}, slice({its_workers}, 1, 1))"
     elif kind in ("semi", "anti"):
         copies = copies.select(*names).distinct().withColumn(found, F.lit(True))

@@ -68,14 +68,6 @@ class Sides:
         return " OR ".join(f"{path_in_sql(name)} IS NULL" for name in self.request.keys)
 
     @property
-    def renamed_keys(self) -> tuple[list[Column], Column]:
-        """The keys of the split side under names of their own, and the condition that others have them."""
-        names = self.own[-len(self.request.keys) :]
-        keys = [F.col(key).alias(name) for key, name in zip(self.request.keys, names, strict=True)]
-        pairs = zip(self.request.keys, names, strict=True)
-        return keys, reduce(and_, (F.col(key) == F.col(quoted(name)) for key, name in pairs))
-
-    @property
     def hash(self) -> Column:
         """The hash of a key on the side that is split."""
         return key_hash(self.request.keys, self.request.key_types, self.request.params.seed)
@@ -122,14 +114,31 @@ class Sides:
         left, right = (others, rows) if self.hot == "right" else (rows, others)
         return self.joining.join(left, right, kind, also, where)
 
-    def few_keys(self, rows: DataFrame) -> DataFrame:
-        """Return the keys of rows of the split side, each once, as `renamed_keys`: few different ones."""
-        keys, _ = self.renamed_keys
+    def met(self, others: DataFrame, rows: DataFrame, kind: str, found: str) -> DataFrame:
+        """Join rows of the other side with the few different keys that some rows of the split side have.
+
+        Args:
+            others: the rows of the other side.
+            rows: the rows of the split side.
+            kind: "left" or "left_anti".
+            found: the name of a column that is TRUE where a row has met its key.
+        """
+        # Under their own names the keys would hide those of the other side in the result.
+        names = self.own[-len(self.request.keys) :]
+        pairs = list(zip(self.request.keys, names, strict=True))
+        rows = rows.filter(f"NOT ({self.null_key})")  # of keys that meet nothing there may be many
+        keys = self._distinct(rows.select(*(F.col(key).alias(name) for key, name in pairs)))
+        # By a condition, as a join on names moves the keys to the front.
+        same = reduce(and_, (F.col(key) == F.col(quoted(name)) for key, name in pairs))
+        return others.join(F.broadcast(keys.withColumn(found, F.lit(True))), same, kind)
+
+    def _distinct(self, keys: DataFrame) -> DataFrame:
+        """Return a few different keys, each once."""
         if key_hash_in_sql(self.request.keys, self.request.key_types, 0) is None:
-            return rows.select(*keys).distinct()  # Spark collects no set of collated strings
+            return keys.distinct()  # Spark collects no set of collated strings
         # `distinct` alone would have as many tasks as there are shuffle partitions. Of a set, which one task
         # holds, it shuffles nothing, and has those keys once that a join finds equal.
-        found = rows.agg(F.collect_set(F.struct(*keys)).alias(self.own[0]))
+        found = keys.agg(F.collect_set(F.struct("*")).alias(self.own[0]))
         return found.select(F.inline(in_sql(self.own[0]))).distinct()
 
     def result(self, rows: DataFrame) -> DataFrame:
