@@ -117,7 +117,7 @@ SUMS = _names("Average Sum")
 """Aggregates that may overflow."""
 
 ADDING_DOUBLES = _names("Average RegrAvgX RegrAvgY")
-"""Aggregates that add whole numbers as doubles: decimals alone are added exactly."""
+"""Aggregates that add whole numbers and short decimals as doubles: long decimals alone are added exactly."""
 
 BY_RANK = _names("CumeDist DenseRank PercentRank Rank")
 """Window functions that give equal rows equal answers."""

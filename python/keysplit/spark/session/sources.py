@@ -59,8 +59,9 @@ SNAPSHOTS = (
 )
 # The largest limit of a sort that is one operator by default: the longest array there is.
 _LARGEST_LIMIT = 2**31 - 16
-# Options of Kafka that fix where a batch ends.
-_ENDS = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
+# Options of Kafka that fix where a batch begins and ends, and what is asked of them.
+_BOUNDS = ("startingoffsets", "endingoffsets")
+_REMEDY = "startingOffsets and endingOffsets with a number for each partition"
 # What makes the RDD of `createDataFrame` from a list, from the top down, and that from Arrow.
 _FROM_LIST = (
     ("MapPartitionsRDD", "applySchemaToPythonRDD at "),
@@ -108,10 +109,12 @@ class Sources:
             return None
         kind, options = found
         if "kafka" in kind:
-            fixed = any(options.get(each, "latest").lower() != "latest" for each in _ENDS)
-            return None if fixed else "the end of a topic in Kafka, which moves (pass endingOffsets)"
+            fixed = all(_are_fixed(options.get(each, "")) for each in _BOUNDS)
+            return None if fixed else f"a topic in Kafka whose start or end moves (pass {_REMEDY})"
         if not self._is_always_cut_alike(node, leaf) and self._depends_on_places:
             return f"what depends on the place of rows in a source ({node.name}) that may deal them out anew"
+        if self._is_listed_anew(node, leaf):
+            return "a table whose partitions and files each query lists when it reads them"
         if not any(each in kind for each in reading.TEXT):
             return None
         columns = [str(each).lower() for each in leaf.schema().fieldNames()]
@@ -242,6 +245,17 @@ class Sources:
             return str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
         return node.name in ("LogicalRDD", "LocalRelation", "Range")
 
+    def _is_listed_anew(self, node: Node, leaf: Any) -> bool:
+        """Say whether each query that reads a table lists its files, some time after it has begun."""
+        if node.kind == _HIVE:
+            return True
+        if node.name != "LogicalRelation":
+            return False
+        relation = self._relation(leaf)
+        if relation.kind != _FILES or not leaf.catalogTable().isDefined():
+            return False
+        return str(relation.value.location().getClass().getName()).endswith(".CatalogFileIndex")
+
     @cached_property
     def _micro_batch(self) -> Any:
         """The execution of the micro-batch that this thread belongs to, None if there is none."""
@@ -320,6 +334,18 @@ class Sources:
         return _is_like(chain, _FROM_LIST) and _differ_in_a_number(found, _operations(_command(chain[3])))
 
 
+def _are_fixed(offsets: str) -> bool:
+    """Say whether offsets of Kafka are numbers, not "earliest" or "latest", which are -2 and -1, too."""
+    try:
+        found = json.loads(offsets)
+        return bool(found) and all(
+            bool(topic) and all(type(each) is int and each >= 0 for each in topic.values())
+            for topic in found.values()
+        )
+    except (AttributeError, ValueError):
+        return False
+
+
 class _Relation:
     """What a leaf reads by the first interface of Spark for sources."""
 
@@ -336,7 +362,7 @@ class _Relation:
 
     @property
     def is_topic(self) -> bool:
-        """Whether it is a topic of Kafka; its offsets are fixed when a query is planned."""
+        """Whether it is a topic of Kafka; a task may ask for its first and last offsets anew."""
         return self.kind == _SQL + "kafka010.KafkaRelation"
 
     @cached_property

@@ -29,6 +29,8 @@ _EXACT = (
 
 # Decimals of so many digits leave room for ten more in the buffer of a sum.
 _DIGITS_OF_SUMS = 28
+# From so many digits on Spark averages decimals as such (its optimizer's rule DecimalAggregates).
+_DIGITS_OF_AVERAGES = 12
 
 
 class InQuery(Protocol):
@@ -136,7 +138,7 @@ class Scope:
             why = f"the aggregate {name}, which may depend on the order of rows"
         elif name not in of.OF_ALL_TYPES and not all(map(has_exact_type, _summed(function))):
             why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
-        elif name in of.ADDING_DOUBLES and not all(map(_is_decimal, function.children)):
+        elif name in of.ADDING_DOUBLES and not all(map(_is_added_exactly, function.children)):
             why = f"the aggregate {name}, which adds doubles"
         elif name in of.SUMS and self._may_overflow(function):
             why = f"the aggregate {name}, which gives null if it overflows in the order of the rows"
@@ -240,17 +242,25 @@ def has_exact_type(node: Node) -> bool:
 
 def _digits_in(node: Node) -> Iterator[int]:
     """Yield the digits of all decimals in an expression; those of a cast alone where it is one."""
-    type_ = node.fields.get("dataType")
-    if isinstance(type_, str) and type_.startswith("decimal"):
-        yield int(type_.partition("(")[2].partition(",")[0] or 10)
+    digits = _digits_of(node)
+    if digits:
+        yield digits
     if node.name != "Cast":
         for child in node.children:
             yield from _digits_in(child)
 
 
-def _is_decimal(node: Node) -> bool:
+def _digits_of(node: Node) -> int:
+    """Return the digits of the type of an expression, as far as it is written down; 0 if it is no decimal."""
     type_ = node.fields.get("dataType")
-    return isinstance(type_, str) and type_.startswith("decimal")
+    if not (isinstance(type_, str) and type_.startswith("decimal")):
+        return 0
+    return int(type_.partition("(")[2].partition(",")[0] or 10)
+
+
+def _is_added_exactly(node: Node) -> bool:
+    """Say whether Spark adds values as decimals to average them: of few digits it makes doubles."""
+    return _digits_of(node) >= _DIGITS_OF_AVERAGES
 
 
 def _is_padding(node: Node) -> bool:

@@ -206,7 +206,8 @@ class Proof:
 
     def _sample(self, body: Any) -> Rows:
         child = self._relation(body.input)
-        return chosen(child, f"a sample downstream of {child.order}") if child.order else child
+        order = child.order or ("a sort" if body.deterministic_order else None)  # as randomSplit asks for
+        return chosen(child, f"a sample downstream of {order}") if order else child
 
     def _repartition(self, body: Any) -> Rows:
         child = self._relation(body.input)
