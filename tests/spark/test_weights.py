@@ -24,6 +24,15 @@ def test_it_counts_what_a_row_holds(spark):
     assert df.select(kss.row_bytes(df)).dtypes[0][1] == "double"
 
 
+@pytest.mark.newest
+def test_geometries_weigh_what_their_binary_form_has(spark):
+    if not hasattr(F, "st_geogfromwkb"):
+        pytest.skip("this Spark has no geometries")
+    point = "X'0101000000000000000000F03F0000000000000040'"
+    df = spark.sql(f"SELECT ST_GeomFromWKB({point}) AS a, ST_GeogFromWKB({point}) AS b")
+    assert bytes_of(df) == 42.0
+
+
 def test_null_is_no_byte_whatever_the_type(spark):
     types = ["int", "bigint", "double", "boolean", "date", "timestamp", "decimal(38, 2)", "string", "binary"]
     types += ["array<int>", "map<int, int>", "struct<a: int>"]

@@ -50,7 +50,8 @@ def row_bytes(df: DataFrame) -> Column:
 
     Returns:
         The sum over all columns: 1 to 16 bytes for numbers, booleans, dates and timestamps, the length of
-        strings and binaries, and the length as JSON of arrays, maps, structs and all others. Null is 0 bytes.
+        strings and binaries, that of the WKB of geometries, and the length as JSON of arrays, maps, structs
+        and all others. Null is 0 bytes.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8, weight=kss.row_bytes(df))  # doctest: +SKIP
@@ -77,6 +78,8 @@ def _bytes(field: StructField) -> str:
         return f"if({name} is null, 0D, {width}D)"
     if isinstance(type_, StructType | ArrayType | MapType):
         name = f"to_json({name})"
+    elif type_.simpleString().startswith(("geometry", "geography")):  # which have no text
+        name = f"st_asbinary({name})"
     elif not isinstance(type_, StringType | BinaryType):
         name = f"cast({name} as string)"
     return f"coalesce(cast(octet_length({name}) as double), 0D)"
