@@ -676,9 +676,11 @@ def test_steady_columns(spark, rows):
     for chosen in (
         shuffled.limit(3),
         shuffled.sample(0.5, seed=1),
+        rows.randomSplit([0.5, 0.5], seed=1)[0],  # which sorts rows by the columns that can be
         shuffled.mapInPandas(unchanged, rows.schema),
     ):
         assert steady(chosen) is None
+    assert steady(rows.sample(0.5, seed=1)) == rows.columns
     assert steady(rows.withColumn("f", F.input_file_name())) == rows.columns
     shuffled.createOrReplaceTempView("of_rows")
     assert steady(spark.table("of_rows")) is None

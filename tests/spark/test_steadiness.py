@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -696,6 +697,26 @@ def test_a_table_whose_partitions_are_listed_anew_is_not_read_twice(spark, rows)
     assert query.Query(spark.table("whole")).why_unrepeatable(["key"]) is None
     why = "a table whose partitions and files each query lists when it reads them"
     assert query.Query(spark.table("in_parts")).why_unrepeatable(["key"]) == why
+
+
+@pytest.mark.parametrize(
+    ("bounds", "drawn", "why"),
+    [
+        (("0", "7"), False, None),
+        (("0", "7"), True, "what depends on the place of rows in a source (LogicalRelation) "),
+        (("-2", "7"), False, "a topic in Kafka whose start or end moves "),
+        (("0", "-1"), False, "a topic in Kafka whose start or end moves "),
+    ],
+)
+def test_a_topic_is_read_twice_between_numbers_alone(spark, rows, bounds, drawn, why):
+    leaf, kind = object(), "org.apache.spark.sql.execution.datasources.LogicalRelation"
+    start, end = (f'{{"t": {{"0": {number}}}}}' for number in bounds)
+    found = Sources(spark, (rows.sample(0.5) if drawn else rows)._jdf.queryExecution().analyzed())
+    found._leaves = {(kind, 7): leaf}
+    found._read[id(leaf)] = "kafka", {"startingoffsets": start, "endingoffsets": end}
+    found._relations[id(leaf)] = SimpleNamespace(kind="kafka")
+    again = found.again(Node(kind, {}, ()), [7])
+    assert again is None if why is None else again.startswith(why)
 
 
 @pytest.mark.parametrize(

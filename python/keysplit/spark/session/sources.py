@@ -59,6 +59,8 @@ SNAPSHOTS = (
 )
 # The largest limit of a sort that is one operator by default: the longest array there is.
 _LARGEST_LIMIT = 2**31 - 16
+# Lists of files that are made once, with the relation that has them.
+_LISTED = ("InMemoryFileIndex", "MetadataLogFileIndex")
 # Options of Kafka that fix where a batch begins and ends, and what is asked of them.
 _BOUNDS = ("startingoffsets", "endingoffsets")
 _REMEDY = "startingOffsets and endingOffsets with a number for each partition"
@@ -108,12 +110,12 @@ class Sources:
         if leaf is None or found is None:
             return None
         kind, options = found
+        if not self._is_always_cut_alike(node, leaf) and self._depends_on_places:
+            return f"what depends on the place of rows in a source ({node.name}) that may deal them out anew"
         if "kafka" in kind:
             fixed = all(_are_fixed(options.get(each, "")) for each in _BOUNDS)
             return None if fixed else f"a topic in Kafka whose start or end moves (pass {_REMEDY})"
-        if not self._is_always_cut_alike(node, leaf) and self._depends_on_places:
-            return f"what depends on the place of rows in a source ({node.name}) that may deal them out anew"
-        if self._is_listed_anew(node, leaf):
+        if not self._is_listed_once(node, leaf):
             return "a table whose partitions and files each query lists when it reads them"
         if not any(each in kind for each in reading.TEXT):
             return None
@@ -245,16 +247,14 @@ class Sources:
             return str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
         return node.name in ("LogicalRDD", "LocalRelation", "Range")
 
-    def _is_listed_anew(self, node: Node, leaf: Any) -> bool:
-        """Say whether each query that reads a table lists its files, some time after it has begun."""
-        if node.kind == _HIVE:
-            return True
-        if node.name != "LogicalRelation":
-            return False
-        relation = self._relation(leaf)
-        if relation.kind != _FILES or not leaf.catalogTable().isDefined():
-            return False
-        return str(relation.value.location().getClass().getName()).endswith(".CatalogFileIndex")
+    def _is_listed_once(self, node: Node, leaf: Any) -> bool:
+        """Say whether the files of a leaf, if it has any, are those that were there when it was made.
+
+        Spark lists the partitions of a table of the catalog, and files of Hive, as a query comes to them.
+        """
+        if node.name == "LogicalRelation" and self._relation(leaf).kind == _FILES:
+            return kind_of(self._relation(leaf).value.location()) in _LISTED
+        return node.kind != _HIVE
 
     @cached_property
     def _micro_batch(self) -> Any:
