@@ -85,6 +85,13 @@ def conf(spark):
         spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
+@pytest.fixture(params=["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
+def state_store(request, conf):
+    """Run a test with each of Spark's state stores."""
+    package = "org.apache.spark.sql.execution.streaming.state"
+    conf("spark.sql.streaming.stateStore.providerClass", f"{package}.{request.param}")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
     """A broker of Kafka, the same for all tests: each takes topics of its own."""

@@ -20,8 +20,10 @@ jars, for Spark 4.1.
 
 A kill takes Python and the JVM of the driver, at a random moment of a batch of one of the queries, and they
 start again from their checkpoints. With `--executors` a kill takes one of two executors of a local cluster,
-and the queries go on. A line of JSON for each kill and query says which batch was at work; the last ones
-compare what came out of each query with what plain Spark gives for a batch of all events.
+and the queries go on. There are kills until N of them have met each query in the midst of a batch, twice as
+many at most. A line of JSON for each kill and query says which batch was at work. The last ones compare what
+came out of each query with what plain Spark gives for a batch of all events, and count the rows that
+repartition has sent elsewhere than the plan says by whose version their batch went.
 """
 
 import argparse
@@ -49,10 +51,11 @@ from quick_java import QUICK
 from keysplit import spark as kss
 
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
-FILES, FILES_A_KILL = 16, 4
+FILES, FILES_A_KILL = 16, 6
 KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
 TABLES = ("delta", "iceberg")
 OF_ROWS = ("table", "streams", "repartition", "online")
+IDENTITY = ["t", "n", "amount"]
 PARTS = "n bigint, rows bigint, amount decimal(22, 2)"
 RANGE = "u BETWEEN t AND t + INTERVAL 1 MINUTE"
 START = datetime(2024, 1, 1)
@@ -84,19 +87,18 @@ def main():
     kss.plan(events(spark.read, folder), "key", WORKERS).save(folder / "plan.json")
     spark.stop()
     command, queries = [sys.executable, __file__, *sys.argv[1:], "--query"], Queries(folder, options.kinds)
-    chance, met = random.Random(options.seed), Counter()
+    kills = 0
     for kill in (kill_executors if options.executors else kill_drivers)(
-        queries, command, options.kills, chance
+        queries, command, options.kills, random.Random(options.seed)
     ):
+        kills += 1
         for line in kill:
             print(json.dumps(line), flush=True)
-            met[line["kind"]] += line["batch was at work"]
 
     spark = session(folder, settings=settings_of(folder, options.sink))
-    lost = queries.log.read_text().count("Lost task ")
     for kind in options.kinds:
-        summary = {"spark": pyspark.__version__, "kind": kind, "kills": options.kills}
-        summary |= {"batches at work": met[kind], "tasks lost": lost}
+        summary = {"spark": pyspark.__version__, "kind": kind, "kills": kills}
+        summary |= {"batches at work": queries.at_work[kind], "tasks lost": queries.lost()}
         print(json.dumps(summary | outcome(spark, folder, kind, options.sink)))
     spark.stop()
 
@@ -108,14 +110,39 @@ def outcome(spark, folder, kind, sink):
     true = plain(spark, folder, kind).where(ends)
     found = written(spark, folder / kind, kind, sink, true.schema).where(ends)
     true, found = Counter(true.collect()), Counter(found.collect())
-    batches = (folder / kind).glob("checkpoint/keysplit/*/batch-*")  # each says which plan it went by
-    return {
+    versions = versions_of(folder / kind)
+    figures = {
         "batches": newest(folder / kind / "checkpoint" / "commits") + 1,
-        "plans": len({json.loads(path.read_text())["plan"] for path in batches}),
+        "plans": len(set(versions.values())),
         "totals": true.total(),
         "missing": (true - found).total(),
         "wrong or doubled": (found - true).total(),
     }
+    if kind == "repartition" and versions:
+        figures["elsewhere"] = elsewhere(spark, folder, kind, sink, versions)
+    return figures
+
+
+def versions_of(own):
+    """The plan by which each batch of a query went, as the plan log has it."""
+    return {
+        int(path.stem.removeprefix("batch-")): json.loads(path.read_text())["plan"]
+        for path in own.glob("checkpoint/keysplit/*/batch-*")
+    }
+
+
+def elsewhere(spark, folder, kind, sink, versions):
+    """The number of rows that are not on the worker of the plan of their batch."""
+    rows = written(spark, folder / kind, kind, sink, None)
+    (log,) = (folder / kind).glob("checkpoint/keysplit/*")
+    found = 0
+    for batch, version in versions.items():
+        # a stream reads the oldest files first, as many in each batch
+        of_batch = rows.where(F.expr(f"n div {FILE_ROWS * FILES_A_BATCH} = {batch}"))
+        plan = kss.Plan.load(log / f"plan-{version}.json")
+        by_plan = kss.route(of_batch, "key", plan=plan, row_id=IDENTITY, worker_column="wanted")
+        found += by_plan.where("worker <> wanted").count()
+    return found
 
 
 def write_events(folder, files):
@@ -204,7 +231,8 @@ def written(spark, folder, kind, sink, schema):
     if sink == "delta":
         return spark.read.format("delta").load(totals)
     if kind not in ("update", "complete"):
-        return spark.read.schema(schema).parquet(totals)
+        reader = spark.read if schema is None else spark.read.schema(schema)
+        return reader.parquet(totals)
     rows = spark.read.schema(f"{ddl(schema)}, batch bigint").parquet(totals)
     if kind == "complete":
         return rows.where(F.col("batch") == rows.agg(F.max("batch")).first()[0]).drop("batch")
@@ -220,10 +248,8 @@ def ddl(schema):
 
 def run_queries(options):
     """Run the queries from their checkpoints to the end of their input."""
-    master = "local-cluster[2,1,1024]" if options.executors else "local[2]"
-    spark = session(options.folder, master, settings_of(options.folder, options.sink))
-    if options.executors:
-        spark.sparkContext.setLogLevel("WARN")  # it says which tasks are lost
+    settings = settings_of(options.folder, options.sink)
+    spark = (cluster if options.executors else session)(options.folder, settings=settings)
     running = [start_query(spark, options, kind) for kind in options.kinds]
     seen, plan = dict.fromkeys(options.kinds, -1), kss.Plan.load(options.folder / "plan.json")
     while any(each.isActive for each in running):
@@ -257,7 +283,7 @@ def start_query(spark, options, kind):
         # each plan is replaced by the next one, whatever it gains
         by["adapt"] = kss.streaming.Adapt(gain=1e-9, copy_cost=0.0, horizon=10**9)
     if kind == "repartition":
-        found = kss.streaming.repartition(rows, "key", **by).drop("worker")
+        found = kss.streaming.repartition(rows, "key", row_id=IDENTITY, **by)
     elif kind == "online":
         state = own / "routers"
         found = kss.streaming.repartition(
@@ -325,6 +351,7 @@ class Queries:
     def __init__(self, folder, kinds):
         self.log = folder / "query.log"
         self.checkpoints = {kind: folder / kind / "checkpoint" for kind in kinds}
+        self.at_work = Counter()
 
     @contextmanager
     def started(self, command):
@@ -339,8 +366,13 @@ class Queries:
             process.wait()
 
     def wait_for_moment(self, process, chance):
-        """Wait for a random moment of the next batch of a query; one takes about a second for each query."""
-        checkpoint = chance.choice(list(self.checkpoints.values()))
+        """Wait for a random moment of the next batch of a query; one takes about a second for each query.
+
+        It is one of those that kills have met least in the midst of a batch.
+        """
+        least = min(self.at_work[kind] for kind in self.checkpoints)
+        kinds = [kind for kind in self.checkpoints if self.at_work[kind] == least]
+        checkpoint = self.checkpoints[chance.choice(kinds)]
         offsets, commits = checkpoint / "offsets", checkpoint / "commits"
         batch = newest(offsets) + 1
         wait_for_batch(process, offsets, batch)
@@ -357,14 +389,27 @@ class Queries:
 
     def met(self):
         """Which batch of each query a kill has met."""
+        found = []
         for kind, checkpoint in self.checkpoints.items():
             offsets, commits = newest(checkpoint / "offsets"), newest(checkpoint / "commits")
-            yield {"kind": kind, "killed in batch": offsets, "batch was at work": offsets > commits}
+            found.append({"kind": kind, "killed in batch": offsets, "batch was at work": offsets > commits})
+            self.at_work[kind] += offsets > commits
+        return found
+
+    def wants_more(self, kills, done):
+        """Whether a query has been met in the midst of a batch less often than it should be."""
+        return done < 2 * kills and any(self.at_work[kind] < kills for kind in self.checkpoints)
+
+    def lost(self):
+        """The number of tasks that Spark has lost so far."""
+        return self.log.read_text().count("Lost task ")
 
 
 def kill_drivers(queries, command, kills, chance):
     """Start the driver and kill it, again and again, and then let it run to its end."""
-    for _ in range(kills):
+    done = 0
+    while queries.wants_more(kills, done):
+        done += 1
         yield run_and_kill(queries, command, chance)
     with queries.started(command) as process:
         queries.wait_for_end(process)
@@ -374,19 +419,30 @@ def run_and_kill(queries, command, chance):
     """Start the driver and kill it, with all its processes, at a random moment of a batch."""
     with queries.started(command) as process:
         queries.wait_for_moment(process, chance)
-    return list(queries.met())
+    return queries.met()
 
 
 def kill_executors(queries, command, kills, chance):
     """Start the driver, kill one of its executors again and again, and let it run to its end."""
+    done = 0
     with queries.started(command) as process:
-        for _ in range(kills):
-            while len(executors(process)) < 2:
-                time.sleep(0.1)
+        wait_for_executors(process)
+        while queries.wants_more(kills, done):
+            done += 1
             queries.wait_for_moment(process, chance)
+            before = queries.lost()
             os.kill(chance.choice(executors(process)), signal.SIGKILL)
-            yield list(queries.met())
+            met = queries.met()
+            wait_for_executors(process)
+            yield [line | {"tasks lost": queries.lost() - before} for line in met]
         queries.wait_for_end(process)
+
+
+def wait_for_executors(process):
+    """Wait until a driver has both executors."""
+    while len(executors(process)) < 2:
+        assert process.poll() is None, "the queries ended before the kill"
+        time.sleep(0.1)
 
 
 def executors(driver):
@@ -431,6 +487,18 @@ def session(folder, master="local[2]", settings=None):
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def cluster(folder, settings=None):
+    """A session on two executors with a task each, which says which tasks it loses."""
+    harder = {
+        # tasks go to both executors, and what they read comes from both: all of one executor's comes in order
+        "spark.shuffle.reduceLocality.enabled": "false",
+        "spark.shuffle.io.retryWait": "200ms",  # outputs of a dead executor are soon given up
+    }
+    spark = session(folder, "local-cluster[2,1,1024]", harder | (settings or {}))
+    spark.sparkContext.setLogLevel("WARN")
     return spark
 
 

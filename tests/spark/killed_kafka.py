@@ -1,11 +1,12 @@
 """Kill the driver of a query that sends a stream to Kafka, at random moments, and start it again; print what
 came out.
 
-usage: python killed_kafka.py FOLDER [--kills N] [--seed N] [--from-kafka]
+usage: python killed_kafka.py FOLDER [--kills N] [--seed N] [--from-kafka] [--executors]
 
 The query sends events by plans that change while it runs, to a broker that this program starts. With
 `--from-kafka` they come from a topic of the broker, else from files. `scripts/jars kafka` has the broker's
-jars, and `scripts/jars kafka-connector` those of Spark's connector, for Spark 4.1.
+jars, and `scripts/jars kafka-connector` those of Spark's connector, for Spark 4.1. With `--executors` a kill
+takes one of two executors of a local cluster, and the query goes on.
 
 A line of JSON for each kill says which batch was at work; the last line compares what consumers of committed
 messages read with the events, and counts the plans that batches went by.
@@ -21,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyspark
-from killed_driver import Queries, kill_drivers, newest, other_plan, session
+from killed_driver import Queries, cluster, kill_drivers, kill_executors, newest, other_plan, session
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from quick_java import QUICK
@@ -29,7 +30,7 @@ from quick_java import QUICK
 from keysplit import spark as kss
 from keysplit_experiments.deployments.engine.broker import Broker
 
-FILES, FILES_A_KILL, FILE_ROWS, FILES_A_BATCH = 16, 8, 400, 2
+FILES, FILES_A_KILL, FILE_ROWS, FILES_A_BATCH = 16, 10, 400, 2
 TOPICS, PARTITIONS = ("source", "sink"), 4
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
@@ -40,6 +41,7 @@ def main():
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--from-kafka", action="store_true")
+    parser.add_argument("--executors", action="store_true")
     parser.add_argument("--servers", help="run the query alone, to the end of its input, with this broker")
     options = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -67,23 +69,27 @@ def kill(options, broker):
         events(spark, files(options)).write.parquet(str(options.folder / "events"))
     spark.stop()
     command = [sys.executable, __file__, *sys.argv[1:], "--servers", broker.servers]
-    chance, queries = random.Random(options.seed), Queries(options.folder, [""])
-    for line in kill_drivers(queries, command, options.kills, chance):
+    chance, queries, kills = random.Random(options.seed), Queries(options.folder, [""]), 0
+    kill_some = kill_executors if options.executors else kill_drivers
+    for line in kill_some(queries, command, options.kills, chance):
+        kills += 1
         print(json.dumps(line[0]), flush=True)
     records = (options.folder / "checkpoint/keysplit").glob("*/batch-*.json")
     plans = {json.loads(each.read_text())["plan"] for each in records}
     true = Counter(range(files(options) * FILE_ROWS))
     found = Counter(int(message.value()) for message in broker.read("sink"))
-    figures = {"spark": pyspark.__version__, "kills": options.kills, "plans": len(plans)}
+    figures = {"spark": pyspark.__version__, "kills": kills, "plans": len(plans)}
+    figures |= {"batches at work": queries.at_work[""], "tasks lost": queries.lost()}
     figures |= {"batches": newest(options.folder / "checkpoint/commits") + 1, "events": true.total()}
     figures |= {"missing": (true - found).total(), "wrong or doubled": (found - true).total()}
     print(json.dumps(figures))
 
 
-def start(options):
+def start(options, make=session):
     """A session, with Spark's connector to Kafka where that is needed."""
     jars = ",".join(map(str, (CACHE / "kafka-connector/jars").glob("*.jar")))
-    return session(options.folder, settings={"spark.jars": jars} if options.from_kafka else None)
+    settings = {"spark.jars": jars} if options.from_kafka else None
+    return make(options.folder, settings=settings)
 
 
 def files(options):
@@ -102,7 +108,7 @@ def events(spark, number):
 
 def query(options):
     """Run the query from its checkpoint to the end of its input."""
-    spark = start(options)
+    spark = start(options, cluster if options.executors else session)
     reader = spark.readStream
     if options.from_kafka:
         reader = kafka(reader, options).option("subscribe", "source").option("startingOffsets", "earliest")

@@ -160,6 +160,7 @@ def test_a_stream_equals_a_batch(folder, plan, tmp_path):
     assert rows_of(written) == rows_of(plain)
 
 
+@pytest.mark.usefixtures("state_store")
 def test_it_goes_on_after_a_restart_with_another_plan(spark, plan, tmp_path):
     folder = Folder(spark, tmp_path / "in")
 

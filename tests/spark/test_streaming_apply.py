@@ -169,6 +169,7 @@ def test_names_that_need_quotes_or_are_our_own_may_name_the_worker(files, plan, 
     assert found["a.b window"] == found["_WINDOW window"] == found["worker window"]
 
 
+@pytest.mark.usefixtures("state_store")
 def test_a_restart_with_other_workers_functions_and_columns_loses_nothing(spark, plan, tmp_path):
     files = Files(spark, tmp_path / "in", SCHEMA)
     outputs = Outputs(tmp_path)

@@ -176,6 +176,7 @@ def test_a_window_and_whole_numbers_of_two_widths_among_the_keys(sides, tmp_path
         assert sum(map(len, found[f"{how} ours"].values())) > 10
 
 
+@pytest.mark.usefixtures("state_store")
 def test_a_query_goes_on_by_its_plan_and_by_no_other(spark, plan, tmp_path):
     sides, keys = Sides(spark, tmp_path), ["key", "part"]
     first, other = plan_of(spark, keys), plan_of(spark, keys, seed=1)

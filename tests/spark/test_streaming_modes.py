@@ -127,6 +127,7 @@ def at_the_end(batches):
 
 
 @pytest.mark.versions
+@pytest.mark.usefixtures("state_store")
 def test_a_query_may_have_another_way_and_plan_when_it_starts_again(spark, plan, tmp_path, conf):
     conf("spark.sql.shuffle.partitions", "2")
     files, outputs, keys = Files(spark, tmp_path / "in", SCHEMA), Outputs(tmp_path), ["key", "part"]

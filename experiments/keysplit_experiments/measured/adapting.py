@@ -11,6 +11,8 @@ short, and so are their micro-batches. The ways:
 - adapt: a plan for d_choices that adapts, from nothing.
 - fish, consistent: the same, following these groupings.
 - within: a plan for d_choices of each micro-batch, made in `foreachBatch` from a sample of its own rows.
+- online fish, online consistent: each row as it comes, by a router that goes on from micro-batch to
+  micro-batch. It is not told of speeds.
 
 *Busiest* is the load of the busiest worker over its fair share, in rows per unit of its speed: the mean over
 all micro-batches but the first two, the 95th percentile, and the part of the micro-batches above 1.2.
@@ -19,8 +21,8 @@ known. *Copies* is the mean number of workers that frequent keys have beyond one
 plans there were, *duration* the median of a micro-batch over that of hash.
 
 With --emulated each worker is a task that sleeps a millisecond per row, as many at once as there are workers:
-a cluster of so many cores. Speeds are measured then, not told, and *within* is left out. *Busy* is the time
-of the busiest worker over the mean of all. The synthetic streams alone are long enough.
+a cluster of so many cores. Speeds are measured then, not told, and *within* and *online* are left out. *Busy*
+is the time of the busiest worker over the mean of all. The synthetic streams alone are long enough.
 """
 
 import argparse
@@ -46,8 +48,8 @@ from keysplit_experiments.measured.files import data_folder, why_left_out
 
 SLOW, SLOW_SPEED = 3, 0.3
 SERVICE_TIME_S = 0.001
-WITHIN = "within"
-WAYS = ("hash", "frozen", "adapt", "fish", "consistent", WITHIN)
+WITHIN, ONLINE = "within", "online "
+WAYS = ("hash", "frozen", "adapt", "fish", "consistent", WITHIN, f"{ONLINE}fish", f"{ONLINE}consistent")
 HEAD = (
     "| stream | way | busiest: mean | 95 % | above 1.2 | learned |{} copies | versions | duration |\n"
     "|---|---|---:|---:|---:|---:|{}---:|---:|---:|"
@@ -113,7 +115,9 @@ def main() -> None:
     for each in streams(setting, data_folder()):
         if only in each.name:
             base = None
-            for way in (each for each in WAYS if each != WITHIN or not setting.emulated):
+            for way in WAYS:
+                if setting.emulated and not is_observed(way):
+                    continue
                 found = run(spark, each, way, setting)
                 base = found.duration_s.median() if base is None else base
                 print(line(each, way, found, base, setting), flush=True)
@@ -142,6 +146,11 @@ def streams(setting: Setting, folder: Path | None) -> Iterator[Keys]:
             yield Keys(name, pq.read_table(path, columns=["key"])["key"].combine_chunks())
         else:
             print(f"{name} is left out: {why_left_out(name)}", file=sys.stderr)
+
+
+def is_observed(way: str) -> bool:
+    """Whether `kss.streaming.observe` knows the loads of workers; else they are counted downstream."""
+    return way != WITHIN and not way.startswith(ONLINE)
 
 
 def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.DataFrame:
@@ -173,19 +182,26 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
             routed = kss.streaming.repartition(df, "key", row_id="id", plan=plan, adapt=never)
         elif way == WITHIN:
             routed = df
+        elif way.startswith(ONLINE):
+            grouping, state = way.removeprefix(ONLINE), str(folder / "routers")
+            routed = kss.streaming.repartition(
+                df, "key", workers=workers, grouping=grouping, mode="online", state=state
+            )
         else:
             grouping = {"adapt": "d_choices"}.get(way, way)
             routed = kss.streaming.repartition(
                 df, "key", row_id="id", workers=workers, grouping=grouping, adapt=adapt
             )
-        planned: dict[int, kss.Plan] = {}
+        planned: dict[int, kss.Plan | None] = {}
         counted: list[pd.DataFrame] = []
 
         def work(df: DataFrame, batch: int) -> None:
             under_way[0] = batch
-            if way == WITHIN:
-                planned[batch] = plan = kss.plan(df, "key", workers, row_id="id", capacities=told())
-                df = kss.repartition(df, "key", plan=plan, row_id="id")
+            if not is_observed(way):
+                planned[batch] = plan = None
+                if way == WITHIN:
+                    planned[batch] = plan = kss.plan(df, "key", workers, row_id="id", capacities=told())
+                    df = kss.repartition(df, "key", plan=plan, row_id="id")
                 found = df.groupBy(F.spark_partition_id().alias("worker")).agg(F.count("*").alias("rows"))
                 counted.append(found.toPandas().assign(batch=batch))
             elif setting.emulated:
@@ -196,7 +212,7 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
 
         writer = routed.writeStream.foreachBatch(work).trigger(processingTime="0 seconds")
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-        if way == WITHIN:
+        if not is_observed(way):
             query.processAllAvailable()
             history = plans_of(query.recentProgress, planned)
             query.stop()
@@ -213,20 +229,20 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
     for batch, got in wide.fillna(0).iterrows():
         speeds = stream.speeds_in(int(batch), setting)
         relative[batch] = float((got.to_numpy() / speeds).max() * speeds.sum() / got.sum())
-    if way == WITHIN:
+    if not is_observed(way):
         return history.assign(relative=pd.Series(relative))
     times = loads.groupby("batch").busy_s
     return history.assign(relative=pd.Series(relative), busy=times.max() / times.mean())
 
 
-def plans_of(progress: Sequence[Mapping[str, Any]], planned: Mapping[int, kss.Plan]) -> pd.DataFrame:
-    """Return the history of micro-batches that each had a plan of their own."""
+def plans_of(progress: Sequence[Mapping[str, Any]], planned: Mapping[int, kss.Plan | None]) -> pd.DataFrame:
+    """Return the history of micro-batches that each had a plan of their own, or none."""
     times = {each["batchId"]: each["durationMs"]["triggerExecution"] / 1000 for each in progress}
     rows = [
         {
             "batch": batch,
-            "version": batch,
-            "copies": sum(len(each.workers) - 1 for each in plan.head),
+            "version": batch if plan else None,
+            "copies": sum(len(each.workers) - 1 for each in plan.head) if plan else None,
             "duration_s": times[batch],
         }
         for batch, plan in planned.items()
@@ -255,9 +271,11 @@ def line(stream: Keys, way: str, found: pd.DataFrame, base: float, setting: Sett
         learned = f"{found.relative[since >= 2].mean():.2f}"
     busy = f" {found.busy[found.index >= 2].mean():.2f} |" if setting.emulated else ""
     above = f"{(loads > 1.2).mean():.0%}"
+    is_planned = found.version.notna().any()
+    copies, versions = (f"{found.copies.mean():.0f}", found.version.nunique()) if is_planned else ("-", "-")
     return (
         f"| {stream.name} | {way} | {loads.mean():.2f} | {loads.quantile(0.95):.2f} | {above} "
-        f"| {learned} |{busy} {found.copies.mean():.0f} | {found.version.nunique()} "
+        f"| {learned} |{busy} {copies} | {versions} "
         f"| {found.duration_s.median() / base:.2f} |"
     )
 
