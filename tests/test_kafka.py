@@ -258,7 +258,7 @@ def test_a_group_whose_coordinator_moves_is_asked_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(once, "_BETWEEN_S", 0.0)
     place = confluent_kafka.TopicPartition("topic", 0)
     group = Group(14, 15, 16)
-    assert [each.offset for each in once._committed(group, [place])] == [7]
+    assert [each.offset for each in once._committed(group, [place], {})] == [7]
     assert group.codes == []
     with pytest.raises(confluent_kafka.KafkaException):
-        once._committed(Group(29), [place])
+        once._committed(Group(29), [place], {})

@@ -7,6 +7,7 @@ import datetime as dt
 import os
 import sys
 import tarfile
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -451,6 +452,40 @@ def test_what_is_no_query_or_cannot_be_is_named_in_a_line(spark, rows, plan, tmp
         ValueError, match=r"^right must have the same rows .*: write right to files and read it"
     ):
         kss.join(rows, drawn, "key", plan=plan, way="broadcast")
+
+
+def test_an_observer_bears_failures_and_ends_with_its_query(monkeypatch, recwarn):
+    from keysplit.spark.session.connect import _Asking
+
+    class Query:
+        """Fails as often as the answers say, then has a report and has ended."""
+
+        def __init__(self, fails):
+            self.fails = fails
+
+        @property
+        def isActive(self):
+            self.fails -= 1
+            if self.fails >= 0:
+                raise RuntimeError("no answer")
+            return False
+
+        recentProgress = ({"batchId": 7},)
+
+    monkeypatch.setattr(_Asking, "_EVERY_S", 0.001)
+
+    def observed(query, on_report):
+        ended = threading.Event()
+        _Asking(query, on_report, ended.set)
+        assert ended.wait(60)
+
+    found = []
+    observed(Query(_Asking._ATTEMPTS - 1), found.append)
+    assert [each.batch for each in found] == [7]
+    assert not recwarn.list
+    observed(Query(_Asking._ATTEMPTS), found.append)
+    assert len(found) == 1
+    assert "a query is no longer observed: RuntimeError: no answer" in str(recwarn.pop().message)
 
 
 def test_streaming_observe(spark, tmp_path):

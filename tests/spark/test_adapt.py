@@ -1,5 +1,6 @@
 """Plans that change while a stream runs: each micro-batch by one plan, also when it is attempted again."""
 
+import hashlib
 import json
 import re
 import threading
@@ -202,6 +203,60 @@ def test_what_an_attempt_has_counted_that_failed_counts_for_nothing(spark, strea
     assert shown[0].rows.sum() == ROWS
 
 
+def test_a_run_whose_end_is_reported_late_is_over_when_the_next_one_begins(
+    spark, stream, tmp_path, monkeypatch
+):
+    routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
+    late, ended = [], running.Adapting.ended
+    monkeypatch.setattr(running.Adapting, "ended", lambda *of: late.append(of))
+    stream.add(hot=0)
+    first = start(routed, Busiest(), tmp_path / "c")
+    learned(first, 0)
+    first.stop()
+    while not late:
+        time.sleep(0.05)
+    assert len(adapting_in(str(first.runId))) == 1
+    monkeypatch.setattr(running.Adapting, "ended", ended)
+    names = []
+
+    def reports_late(df, batch):
+        names.append(running.plans_in(str(query.runId), batch))
+        df.write.format("noop").mode("overwrite").save()
+        ended(*late[0])  # while the driver has not yet learned from this batch
+
+    stream.add(hot=1)
+    query = routed.writeStream.foreachBatch(reports_late)
+    query = query.option("checkpointLocation", str(tmp_path / "c")).start()
+    try:
+        learned(query, 1)
+        shown = adapting_in(str(query.runId))[0].figures(str(query.runId))
+        assert adapting_in(str(first.runId)) == []
+    finally:
+        query.stop()
+    assert [each.rows.sum() for each in shown] == [ROWS]
+    plans, batches = versions_of(next((tmp_path / "c" / "keysplit").iterdir()))
+    assert names == [hashlib.sha256(plans[batches[1]].to_json().encode()).hexdigest()[:16]]
+
+
+def test_what_is_frequent_follows_the_workers_of_the_plan(spark, stream, tmp_path):
+    stream.add(hot=0)
+    plan = kss.plan(stream.rows(), "key", 16)
+    df = kss.streaming.repartition(stream.read(), "key", plan=plan, adapt=kss.streaming.Adapt(gain=1e9))
+    for published in (plan.with_workers(2), plan):
+        stream.add(hot=0)
+        query = start(df, Busiest(), tmp_path / "c")
+        try:
+            query.processAllAvailable()
+            kss.streaming.publish(published, query)
+            stream.add(hot=0)
+            query.processAllAvailable()
+            (adapting,) = adapting_in(str(query.runId))
+            memory = adapting._queries[str(query.runId)]._memory
+            assert memory.threshold == head_threshold(published.grouping)
+        finally:
+            query.stop()
+
+
 def test_settings_with_which_no_plan_can_be_asked_for_are_refused(stream, conf, monkeypatch):
     conf("spark.sql.optimizer.excludedRules", driver._NEEDED)
     with pytest.raises(ValueError, match=r"^spark.sql.optimizer.excludedRules must not exclude "):
@@ -368,6 +423,10 @@ def test_arguments_are_checked_before_a_query_starts(spark, stream, tmp_path):
         ({"every": 1.5}, "every must be a whole number, got 1.5"),
         ({"sample": 1}, "sample must be at least 100, got 1"),
         ({"capacities": [1]}, "capacities must be a function, 'measured' or None, got [1]"),
+        (
+            {"capacities": np.array([1, 2])},
+            "capacities must be a function, 'measured' or None, got array([1, 2])",
+        ),
         ({"log": 3}, "log must be a path or URL, got 3"),
     ],
 )
@@ -960,7 +1019,8 @@ def test_a_stream_that_followed_an_online_grouping_goes_on_by_a_plan(spark, stre
         stream.add(hot=0)
         learned(query, 0)
         with pytest.warns(UserWarning, match=r"^the stream no longer follows fish: .* plans of d_choices,"):
-            published = kss.streaming.publish(kss.plan(stream.rows(), "key", 2), query)
+            kss.streaming.publish(kss.plan(stream.rows(), "key", 2), query)
+        published = kss.streaming.publish(kss.plan(stream.rows(), "key", 2), query)  # without a warning
         for number in range(1, 4):
             stream.add(hot=1)
             learned(query, number)

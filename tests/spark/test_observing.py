@@ -467,6 +467,14 @@ def test_a_log_is_a_table_of_whole_files(query, tmp_path):
     assert found.time.iloc[1] == pd.Timestamp("2026-01-02 03:04:01.5", tz="UTC")
 
 
+def test_a_relative_log_stays_in_the_folder_of_the_call(query, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with kss.streaming.observe(query, log="log", log_every=1):
+        monkeypatch.chdir("/")
+        query.run(0)
+    assert pd.read_parquet(tmp_path / "log").batch.tolist() == [0]
+
+
 def test_a_log_goes_on_where_another_observer_of_the_run_has_ended(query, tmp_path):
     for stop in (2, 3):
         with kss.streaming.observe(query, log=tmp_path, log_every=2):

@@ -556,6 +556,9 @@ def test_a_table_beside_a_stream_may_have_changed(spark, rows, tmp_path):
     assert joined.why_unrepeatable(["value"]).startswith("a table beside the stream")
     local = spark.createDataFrame([(1, "a")], "value long, s string")
     assert query.Query(stream.join(local, "value")).why_unrepeatable(["value"]) is None
+    kept = query.Query(stream.join(table.localCheckpoint(), "value"))  # a new driver makes another one
+    assert kept.steadiness.rows is None
+    assert kept.why_unrepeatable(["value"]).startswith("a table beside the stream")
 
 
 def test_a_chance_beside_aggregates_follows_their_order(rows):

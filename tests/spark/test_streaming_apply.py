@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from keysplit.spark import slices
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.streaming import blobs
-from keysplit.spark.streaming.apply import _milliseconds
+from keysplit.spark.streaming.apply import _milliseconds, _partitions
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -282,6 +283,22 @@ def totals(rows):
         found[key, "n"] += n
         found[key, "v"] += v
     return found
+
+
+def test_each_worker_has_a_state_partition_of_its_own_without_windows(spark, files, plan, tmp_path, conf):
+    if spark.version < "4":
+        pytest.skip("this Spark cannot read its state")
+    conf("spark.sql.shuffle.partitions", str(plan.workers))
+    Outputs(tmp_path).run({"query": apply(files.stream("1 minute"), plan, every="30000 days", clock="event")})
+    states = spark.read.format("statestore").load(str(tmp_path / "query"))
+    found = states.groupBy("partition_id").count().collect()
+    assert sorted(found) == [(partition, 1) for partition in range(plan.workers)]
+
+
+def test_clusters_may_choose_the_number_of_partitions_themselves():
+    for value, found in (("auto", 200), ("7", 7), (None, 200)):
+        session = SimpleNamespace(conf={"spark.sql.shuffle.partitions": value})
+        assert _partitions(SimpleNamespace(sparkSession=session)) == found
 
 
 @pytest.mark.slow

@@ -44,6 +44,12 @@ def run(writer, folder):
     return query
 
 
+def uncommit(path):
+    """Delete the commit of a batch, as if the driver had been killed before it."""
+    for each in (path, path.with_name(f".{path.name}.crc")):
+        each.unlink(missing_ok=True)
+
+
 def values(messages):
     return Counter(int(message.value()) for message in messages)
 
@@ -84,61 +90,72 @@ def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_
     # the driver is killed after its tasks have sent the last batch, before it says so
     commits = sorted((tmp_path / "checkpoint/commits").glob("[0-9]*"), key=lambda path: int(path.name))
     assert len(commits) == FILES // 2
-    for path in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
-        path.unlink(missing_ok=True)
+    uncommit(commits[-1])
     run(writer(), tmp_path)
     assert commits[-1].exists()
     assert values(broker.read(topic, committed=False)) == Counter(range(FILES * ROWS))
 
-    # part of a batch may be there by the plan of before: another one is refused, and so is a plan log that
-    # does not know which plan the batch went by
+    # the whole batch is there: nothing is left that another plan, or a log that does not know it, could send
     if changing:
         how["adapt"] = kss.streaming.Adapt(log=tmp_path / "log")
     else:
         how["plan"] = kss.plan(rows, "key", 3, "key")
-    commits[-1].unlink()
-    with pytest.raises(
-        Exception, match="Kafka knows of none: the query had another sink, plan, row_id or plan log"
-    ):
-        run(writer(), tmp_path)
+    uncommit(commits[-1])
+    run(writer(), tmp_path)
+    assert values(broker.read(topic, committed=False)) == Counter(range(FILES * ROWS))
 
 
 @pytest.mark.newest
-def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(spark, broker, tmp_path, monkeypatch):
-    from keysplit.kafka.once import Batch, refuse_other_plan, send_once
+@pytest.mark.parametrize("changing", [False, True])
+def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(spark, broker, tmp_path, changing):
+    from keysplit.kafka.once import Batch, refuse_other_rule, send_once
 
-    module = sys.modules[kss.streaming.to_kafka.__module__]
-    monkeypatch.setattr(module, "_rule", lambda request: "rule")
-    topic, settings = broker.create_topic("half", 3), {"bootstrap.servers": broker.servers, "log_level": 2}
+    topic = broker.create_topic(f"half-{changing}", 3)
+    settings = {"bootstrap.servers": broker.servers, "log_level": 2}
     rows, stream = events(spark, tmp_path)
-    run(
-        kss.streaming.to_kafka(
-            stream, "key", topic=topic, servers=broker.servers, row_id="value", adapt="auto"
-        ),
-        tmp_path,
-    )
+    how = {"adapt": "auto"} if changing else {"plan": kss.plan(rows, "key", 3, sample=1)}
+
+    def writer():
+        return kss.streaming.to_kafka(
+            stream, "key", topic=topic, servers=broker.servers, row_id="value", **how
+        )
+
+    run(writer(), tmp_path)
     assert values(broker.read(topic)) == Counter(range(FILES * ROWS))
     for path in tmp_path.glob("checkpoint/keysplit/*/plan-*.json"):  # what is read again has the same name
         assert kss.Plan.load(str(path)).to_json() == path.read_text()
     query = json.loads((tmp_path / "checkpoint/metadata").read_text())["id"]
 
     # a part of the next batch is sent by a plan that the log does not have
-    part = Batch(query, "rule", FILES // 2, 0, topic, 0, "another plan")
+    part = Batch(query, "another plan", FILES // 2, 0, topic, 0)
     send_once(part, [], settings)
-    refuse_other_plan(part, 3, settings)  # by the same plan it may go on
-    refuse_other_plan(part._replace(plan="", number=9), 3, settings)  # nothing of it is there
+    refuse_other_rule(part, 3, settings)  # by the same plan it may go on
+    refuse_other_rule(part._replace(rule="", number=9), 3, settings)  # nothing of it is there
     with pytest.raises(RuntimeError, match=r"is in the partitions \[0\]"):
-        refuse_other_plan(part._replace(plan=""), 3, settings)  # nobody knows by which plan it goes
+        refuse_other_rule(part._replace(rule=""), 3, settings)  # nobody knows by which plan it goes
     more = rows.withColumn("value", (F.col("value") + FILES * ROWS).cast("long").cast("string"))
     more.coalesce(1).write.mode("append").parquet(str(tmp_path / "events"))
-    writer = kss.streaming.to_kafka(
-        stream, "key", topic=topic, servers=broker.servers, row_id="value", adapt="auto"
-    )
     with pytest.raises(
-        Exception, match=r"batch 2 of query .* is in the partitions \[0\] of topic 'half' by a plan"
+        Exception, match=r"batch 2 of query .* is in the partitions \[0\] of topic 'half-.*' by another plan"
     ):
-        run(writer, tmp_path)
+        run(writer(), tmp_path)
     assert values(broker.read(topic)) == Counter(range(FILES * ROWS))
+
+
+def test_a_first_batch_that_is_half_sent_goes_on_by_its_rule_alone(broker):
+    from keysplit.kafka.once import Batch, Message, refuse_other_rule, send_once
+
+    topic = broker.create_topic("first", 2)
+    settings = {"bootstrap.servers": broker.servers, "log_level": 2}
+    part = Batch("a query", "a rule", 0, 0, topic, 0)
+    assert send_once(part, [Message(b"key", b"1", None)], settings) == 1
+    with pytest.raises(RuntimeError, match=r"batch 0 of query a query is in the partitions \[0\] of topic"):
+        refuse_other_rule(part._replace(rule="another rule"), 2, settings)
+    refuse_other_rule(part, 2, settings)
+    assert send_once(part, [Message(b"key", b"1", None)], settings) == 0
+    assert send_once(part._replace(partition=1), [Message(b"key", b"2", None)], settings) == 1
+    refuse_other_rule(part._replace(rule="another rule"), 2, settings)  # all of it is there
+    assert values(broker.read(topic, committed=False)) == Counter([1, 2])
 
 
 def test_batches_without_rows_send_nothing(spark, broker, tmp_path):
@@ -283,7 +300,9 @@ def test_producers_send_rare_keys_where_kafka_s_own_partitioner_does(spark, brok
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [pytest.param([], id="drivers"), pytest.param(["--executors"], id="executors")])
+@pytest.mark.parametrize(
+    "more", [pytest.param([], id="drivers"), pytest.param(["--executors"], id="executors")]
+)
 def test_kills_lose_and_double_nothing(tmp_path, more):
     jars.download("kafka")
     check([tmp_path / "run", "--kills", "2", *more])

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from keysplit.kafka.client import client
 
 Header = tuple[str, bytes | None]
-_PATIENCE_S, _BETWEEN_S = 60.0, 0.2
+# What librdkafka takes for transaction.timeout.ms; what Kafka may need beyond it; a pause.
+_TRANSACTION_MS, _MORE_S, _BETWEEN_S = 60_000, 15.0, 0.2
 # Kafka's codes for a group whose coordinator is being loaded, is not there yet, or is another one now.
 _MOVING = (14, 15, 16)
 
@@ -31,13 +32,11 @@ class Batch(NamedTuple):
 
     Attributes:
         sender: the name of who sends; the same whenever the batch is sent again.
-        rule: names what decides which messages the partition gets; if it changes, batches no longer follow.
+        rule: names what decides which messages each partition gets of this batch; kept beside the number.
         number: the number of the batch, 0, 1, 2 ...
         first: the number of the first batch that the sender sends.
         topic: where to.
         partition: which partition of it.
-        plan: names the plan that decides which messages each partition gets of this batch, where `rule` does
-            not; it is kept beside the number.
     """
 
     sender: str
@@ -46,11 +45,10 @@ class Batch(NamedTuple):
     first: int
     topic: str
     partition: int
-    plan: str = ""
 
 
-def refuse_other_plan(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> None:
-    """Raise RuntimeError if a part of a batch has been sent, and the rest would be by another plan.
+def refuse_other_rule(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> None:
+    """Raise RuntimeError if a part of a batch has been sent, and the rest would be by another rule.
 
     Args:
         batch: the batch; of any partition.
@@ -59,22 +57,24 @@ def refuse_other_plan(batch: Batch, partitions: int, settings: Mapping[str, Any]
     """
     group = _group(batch, settings)
     try:
-        found = _committed(group, [client.TopicPartition(batch.topic, each) for each in range(partitions)])
+        found = _committed(
+            group, [client.TopicPartition(batch.topic, each) for each in range(partitions)], settings
+        )
     finally:
         group.close()
     there = [each for each in found if each.offset == batch.number + 1]
-    if len(there) < partitions and any((each.metadata or "") != batch.plan for each in there):
+    if len(there) < partitions and any((each.metadata or "") != batch.rule for each in there):
         raise RuntimeError(
             f"batch {batch.number} of query {batch.sender} is in the partitions "
-            f"{[each.partition for each in there]} of topic {batch.topic!r} by a plan that the plan log no "
-            "longer has for it, and the rest cannot be sent by another: put the files of the log back, or "
-            "send to a new topic from a new checkpoint"
+            f"{[each.partition for each in there]} of topic {batch.topic!r} by another plan, row_id or plan "
+            "log, and the rest must go by the same: start the query once more with those of before, put the "
+            "files of the plan log back, or send to a new topic from a new checkpoint"
         )
 
 
 def _group(batch: Batch, settings: Mapping[str, Any]) -> Any:
     return client.Consumer(
-        {**settings, "group.id": f"keysplit-{batch.sender}-{batch.rule}", "isolation.level": "read_committed"}
+        {**settings, "group.id": f"keysplit-{batch.sender}", "isolation.level": "read_committed"}
     )
 
 
@@ -96,33 +96,34 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
     producer = client.Producer(
         {**settings, "transactional.id": f"keysplit-{batch.sender}-{batch.topic}-{batch.partition}"}
     )
+    patience_s = _patience_s(settings)
     # Ends what an older attempt has begun, so that the number read below is the last one.
-    producer.init_transactions(_PATIENCE_S)
+    producer.init_transactions(patience_s)
     group = _group(batch, settings)
     try:
-        if _is_there(group, batch):
+        if _is_there(group, batch, settings):
             return 0
         producer.begin_transaction()
         try:
             sent = _produce(producer, batch, messages)
             producer.send_offsets_to_transaction(
-                [client.TopicPartition(batch.topic, batch.partition, batch.number + 1, metadata=batch.plan)],
+                [client.TopicPartition(batch.topic, batch.partition, batch.number + 1, metadata=batch.rule)],
                 group.consumer_group_metadata(),
-                _PATIENCE_S,
+                patience_s,
             )
-            producer.commit_transaction(_PATIENCE_S)
+            producer.commit_transaction(patience_s)
         except BaseException:
             with suppress(client.KafkaException):  # it may be gone already
-                producer.abort_transaction(_PATIENCE_S)
+                producer.abort_transaction(patience_s)
             raise
         return sent
     finally:
         group.close()
 
 
-def _is_there(group: Any, batch: Batch) -> bool:
+def _is_there(group: Any, batch: Batch, settings: Mapping[str, Any]) -> bool:
     """Say whether the last batch that was sent is this one, and not the one before."""
-    (found,) = _committed(group, [client.TopicPartition(batch.topic, batch.partition)])
+    (found,) = _committed(group, [client.TopicPartition(batch.topic, batch.partition)], settings)
     expected = int(found.offset)
     if expected == batch.number + 1:
         return True
@@ -132,7 +133,7 @@ def _is_there(group: Any, batch: Batch) -> bool:
     if expected < 0:
         raise RuntimeError(
             f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka knows of "
-            f"none: the query had another sink, plan, row_id or plan log, or Kafka has forgotten it "
+            f"none: the query had another sink, or Kafka has forgotten it "
             f"(offsets.retention.minutes). Look whether a part of batch {batch.number} is there, and pass "
             f"first_batch={batch.number} if none is"
         )
@@ -142,12 +143,19 @@ def _is_there(group: Any, batch: Batch) -> bool:
     )
 
 
-def _committed(group: Any, places: list[Any]) -> list[Any]:
+def _patience_s(settings: Mapping[str, Any]) -> float:
+    """Return how long to wait for Kafka: until it has given up an abandoned transaction, and more."""
+    timeout_s = float(settings.get("transaction.timeout.ms", _TRANSACTION_MS)) / 1000
+    return timeout_s + _MORE_S
+
+
+def _committed(group: Any, places: list[Any], settings: Mapping[str, Any]) -> list[Any]:
     """Return partitions with the offsets that a group has committed, below 0 if it has none."""
-    end = time.monotonic() + _PATIENCE_S
+    patience_s = _patience_s(settings)
+    end = time.monotonic() + patience_s
     while True:
         try:
-            found: list[Any] = group.committed(places, _PATIENCE_S)
+            found: list[Any] = group.committed(places, patience_s)
             for each in found:
                 if each.error is not None:
                     raise client.KafkaException(each.error)

@@ -54,10 +54,13 @@ class Memory:
         bits: how many bits of a hash give its bucket.
         threshold: the share from which a key is frequent.
         decay: what the memory counts for after one more batch, 0..=1.
+
+    Attributes:
+        threshold: the share from which a key is frequent; another plan may have another one.
     """
 
     def __init__(self, bits: int, threshold: float, decay: float) -> None:
-        self._bits, self._threshold, self._decay = bits, threshold, decay
+        self._bits, self.threshold, self._decay = bits, threshold, decay
         self._hashes: np.ndarray = np.empty(0, np.int64)
         self._weights: np.ndarray = np.empty(0)
         self._buckets: np.ndarray = np.zeros(2**bits)
@@ -119,9 +122,7 @@ class Memory:
     def summary(self) -> Summary:
         """Return the frequent keys, the most frequent first, and the weight of all buckets."""
         total = self.total
-        frequent = (
-            np.flatnonzero(self._weights >= self._threshold * total) if total else np.empty(0, np.int64)
-        )
+        frequent = np.flatnonzero(self._weights >= self.threshold * total) if total else np.empty(0, np.int64)
         frequent = frequent[self._weights[frequent] * self.effective >= _MET * total]
         order = frequent[np.lexsort((self._hashes[frequent], -self._weights[frequent]))]
         rows = round(self.effective)
@@ -143,7 +144,7 @@ class Memory:
         total, weight = self.total, float(counts.sum())
         if not total or not weight:
             return False
-        every = np.union1d(hashes[counts >= self._threshold * weight], self._frequent())
+        every = np.union1d(hashes[counts >= self.threshold * weight], self._frequent())
         now, before = (
             _shares(every, hashes, counts / weight),
             _shares(every, self._hashes, self._weights / total),
@@ -153,7 +154,7 @@ class Memory:
         return bool((np.abs(now - before) > _DEVIATIONS * np.sqrt(variances) + 1e-12).any())
 
     def _frequent(self) -> np.ndarray:
-        frequent: np.ndarray = self._hashes[self._weights >= self._threshold * self.total]
+        frequent: np.ndarray = self._hashes[self._weights >= self.threshold * self.total]
         return frequent
 
 

@@ -83,7 +83,8 @@ class Adapt:
         check_whole("every", self.every, 1)
         if self.sample is not None:
             check_whole("sample", self.sample, 100)
-        if self.capacities not in (None, "measured") and not callable(self.capacities):
+        is_measured = isinstance(self.capacities, str) and self.capacities == "measured"  # no array
+        if not (is_measured or self.capacities is None or callable(self.capacities)):
             raise TypeError(f"capacities must be a function, 'measured' or None, got {self.capacities!r}")
         if self.log is not None and not isinstance(self.log, str | os.PathLike):
             raise TypeError(f"log must be a path or URL, got {self.log!r}")

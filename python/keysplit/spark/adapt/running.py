@@ -112,10 +112,15 @@ class Adapting:
         past, found = self._past
         return found if past == run else []
 
-    def plans_in(self, query: str, number: int) -> list[str]:
-        """Return the plans that a micro-batch of a query goes by, as JSON."""
-        found = (each.plan_of(number) for each in list(self._queries.values()) if each.query == query)
-        return [plan.to_json() for plan in found if plan is not None]
+    def plan_in(self, run: str, number: int) -> Plan | None:
+        """Return the plan that a micro-batch of a run goes by, None if it has not asked for one."""
+        query = self._queries.get(run)
+        return None if query is None else query.plan_of(number)
+
+    def newest_in(self, run: str) -> Plan:
+        """Return the newest plan of a run."""
+        query = self._queries.get(run)
+        return self.first if query is None else query.newest
 
     def publish(self, run: str, plan: Plan) -> int:
         """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
@@ -130,8 +135,9 @@ class Adapting:
         query = self._queries.get(run)
         if query is not None:
             self._past = run, query.shown()  # observers hear of the end after this
-            query.close()
-            del self._queries[run]
+            if self._queries.pop(run, None) is not None:  # else another thread has been faster
+                self.sent.forget(query.query)
+                query.close()
 
 
 def adapting_in(run: str) -> list[Adapting]:
@@ -140,12 +146,11 @@ def adapting_in(run: str) -> list[Adapting]:
         return [each for (taken, _), each in _taken.items() if taken == run]
 
 
-def plans_in(query: str, number: int) -> str:
-    """Return a name for all plans that change and that a micro-batch of a query goes by, "" if none do."""
-    with _lock:
-        running = list(_taken.values())
-    found = [part for each in running for part in each.plans_in(query, number)]
-    return hashlib.sha256("".join(sorted(found)).encode()).hexdigest()[:16] if found else ""
+def plans_in(run: str, number: int) -> str:
+    """Return a name for all plans that change and that a micro-batch of a run goes by, "" if none do."""
+    plans = filter(None, (each.plan_in(run, number) for each in adapting_in(run)))
+    found = sorted(plan.to_json() for plan in plans)
+    return hashlib.sha256("".join(found).encode()).hexdigest()[:16] if found else ""
 
 
 @dataclass
@@ -173,10 +178,15 @@ def _opened(owner: Adapting, batch: MicroBatch) -> "_Query":
             )
         _taken[place] = owner
     try:
-        return _Query(owner, batch, place)
+        found = _Query(owner, batch, place)
     except BaseException:
         _give_back(place)
         raise
+    with _lock:
+        ended = [(run, each) for (run, of), each in _taken.items() if of == place[1] and run != batch.run]
+    for run, each in ended:  # the log is that of the query, whose older runs Spark may not have reported yet
+        each.ended(run)
+    return found
 
 
 def _give_back(place: tuple[str, str]) -> None:
@@ -194,7 +204,7 @@ class _Query:
         self._lock = threading.Condition(threading.RLock())
         try:
             self._log = Log(folder)
-        except ValueError as error:  # a store that pyarrow does not know
+        except (OSError, ValueError) as error:  # a store that pyarrow does not know, or cannot reach
             raise ValueError(f"adapt must have a log: pass Adapt(log=...), as {error}") from error
         self._log.claim(batch.query)
         if self._log.last is None:
@@ -203,7 +213,6 @@ class _Query:
         self._plan, self._tables = owner.first, Tables(owner.first)
         self._following: Following | None = None
         self._take_newest()
-        self._wanted = _wanted(adapt, self._plan)
         self._chance = 1.0  # until it is known how many rows there are
         self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
         self._changed = -adapt.every
@@ -222,7 +231,6 @@ class _Query:
     def close(self) -> None:
         """Listen no longer."""
         _give_back(self._place)
-        self._owner.sent.forget(self.query)
         self._listening.stop()
 
     def answer(self, question: str, number: int) -> str:
@@ -233,6 +241,12 @@ class _Query:
                 self._catch_up()
                 used = self._used_in(number) or self._begin(number)
             return used.tables.answer(question, used.chance)
+
+    @property
+    def newest(self) -> Plan:
+        """The newest plan."""
+        with self._lock:
+            return self._plan
 
     def plan_of(self, number: int) -> Plan | None:
         """Return the plan that a micro-batch goes by, None if it has not asked for one."""
@@ -327,17 +341,17 @@ class _Query:
         if found is None:
             return
         last, plan = found
+        threshold = head_threshold(plan.grouping)
         if len(plan.tail) != len(self._plan.tail) or self._version < 0:
-            self._memory = self._memory_of(plan)
+            texts = {each.hash: each.key for each in plan.head}
+            self._memory = Memory.of(plan.summary, texts, threshold, self._owner.adapt.decay)
+        self._memory.threshold = threshold
+        self._wanted = _wanted(self._owner.adapt, plan)
         self._version, self._plan, self._tables = last, plan, Tables(plan)
         if type(plan.grouping) in PLANS.values():
             self._following = None
         elif self._following is None or self._following.params != plan.grouping:
             self._following = Following(plan.grouping)
-
-    def _memory_of(self, plan: Plan) -> Memory:
-        texts = {each.hash: each.key for each in plan.head}
-        return Memory.of(plan.summary, texts, head_threshold(plan.grouping), self._owner.adapt.decay)
 
     def _batch(self, used: _Used) -> Batch:
         """Return what a micro-batch has counted."""

@@ -223,7 +223,7 @@ class Classic:
         """Return the writer of a stream that calls a function with each micro-batch."""
 
         def call(batch: DataFrame, number: int) -> None:
-            function(batch, number, driver.query_of(batch.sparkSession))
+            function(batch, number, *driver.query_of(batch.sparkSession))
 
         return rows.writeStream.foreachBatch(call)
 

@@ -238,7 +238,7 @@ class Connect:
         session, name = self._spark.session_id, f"keysplit {uuid.uuid4()}"
 
         def call(batch: DataFrame, number: int) -> None:
-            function(batch, number, _query_named(name, session))
+            function(batch, number, *_query_named(name, session))
 
         return rows.writeStream.queryName(name).foreachBatch(call)
 
@@ -289,19 +289,21 @@ class _Report:
         return self._progress
 
 
-def _query_named(name: str, session: str) -> str:
-    """Return the id of a query of a session, in a process that the server has started for `foreachBatch`.
+def _query_named(name: str, session: str) -> tuple[str, str]:
+    """Return the ids of a query of a session and of its run.
+
+    It is asked in a process that the server has started for `foreachBatch`.
 
     Raises:
         RuntimeError: if the query has another name.
     """
-    found = [each.id for each in _session_of(session).streams.active if each.name == name]
+    found = [each for each in _session_of(session).streams.active if each.name == name]
     if not found:
         raise RuntimeError(
             f"on Spark Connect the query must keep its name, by which its id is found, {name!r}: leave out "
             "queryName"
         )
-    return str(found[0])
+    return str(found[0].id), str(found[0].runId)
 
 
 @cache
@@ -321,6 +323,7 @@ class _Asking:
     """Asks a query for its reports every second, on a thread of its own."""
 
     _EVERY_S = 1.0
+    _ATTEMPTS = 10
 
     def __init__(self, query: StreamingQuery | None, on_report: OnReport, ended: Callable[[], None]) -> None:
         self._query, self._on_report, self._ended = query, on_report, ended
@@ -335,17 +338,23 @@ class _Asking:
         self._stopped.set()
 
     def _ask(self) -> None:
-        active = True
-        while active and self._query is not None and not self._stopped.wait(self._EVERY_S):
-            try:
-                active, found = self._query.isActive, self._query.recentProgress
-            except Exception as error:  # its session is gone
-                warn(f"a query is no longer observed: {type(error).__name__}: {error}")
-                break
-            for each in found:
-                self._on_report(_Report(each))
-        if not self._stopped.is_set():
-            self._ended()
+        active, failed = True, 0
+        try:
+            while active and self._query is not None and not self._stopped.wait(self._EVERY_S):
+                try:
+                    active, found = self._query.isActive, self._query.recentProgress
+                except Exception as error:  # the network is, or its session is gone
+                    failed += 1
+                    if failed < self._ATTEMPTS:
+                        continue
+                    warn(f"a query is no longer observed: {type(error).__name__}: {error}")
+                    break
+                failed = 0
+                for each in found:
+                    self._on_report(_Report(each))
+        finally:
+            if not self._stopped.is_set():
+                self._ended()
 
 
 def _called(node: Any) -> Iterator[CalledAggregate]:

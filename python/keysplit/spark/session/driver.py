@@ -38,8 +38,8 @@ ASKING = "keysplit_asks_"
 _unused: deque[tuple[SparkSession, str]] = deque()
 
 
-def query_of(spark: SparkSession) -> str:
-    """Return the id of the streaming query whose micro-batch this thread is given by `foreachBatch`.
+def query_of(spark: SparkSession) -> tuple[str, str]:
+    """Return the ids of the streaming query whose micro-batch this thread is given, and of its run.
 
     Raises:
         RuntimeError: if Spark does not say.
@@ -50,7 +50,7 @@ def query_of(spark: SparkSession) -> str:
             f"foreachBatch must run in the thread of its query, got no {QUERY}: PYSPARK_PIN_THREAD must not "
             "be false"
         )
-    return str(value)
+    return str(value), str(running(spark, value).runId().toString())
 
 
 def asking(spark: SparkSession, answer: Answer) -> Ask:

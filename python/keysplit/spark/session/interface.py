@@ -216,8 +216,8 @@ class Report(Protocol):
 
 OnReport = Callable[[Report], None]
 
-OnBatch = Callable[[DataFrame, int, str], None]
-"""Takes a micro-batch, its number, and the id of its query, which stays when the query starts again."""
+OnBatch = Callable[[DataFrame, int, str, str], None]
+"""Takes a micro-batch, its number, and the ids of its query, which stays at a restart, and of its run."""
 
 
 class Listening(Protocol):

@@ -145,6 +145,11 @@ class Sources:
         except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
             return None
 
+    def is_checkpoint(self, node: Node, output: list[int]) -> bool:
+        """Say whether a leaf has the rows of a checkpoint."""
+        leaf = self._leaf(node, output) if node.kind == _RDD else None
+        return leaf is not None and bool(leaf.rdd().isCheckpointed())
+
     @cached_property
     def has_caches(self) -> bool:
         """Whether rows of the plan may be cached."""

@@ -83,6 +83,9 @@ class Leaves(Protocol):
     def behind(self, node: Node, output: list[int]) -> "tuple[Written, Leaves] | None":
         """Return the plan of the micro-batch whose rows a leaf has, and its leaves; None for other rows."""
 
+    def is_checkpoint(self, node: Node, output: list[int]) -> bool:
+        """Say whether a leaf has the rows of a checkpoint: a new driver computes them once more."""
+
     @property
     def has_caches(self) -> bool:
         """Whether rows of the plan may be cached."""
@@ -230,9 +233,12 @@ class Proof:
             return self._micro_batch(*behind, output)
         values, order = self.leaves.of(node, output)
         self.again = self.again or self.leaves.again(node, output)
-        if self.anew and values is None and not node.name.startswith(_FIXED):
+        if self.anew and values is None and not self._is_fixed(node, output):
             values = f"a table beside the stream, which may have changed downstream of {self.anew}"
         return _Rows(output, dict.fromkeys(output, values), values, order or values or self.anew)
+
+    def _is_fixed(self, node: Node, output: list[int]) -> bool:
+        return node.name.startswith(_FIXED) and not self.leaves.is_checkpoint(node, output)
 
     def _micro_batch(self, plan: Written, leaves: "Leaves", output: list[int]) -> _Rows:
         """Return what is known of the rows that `foreachBatch` is given: Spark passes them on as an RDD."""

@@ -76,7 +76,10 @@ class JavaTally:
     def take(self) -> list[Sent]:
         """Return what tasks have sent since this was last asked."""
         answers_at_once()
-        written = str(self._all.value().toString())
+        written, taken = "", 0
+        while (found := self._all.value()).size() > taken:  # tasks of another query may send meanwhile
+            written += str(found.subList(taken, found.size()).toString())
+            taken = found.size()
         self._all.reset()
         return [
             Sent(

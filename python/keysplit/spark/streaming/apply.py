@@ -56,6 +56,8 @@ _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
 # Longer ones would end behind all times that pandas has.
 _LONGEST_MS = timedelta(days=36525) // timedelta(milliseconds=1)
 # The columns behind those of the DataFrame.
+# How many partitions a shuffle has where Spark does not say.
+_PARTITIONS = 200
 _MARKS = ["hash", "slot", "begin", "end"]
 
 
@@ -232,7 +234,7 @@ def apply(
         groups.kinds,
         len(cut.carried) - len(groups.kinds),
         tuple(cut.carried_cuts),
-        min(request.workers, int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))),
+        min(request.workers, _partitions(df)),
         tuple(name.lower() for name in request.keys),
         settings["timezone"],
     )
@@ -273,9 +275,9 @@ def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int |
     names = ["begin", "end", "slot"]
     if rule.every_ms is not None:
         # Spark compares the types of the state at a restart: with a window the state would never be found.
-        names[-1] = "slot_without_window"
+        names[0] = "begin_without_window"
         # `withColumn` of Spark Connect would drop what says that there is a watermark
-        parts = parts.select("*", F.col("slot").cast("bigint").alias(names[-1]))
+        parts = parts.select("*", F.col("begin").cast("int").alias(names[0]))
     gone = parts.groupBy(*names).applyInPandasWithState(
         blobs.keeper(rule, layout), _TO_MERGE, "state binary", "append", _TIMEOUTS[rule.clock]
     )
@@ -330,6 +332,7 @@ class _Groups:
         worker = F.col(quoted(request.worker_column))
         rows = routed(request)
         begin = end = F.lit(0).cast("bigint")
+        seed = F.hash(F.lit(0), end)  # the state has an INT in place of `begin`, see `_kept`
         if self.window is not None:
             # `withColumn` of Spark Connect would drop what says that there is a watermark
             rows = rows.select("*", self.column)
@@ -337,7 +340,8 @@ class _Groups:
             rows = rows.filter(time.isNotNull())
             is_span = isinstance(self.window.dataType, StructType)
             begin, end = (F.unix_micros(time[name] if is_span else time) for name in ("start", "end"))
-        number = slot(F.hash(begin, end), worker, request.workers)
+            seed = F.hash(begin, end)
+        number = slot(seed, worker, request.workers)
         names = [request.columns.free(mark, request.worker_column) for mark in _MARKS]
         marks = zip([self.hash, number, begin, end], names, strict=True)
         rows = rows.select("*", *self.cut.extra, *(mark.alias(name) for mark, name in marks))
@@ -349,6 +353,12 @@ class _Groups:
         seen = list(places.rows)[: None if self.window is None else -1]
         cuts = [first + _MARKS.index(mark) for mark in (*marks, "hash")]
         return slices.Places(list(places.names)[: len(seen)], seen, places.keys, [*cuts, *places.cuts])
+
+
+def _partitions(df: DataFrame) -> int:
+    """Return in how many partitions Spark shuffles; there are clusters that have "auto" there."""
+    found = df.sparkSession.conf.get("spark.sql.shuffle.partitions", None) or ""
+    return int(found) if found.isdigit() else _PARTITIONS
 
 
 def _delay(df: DataFrame, window: StructField | None) -> int:

@@ -59,8 +59,10 @@ def publish(plan: Plan, to: Any) -> int:
             f"to must be a running query with one plan that changes, got one with {len(found)}: pass the "
             "folder of a plan log"
         )
-    version = found[0].publish(str(to.runId), plan)
-    _warn_of_an_end(found[0].first, plan)
+    run = str(to.runId)
+    last = found[0].newest_in(run)
+    version = found[0].publish(run, plan)
+    _warn_of_an_end(last, plan)
     return version
 
 

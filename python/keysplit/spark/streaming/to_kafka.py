@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -146,14 +146,15 @@ def to_kafka(
 
     rows = built(request, build)
     target = _Target(topic, _rule(request), first_batch, settings_of(servers, settings))
-    adapts = request.adapt is not None
+    adapts, begun = request.adapt is not None, set[str]()
 
-    def send(batch: DataFrame, number: int, query: str) -> None:
+    def send(batch: DataFrame, number: int, query: str, run: str) -> None:
         # Spark has planned the micro-batch, so it is known by which plan it goes.
-        plan = plans_in(query, number) if adapts else ""
-        if adapts:  # also if there is none to be named: then a part must have none either
-            target.refuse_other_plan(query, number, plan, partitions)
-        batch.mapInArrow(target.sender(query, number, plan), "sent bigint").collect()
+        now = target.going_by(plans_in(run, number)) if adapts else target
+        if run not in begun:  # later batches of a run are no second attempts
+            now.refuse_other_rule(query, number, partitions)
+            begun.add(run)
+        batch.mapInArrow(now.sender(query, number), "sent bigint").collect()
 
     return took(session_of(df).for_each_batch(rows, send), way_of(rows))
 
@@ -203,15 +204,19 @@ class _Target:
     first: int
     settings: dict[str, Any]
 
-    def refuse_other_plan(self, query: str, number: int, plan: str, partitions: int) -> None:
-        """Raise RuntimeError if a part of a micro-batch has been sent by another plan."""
-        from keysplit.kafka.once import Batch, refuse_other_plan
+    def going_by(self, plan: str) -> "_Target":
+        """Return the same for a micro-batch that goes by a plan of the plan log, "" if none was asked for."""
+        return replace(self, rule=f"{self.rule} {plan}")
 
-        batch = Batch(query, self.rule, number, self.first, self.topic, 0, plan)
-        refuse_other_plan(batch, partitions, self.settings)
+    def refuse_other_rule(self, query: str, number: int, partitions: int) -> None:
+        """Raise RuntimeError if a part of a micro-batch has been sent by another rule."""
+        from keysplit.kafka.once import Batch, refuse_other_rule
+
+        batch = Batch(query, self.rule, number, self.first, self.topic, 0)
+        refuse_other_rule(batch, partitions, self.settings)
 
     def sender(
-        self, query: str, number: int, plan: str
+        self, query: str, number: int
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return what a task of a micro-batch does with its rows, which are those of one partition."""
 
@@ -219,7 +224,7 @@ class _Target:
             from keysplit.kafka.once import Batch, send_once
 
             partition = TaskContext.get().partitionId()
-            batch = Batch(query, self.rule, number, self.first, self.topic, partition, plan)
+            batch = Batch(query, self.rule, number, self.first, self.topic, partition)
             sent = send_once(batch, _messages(batches, partition), self.settings)
             for _ in batches:  # Spark wants its rows read, also where none is sent
                 pass

@@ -70,11 +70,12 @@ class ParquetLog:
     """
 
     def __init__(self, folder: str | os.PathLike[str], every: int, query: str, run: str) -> None:
-        self._folder, self._every = os.fspath(folder), every
+        self._every = every
         self._query, self._run = query, run
         self._batches = 0
         self._waiting: deque[Record] = deque(maxlen=_MOST)
-        files.make_folder(self._folder, "log")
+        files.make_folder(os.fspath(folder), "log")
+        self._folder = files.absolute(folder)  # files are written wherever the process is then
         self._written = self._last_written()
 
     def add(self, records: tuple[Record, ...]) -> None:

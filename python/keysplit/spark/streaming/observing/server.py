@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 _LOCAL = ("127.0.0.1", "localhost")
+# For so many seconds a connection may be silent.
+_PATIENCE_S = 10
 # A page may ask this server alone, and runs no script but its own.
 _POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; "
@@ -72,6 +74,8 @@ class _Http(ThreadingHTTPServer):
 
 def _handler(host: str, routes: Mapping[str, Route]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        timeout = _PATIENCE_S
+
         def do_GET(self) -> None:
             try:
                 asked = urlsplit(self.path)
