@@ -1,9 +1,10 @@
 """What plans that adapt cost in a stream without skew, as ratios to plain Spark's own stream.
 
 A file is a micro-batch, and its keys are uniform: nothing is to be gained, so all that is measured is the
-cost of counting, planning and routing. The CPU time is that of the JVM over the whole query, the duration the
-median of the batches but the first two. Of it, `planning` is the time in which Spark plans the query. The
-runs alternate, and a ratio is the median of those of neighbouring runs.
+cost of counting, planning and routing. The CPU time is that of the driver, Python and JVM: over the whole
+query, in which the JVM compiles its code, and over the second half of its batches, `CPU later`. The duration
+is the median of that half. Of it, `planning` is the time in which Spark plans the query. The runs alternate,
+and a ratio is the median of those of neighbouring runs.
 
 usage: scripts/with-env python benches/spark_streaming_cost.py [--rows 1e6] [--batches 10] [--repeats 5]
            [--keys 10000] [--workers 8] [--only TEXT]
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -34,6 +36,15 @@ class Compared:
     name: str
     plain: Query
     ours: Query
+
+
+class Run(NamedTuple):
+    """What a query took."""
+
+    cpu_s: float
+    later_cpu_s: float
+    duration_s: float
+    planning_s: float
 
 
 def counted(by: Query) -> Query:
@@ -73,10 +84,31 @@ def our_placed_totals(df: DataFrame, workers: int) -> DataFrame:
     )
 
 
+def windowed(df: DataFrame) -> DataFrame:
+    """Rows with a time, of which a batch has some minutes."""
+    return df.withColumn("at", F.expr("timestamp_millis(id * 10)")).withWatermark("at", "1 minute")
+
+
+def totals_of_minutes(df: DataFrame, workers: int) -> DataFrame:
+    """Totals per minute, as Spark makes them."""
+    by = windowed(df).groupBy(F.window("at", "1 minute"), "key")
+    return by.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
+
+
+def our_totals_of_minutes(df: DataFrame, workers: int) -> DataFrame:
+    """The same, their state being spread by a plan that adapts."""
+    columns, window = (F.count("*").alias("n"), F.sum("value").alias("total")), F.window("at", "1 minute")
+    return kss.streaming.aggregate(
+        windowed(df), "key", *columns, window=window, workers=workers, adapt="auto", split_state=True
+    )
+
+
 OPERATIONS = (
     Compared("repartition", hashed, adapted),
     Compared("aggregate", totals, our_totals),
     Compared("aggregate, force=True, after Spark's repartition", counted(hashed), our_placed_totals),
+    Compared("aggregate, force=True", totals, our_placed_totals),
+    Compared("aggregate, split_state=True", totals_of_minutes, our_totals_of_minutes),
 )
 
 
@@ -95,8 +127,8 @@ def main() -> None:
         spark = session(path, arguments.workers)
         events = write_events(spark, path / "in", arguments.keys, arguments.rows, arguments.batches)
         print(
-            "| operation | CPU | duration of a batch | of plain, s | planning of plain, s | planning, s |\n"
-            "|---|---:|---:|---:|---:|---:|"
+            "| operation | CPU | CPU later | duration of a batch | of plain, s "
+            "| planning of plain, s | planning, s |\n|---|---:|---:|---:|---:|---:|---:|"
         )
         for each in OPERATIONS:
             if arguments.only not in each.name:
@@ -108,11 +140,11 @@ def main() -> None:
                     for at, query in enumerate((each.plain, each.ours))
                 ]
                 both += [measured] * (number > 0)  # the first warms up
-            ratios = [median(ours[at] / theirs[at] for theirs, ours in both) for at in (0, 1)]
-            of_plain = median(theirs[1] for theirs, _ in both)
-            planning = [median(pair[at][2] for pair in both) for at in (0, 1)]
+            ratios = [median(ours[at] / theirs[at] for theirs, ours in both) for at in range(3)]
+            of_plain = median(theirs.duration_s for theirs, _ in both)
+            planning = [median(pair[at].planning_s for pair in both) for at in (0, 1)]
             print(
-                f"| {each.name} | {ratios[0]:.2f} | {ratios[1]:.2f} | {of_plain:.2f} "
+                f"| {each.name} | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} | {of_plain:.2f} "
                 f"| {planning[0]:.2f} | {planning[1]:.2f} |",
                 flush=True,
             )
@@ -144,20 +176,27 @@ def write_events(spark: SparkSession, folder: Path, keys: int, rows: int, batche
     return stream.option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def run(query: DataFrame, checkpoint: Path) -> tuple[float, float, float]:
-    """Run a query to the end of its input; return its CPU time, and of its batches the median duration and
-    the median time of planning."""
-    before = cpu_s(os.getpid())
-    writer = query.writeStream.foreachBatch(lambda df, _: df.write.format("noop").mode("overwrite").save())
-    mode = "update" if query.columns == ["key", "n", "total"] else "append"
-    running = writer.outputMode(mode).trigger(availableNow=True)
-    running = running.option("checkpointLocation", str(checkpoint)).start()
+def run(query: DataFrame, checkpoint: Path) -> Run:
+    """Run a query to the end of its input."""
+    before, batches = cpu_s(os.getpid()), list[float]()
+
+    def write(df: DataFrame, _: int) -> None:
+        batches.append(cpu_s(os.getpid()))
+        df.write.format("noop").mode("overwrite").save()
+
+    is_aggregation = query.columns[-2:] == ["n", "total"]
+    running = query.writeStream.foreachBatch(write).outputMode("update" if is_aggregation else "append")
+    if "window" in query.columns:
+        running = running.outputMode("append")
+    running = running.trigger(availableNow=True).option("checkpointLocation", str(checkpoint)).start()
     running.awaitTermination()
-    parts = [each["durationMs"] for each in running.recentProgress][2:]
+    parts = [each["durationMs"] for each in running.recentProgress]
+    half = len(batches) // 2
     duration, planning = (
-        median(each.get(name, 0) for each in parts) / 1000 for name in ("triggerExecution", "queryPlanning")
+        median(each.get(name, 0) for each in parts[len(parts) - half :]) / 1000
+        for name in ("triggerExecution", "queryPlanning")
     )
-    return cpu_s(os.getpid()) - before, duration, planning
+    return Run(batches[-1] - before, batches[-1] - batches[half], duration, planning)
 
 
 if __name__ == "__main__":

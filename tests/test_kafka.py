@@ -110,7 +110,7 @@ MODEL = PlanTable(*(getattr(TABLES, name).tolist() for name in PlanTable._fields
 
 
 @settings(max_examples=30)
-@given(st.lists(KEYS, max_size=60), st.integers(0, 2**64 - 1), st.sampled_from(["plan", "murmur2"]))
+@given(st.lists(KEYS, max_size=60), st.integers(0, 2**64 - 1), st.sampled_from(["plan", "murmur2", "crc32"]))
 def test_one_by_one_equals_a_batch_and_the_rule(keys: list[str | None], seed: int, rare: Any) -> None:
     one, batch = (PlanPartitioner(TEXT, seed=seed, rare=rare) for _ in range(2))
     single = [one.partition(key) for key in keys]
@@ -130,6 +130,15 @@ def test_rare_keys_by_murmur2_go_where_kafka_sends_them(text: str) -> None:
     assert {partitioner.partition("hot") for _ in range(200)} == {0, 2, 3}
     assert {partitioner.partition("warm") for _ in range(20)} == {1}
     assert {partitioner.partition(None) for _ in range(200)} == {0, 1, 2, 3}
+
+
+def test_rare_keys_by_crc32_go_where_librdkafka_sends_them(text: str) -> None:
+    partitioner = PlanPartitioner(text, rare="crc32")
+    # 0xCBF43926 is what the definition of CRC-32 gives for these digits
+    assert [partitioner.partition(form) for form in ("123456789", b"123456789")] == [0xCBF43926 % 4] * 2
+    for nothing in (None, "", b""):
+        assert {partitioner.partition(nothing) for _ in range(200)} == {0, 1, 2, 3}
+    assert {partitioner.partition("warm") for _ in range(20)} == {1}
 
 
 def test_clients_that_take_a_function(text: str) -> None:
@@ -181,7 +190,7 @@ def test_threads_share_a_partitioner(text: str) -> None:
     [
         ({"plan": 3}, TypeError, "plan must be a Plan, its JSON, or a path or URL of it, got 3"),
         ({"plan": "{}"}, ValueError, "text must be a plan that keysplit wrote, got '{}'"),
-        ({"rare": "java"}, ValueError, "rare must be 'plan' or 'murmur2', got 'java'"),
+        ({"rare": "java"}, ValueError, "rare must be 'plan', 'murmur2' or 'crc32', got 'java'"),
         ({"seed": -1}, ValueError, "seed must be in 0..=2^64 - 1, got -1"),
         ({"seed": "1"}, TypeError, "seed must be a whole number, got '1'"),
         ({"decode": 3}, TypeError, "decode must be a function of bytes, got 3"),

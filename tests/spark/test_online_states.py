@@ -33,7 +33,7 @@ def route(monkeypatch, tmp_path):
     def run(keys, batch, query="q", column="worker", partition=0, params=FISH, state=tmp_path):
         properties = {QUERY: query, BATCH: batch if batch is None else str(batch)}
         monkeypatch.setattr(TaskContext, "get", lambda: Task(partition, properties))
-        router, leave = router_of_task(params, states_in(str(state)), column)
+        router, leave = router_of_task(params, states_in(str(state)), column, None)
         workers = router.route(keys).tolist()
         leave()
         return workers
@@ -124,4 +124,4 @@ def test_a_folder_that_is_not_the_driver_s_is_refused(route, tmp_path):
         with pytest.raises(
             RuntimeError, match=r"^state must be a folder that the driver and all executors share"
         ):
-            router_of_task(FISH, other, "worker")
+            router_of_task(FISH, other, "worker", None)

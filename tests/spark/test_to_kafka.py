@@ -1,5 +1,6 @@
 """Streams into a real broker of Kafka: each row there once, in the partition of the plan."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -275,28 +276,70 @@ def test_batches_that_do_not_follow_are_refused(broker):
     assert send_once(late._replace(first=5), messages, settings) == 2
 
 
-@pytest.mark.slow
-def test_producers_send_rare_keys_where_kafka_s_own_partitioner_does(spark, broker):
-    rows = spark.range(400).select(F.expr("IF(id % 2 = 0, 'hot', concat('key ', id % 60))").alias("key"))
-    plan = kss.plan(rows.withColumn("id", F.monotonically_increasing_id()), "key", 5, row_id="id", sample=1)
-    topic = broker.create_topic("producers", 5)
-    frequent = {key for each in plan.head for key in each.key}
-    rare = [f"{number} and {'x' * number}" for number in range(50)]
-    assert "hot" in frequent
-    assert not frequent & set(rare)
-    partitioner = PlanPartitioner(plan, rare="murmur2", partitions=partitions_of(topic, broker.servers))
-    settings = {"bootstrap.servers": broker.servers, "partitioner": "murmur2_random"}
-    producer = confluent_kafka.Producer(settings)
-    for key in rare:
+def confluent(servers, topic, partitioner, keys, settings=None):
+    """Send each key by confluent-kafka's own partitioner, and by that of a plan."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, **(settings or {})})
+    for key in keys:
         producer.produce(topic, key=key, value="kafka")
         producer.produce(topic, key=key, value="plan", partition=partitioner.partition(key))
-    for _ in range(200):
-        producer.produce(topic, key="hot", value="plan", partition=partitioner.partition("hot"))
     producer.flush()
-    found = placed(broker.read(topic))
-    assert {len(found[key]) for key in rare} == {1}
+
+
+def confluent_like_java(servers, topic, partitioner, keys):
+    """The same with the partitioner of Kafka's Java clients."""
+    confluent(servers, topic, partitioner, keys, {"partitioner": "murmur2_random"})
+
+
+def kafka_python(servers, topic, partitioner, keys):
+    """The same by kafka-python."""
+    kafka = pytest.importorskip("kafka", reason="kafka-python is not installed: pip install kafka-python")
+    producer = kafka.KafkaProducer(bootstrap_servers=servers)
+    for key in map(str.encode, keys):
+        producer.send(topic, key=key, value=b"kafka")
+        producer.send(topic, key=key, value=b"plan", partition=partitioner.partition(key))
+    producer.flush()
+    producer.close()
+
+
+def aiokafka(servers, topic, partitioner, keys):
+    """The same by aiokafka, which takes the partitioner itself."""
+    client = pytest.importorskip("aiokafka", reason="aiokafka is not installed: pip install aiokafka")
+
+    async def send(value, **options):
+        async with client.AIOKafkaProducer(bootstrap_servers=servers, **options) as producer:
+            for key in map(str.encode, keys):
+                await producer.send_and_wait(topic, key=key, value=value)
+
+    asyncio.run(send(b"kafka"))
+    asyncio.run(send(b"plan", partitioner=partitioner))
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    ("client", "rare"),
+    [
+        (confluent, "crc32"),
+        (confluent_like_java, "murmur2"),
+        (kafka_python, "murmur2"),
+        (aiokafka, "murmur2"),
+    ],
+)
+def test_producers_send_rare_keys_where_their_own_partitioner_does(spark, broker, client, rare):
+    rows = spark.range(400).select(F.expr("IF(id % 2 = 0, 'hot', concat('key ', id % 60))").alias("key"))
+    plan = kss.plan(rows.withColumn("id", F.monotonically_increasing_id()), "key", 5, row_id="id", sample=1)
+    topic = broker.create_topic(f"by-{client.__name__}", 5)
+    frequent = {key for each in plan.head for key in each.key}
+    keys = [f"{number} and {'x' * number}" for number in range(50)]
+    assert "hot" in frequent
+    assert not frequent & set(keys)
+    partitioner = PlanPartitioner(plan, rare=rare, partitions=partitions_of(topic, broker.servers))
+    client(broker.servers, topic, partitioner, [*keys, *["hot"] * 100])
+    messages = broker.read(topic)
+    found = placed(messages)
+    assert {len(found[key]) for key in keys} == {1}
+    assert len(set().union(*(found[key] for key in keys))) == 5
     hot = next(each for each in plan.head if each.key == ("hot",))
-    assert found["hot"] == set(hot.workers)
+    assert placed(each for each in messages if each.value() == b"plan")["hot"] == set(hot.workers)
 
 
 @pytest.mark.slow
@@ -314,6 +357,34 @@ def test_killed_drivers_pass_each_message_of_a_topic_on_once(tmp_path):
     jars.download("kafka")
     jars.download("kafka-connector")
     check([tmp_path / "run", "--kills", "1", "--from-kafka"])
+
+
+@pytest.mark.versions
+@pytest.mark.skipif(not pyspark.__version__.startswith("4.1."), reason="its jars are for Spark 4.1")
+def test_spark_s_own_connector_sends_by_a_plan_and_is_routed_online(tmp_path):
+    jars.download("kafka")
+    jars.download("kafka-connector")
+    program = PROGRAM.with_name("kafka_by_spark.py")
+    run = subprocess.run(
+        [sys.executable, program, tmp_path / "run"], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert run.returncode == 0, run.stderr[-5000:]
+    found = json.loads(run.stdout)
+    assert found.pop("partitions of hot") > 1
+    assert found.pop("batches") >= 3
+    columns, option, two = found.pop("refused")
+    assert columns.startswith("df must have the columns topic and partition of its source in mode 'online'")
+    assert option.startswith(
+        "df must have a partition of the topic in one task in mode 'online', got the opt"
+    )
+    assert two.startswith("df must have no source beside Kafka in mode 'online', got 2")
+    assert found == {
+        "missing": 0,
+        "elsewhere": 0,
+        "rows": 2400,
+        "attempts alike": True,
+        "wrongly routed partitions": 0,
+    }
 
 
 def check(arguments):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any, Literal, Protocol, TypeAlias, get_args
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from keysplit.kafka.hashes import murmur2, plan_hash, seed_hash
 from keysplit.plans import Tables, files, stored
 
 Key: TypeAlias = str | bytes | int | None
-Rare = Literal["plan", "murmur2"]
+Rare = Literal["plan", "murmur2", "crc32"]
 
 _TYPES = ("bigint", "binary", "string")
 
@@ -36,9 +37,10 @@ class PlanPartitioner:
         plan: a plan of one key column of whole numbers, strings or binary: a `Plan`, its path or URL, or its
             JSON.
         rare: where the keys go that are not frequent in the plan: "plan", as in a Spark job; "murmur2",
-            where the default partitioner of Kafka's Java clients sends them, so that other producers of the
-            topic need no plan for all but the frequent keys. A message without a key then goes to any
-            partition, unless null is frequent.
+            where the default partitioner of Kafka's Java clients, kafka-python and aiokafka sends them;
+            "crc32", where that of librdkafka does, and so of confluent-kafka. By these two, other producers
+            of the topic need no plan for all but the frequent keys. A message without a key (for "crc32"
+            also with an empty one) then goes to any partition, unless null is frequent.
         partitions: the number of partitions of the topic, if it is to be checked here.
         decode: makes the key of a plan of the bytes of a message's key: `int` where a number is sent as its
             digits. If left out, the bytes are the key.
@@ -72,7 +74,7 @@ class PlanPartitioner:
         seed: int = 0,
     ) -> None:
         if rare not in get_args(Rare):
-            raise ValueError(f"rare must be 'plan' or 'murmur2', got {rare!r}")
+            raise ValueError(f"rare must be 'plan', 'murmur2' or 'crc32', got {rare!r}")
         if decode is not None and not callable(decode):
             raise TypeError(f"decode must be a function of bytes, got {decode!r:.60}")
         fields = stored.read(_json_of(plan))
@@ -146,7 +148,7 @@ class PlanPartitioner:
             TypeError: as `partition`.
             ValueError: as `partition`.
         """
-        if self._rare == "murmur2":
+        if self._rare != "plan":
             return np.fromiter(map(self.partition, keys), np.uint32)
         hashes = np.fromiter(map(self._hash, keys), np.uint64)
         rows = np.zeros(len(hashes), np.uint64)
@@ -190,15 +192,16 @@ class PlanPartitioner:
         return plan_hash(_bytes_of(key), self._null)
 
     def _default(self, key: Key) -> int:
-        """Return where Kafka's own partitioner sends a key; one that is not there, anywhere."""
-        if key is None:
+        """Return where one of Kafka's own partitioners sends a key; one that is not there, anywhere."""
+        if key is None or (self._rare == "crc32" and not key):
             return (next(self._numbers) >> 32) * self._workers >> 32
         if not isinstance(key, str | bytes):
             raise TypeError(
-                f"key must be the bytes that are sent with rare='murmur2', got {key!r:.60}: pass them, and "
-                "decode to read them"
+                f"key must be the bytes that are sent with rare={self._rare!r}, got {key!r:.60}: pass them, "
+                "and decode to read them"
             )
-        return (murmur2(_bytes_of(key)) & 0x7FFFFFFF) % self._workers
+        sent = _bytes_of(key)
+        return (crc32(sent) if self._rare == "crc32" else murmur2(sent) & 0x7FFFFFFF) % self._workers
 
     def _refuse_other(self, partitions: int) -> None:
         if partitions != self._workers:

@@ -14,13 +14,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType
 
 from keysplit.spark import keys
-from keysplit.spark.engine.states import router_of_task, states_in
+from keysplit.spark.engine.states import Place, router_of_task, states_in
+from keysplit.spark.names import quoted
 from keysplit.spark.options import Request
-from keysplit.spark.session import versions
+from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.executors import set_aside_once
 
-# Returns the router of a task, and what is to be called once it has routed all rows.
-_Routers = Callable[[], tuple[Any, Callable[[], None]]]
+# Returns the router of a task by the partition that its rows come from, and what is to be called once it has
+# routed all rows.
+_Routers = Callable[[Place | None], tuple[Any, Callable[[], None]]]
 # The keys of a batch, and their weights.
 _Batch = tuple[pa.Array, np.ndarray | None]
 
@@ -30,13 +32,17 @@ def with_worker(request: Request) -> DataFrame:
     key, type_ = keys.key_column(request.keys, request.key_types)
     weights = [] if request.weight is None else [request.weight]
     worker = _arrow_worker if versions.has_arrow_udf() else _pandas_worker
-    found = None
+    found, places = None, list[Column]()
     if request.state is not None:
         request.query.refuse_in_order(request.keys, request.weight, None)
+        names = session_of(request.df).places_in_topics(request.df)
+        if names is not None:
+            topic, partition = map(F.col, map(quoted, names))
+            places = [F.xxhash64(topic), partition]
         found = states_in(request.state)
     routers = partial(router_of_task, request.params, found, request.worker_column)
     segment = getattr(request.params, "segment_messages", 1)
-    column = worker(routers, segment, key, type_, weights)
+    column = worker(routers, segment, key, type_, weights, places)
     df = request.df.withColumn(request.worker_column, column)
     if request.state is None and not request.allow_inexact:
         request.query.refuse_in_order(request.keys, request.weight, df)
@@ -48,32 +54,50 @@ def with_worker(request: Request) -> DataFrame:
 
 
 def _arrow_worker(
-    routers: _Routers, segment: int, key: Column, type_: DataType, weights: list[Column]
+    routers: _Routers,
+    segment: int,
+    key: Column,
+    type_: DataType,
+    weights: list[Column],
+    places: list[Column],
 ) -> Column:
+    weighted, placed = bool(weights), bool(places)
+
     def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         set_aside_once()
-        router, leave = routers()
-        for workers in _routed(map(read, batches), router, segment):
+        first = next(batches, None)
+        if first is None:
+            return
+        router, leave = routers(Place(*(each[0].as_py() for each in first[-2:])) if placed else None)
+        for workers in _routed(map(read, chain([first], batches)), router, segment):
             yield pa.array(workers.view(np.int32))
         leave()
 
     def read(batch: tuple[pa.Array, ...]) -> _Batch:
         found, *loads = batch if isinstance(batch, tuple) else (batch,)
-        return found, loads[0].to_numpy(zero_copy_only=False) if loads else None
+        return found, loads[0].to_numpy(zero_copy_only=False) if weighted else None
 
-    return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights)
+    return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights, *places)
 
 
 def _pandas_worker(
-    routers: _Routers, segment: int, key: Column, type_: DataType, weights: list[Column]
+    routers: _Routers,
+    segment: int,
+    key: Column,
+    type_: DataType,
+    weights: list[Column],
+    places: list[Column],
 ) -> Column:
     columns = keys.pandas_columns(key, type_)
-    width, weighted = len(columns), bool(weights)
+    width, weighted, placed = len(columns), bool(weights), bool(places)
 
     def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         set_aside_once()
-        router, leave = routers()
-        for workers in _routed(map(read, batches), router, segment):
+        first = next(batches, None)
+        if first is None:
+            return
+        router, leave = routers(Place(*(int(each.iloc[0]) for each in first[-2:])) if placed else None)
+        for workers in _routed(map(read, chain([first], batches)), router, segment):
             yield pd.Series(workers.view(np.int32))
         leave()
 
@@ -81,7 +105,7 @@ def _pandas_worker(
         series = batch if isinstance(batch, tuple) else (batch,)
         return keys.from_pandas(series[:width], type_), series[width].to_numpy() if weighted else None
 
-    return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights)
+    return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights, *places)
 
 
 def _routed(batches: Iterator[_Batch], router: Any, segment: int) -> Iterator[np.ndarray]:

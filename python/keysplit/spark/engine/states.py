@@ -1,8 +1,9 @@
 """The state of routers between the micro-batches of a stream: one per source, written by its task.
 
 A file `QUERY/routes-COLUMN/source-P/batch-B` in the folder of states: the state of the router of partition P
-after micro-batch B, for that worker column of that query. A task of a batch begins with the newest state of
-its partition before that batch, however often the batch is attempted, and replaces only the state after it.
+after micro-batch B, for that worker column of that query. Of a partition of a topic in Kafka, P has the hash
+of the topic and the number; else it is the number of the task. A task of a batch begins with the newest state
+of its partition before that batch, however often the batch is attempted, and replaces only the state after it.
 
 A folder that is another one on each machine would let routers begin anew without a word. So the driver leaves
 a mark in it, `shared.txt`, which every task must find.
@@ -25,6 +26,13 @@ _KEPT = 3
 _NAME = re.compile(r"batch-(\d+)")
 
 
+class Place(NamedTuple):
+    """A partition of a topic in Kafka: the hash of the topic, and the number of the partition."""
+
+    topic: int
+    partition: int
+
+
 class States(NamedTuple):
     """The folder of states, and the mark that is in it."""
 
@@ -45,13 +53,16 @@ def states_in(folder: str) -> States:
     return States(folder, files.read(path))
 
 
-def router_of_task(params: Any, states: States | None, worker_column: str) -> tuple[Any, Callable[[], None]]:
+def router_of_task(
+    params: Any, states: States | None, worker_column: str, place: Place | None
+) -> tuple[Any, Callable[[], None]]:
     """Return the router of the task in which this runs, and what is to be called once it has routed all rows.
 
     Args:
         params: the grouping.
         states: the states of a stream; None for a batch, which begins anew.
         worker_column: the column that the router fills: a query may have several routers per task.
+        place: the partition of a topic that the rows of the task come from; None if they come from none.
 
     Raises:
         OSError: if a state cannot be read.
@@ -60,12 +71,14 @@ def router_of_task(params: Any, states: States | None, worker_column: str) -> tu
     """
     context = TaskContext.get()
     assert context is not None
-    source = context.partitionId()
+    source, name = context.partitionId(), f"source-{context.partitionId()}"
+    if place is not None:
+        source, name = place.partition, f"source-{place.topic & 2**64 - 1:016x}-{place.partition}"
     if states is None:
         return params.router(source=source), lambda: None
     batch = micro_batch()
     _refuse_other(states)
-    folder = files.extended(states.folder, f"/{streaming_query()}/{_routes(worker_column)}/source-{source}")
+    folder = files.extended(states.folder, f"/{streaming_query()}/{_routes(worker_column)}/{name}")
     found = _batches(folder)
     before = [each for each in found if each < batch]
     router = _restored(params, source, folder, before[-1]) if before else params.router(source=source)

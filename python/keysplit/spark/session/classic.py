@@ -19,7 +19,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from keysplit.spark.names import quoted
-from keysplit.spark.session import costs, driver, narrow, physical, sources, versions, written
+from keysplit.spark.session import costs, driver, narrow, physical, sources, topics, versions, written
 from keysplit.spark.session.actions import Observed
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import (
@@ -218,6 +218,10 @@ class Classic:
     def listen(self, query: str, run: str, on_report: OnReport, ended: Callable[[], None]) -> Listening:
         """Pass on what Spark reports of a run of a streaming query, on another thread."""
         return ListeningInJava(self._spark, run, on_report, ended)
+
+    def places_in_topics(self, df: DataFrame) -> list[str] | None:
+        """Return the columns of a stream that hold the topic and partition of each row."""
+        return topics.places_in_topics(df)
 
     def for_each_batch(self, rows: DataFrame, function: OnBatch) -> DataStreamWriter:
         """Return the writer of a stream that calls a function with each micro-batch."""

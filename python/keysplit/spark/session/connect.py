@@ -232,6 +232,10 @@ class Connect:
         found = self._spark.streams.get(query)
         return _Asking(found if found is not None and str(found.runId) == run else None, on_report, ended)
 
+    def places_in_topics(self, df: DataFrame) -> list[str] | None:
+        """Raise ValueError: the client does not know."""
+        raise ValueError("mode 'online' must be used on a classic session, got one of Spark Connect")
+
     def for_each_batch(self, rows: DataFrame, function: OnBatch) -> DataStreamWriter:
         """Return the writer of a stream that calls a function with each micro-batch."""
         # The function runs in a process of the server, which is told no more than the number of the batch.

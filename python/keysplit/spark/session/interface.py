@@ -182,6 +182,16 @@ class Session(Protocol):
             ended: is called once the run has ended.
         """
 
+    def places_in_topics(self, df: DataFrame) -> list[str] | None:
+        """Return the columns of a stream that hold the topic in Kafka and the partition of each row.
+
+        Returns:
+            None if the stream does not come from Kafka.
+
+        Raises:
+            ValueError: if a task may have rows of several partitions, or they cannot be told.
+        """
+
     def for_each_batch(self, rows: DataFrame, function: "OnBatch") -> DataStreamWriter:
         """Return the writer of a stream that calls a function with each micro-batch."""
 
