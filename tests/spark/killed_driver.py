@@ -20,10 +20,12 @@ jars, for Spark 4.1.
 
 A kill takes Python and the JVM of the driver, at a random moment of a batch of one of the queries, and they
 start again from their checkpoints. With `--executors` a kill takes one of two executors of a local cluster,
-and the queries go on. There are kills until N of them have met each query in the midst of a batch, twice as
-many at most. A line of JSON for each kill and query says which batch was at work. The last ones compare what
-came out of each query with what plain Spark gives for a batch of all events, and count the rows that
-repartition has sent elsewhere than the plan says by whose version their batch went.
+and the queries go on. There are kills until N of them have met each query in the midst of a batch (of
+executors, N that had tasks), three times as many at most.
+
+A line of JSON for each kill and query says which batch was at work. The last ones compare what came out of
+each query with what plain Spark gives for a batch of all events, and count the rows that repartition has sent
+elsewhere than the plan says by whose version their batch went.
 """
 
 import argparse
@@ -51,7 +53,7 @@ from quick_java import QUICK
 from keysplit import spark as kss
 
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
-FILES, FILES_A_KILL = 16, 6
+FILES, FILES_A_KILL = 32, 6
 KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
 TABLES = ("delta", "iceberg")
 OF_ROWS = ("table", "streams", "repartition", "online")
@@ -393,12 +395,16 @@ class Queries:
         for kind, checkpoint in self.checkpoints.items():
             offsets, commits = newest(checkpoint / "offsets"), newest(checkpoint / "commits")
             found.append({"kind": kind, "killed in batch": offsets, "batch was at work": offsets > commits})
-            self.at_work[kind] += offsets > commits
         return found
+
+    def count(self, met):
+        """Count the queries that a kill has met in the midst of a batch."""
+        for line in met:
+            self.at_work[line["kind"]] += line["batch was at work"]
 
     def wants_more(self, kills, done):
         """Whether a query has been met in the midst of a batch less often than it should be."""
-        return done < 2 * kills and any(self.at_work[kind] < kills for kind in self.checkpoints)
+        return done < 3 * kills and any(self.at_work[kind] < kills for kind in self.checkpoints)
 
     def lost(self):
         """The number of tasks that Spark has lost so far."""
@@ -410,7 +416,9 @@ def kill_drivers(queries, command, kills, chance):
     done = 0
     while queries.wants_more(kills, done):
         done += 1
-        yield run_and_kill(queries, command, chance)
+        met = run_and_kill(queries, command, chance)
+        queries.count(met)
+        yield met
     with queries.started(command) as process:
         queries.wait_for_end(process)
 
@@ -434,7 +442,10 @@ def kill_executors(queries, command, kills, chance):
             os.kill(chance.choice(executors(process)), signal.SIGKILL)
             met = queries.met()
             wait_for_executors(process)
-            yield [line | {"tasks lost": queries.lost() - before} for line in met]
+            lost = queries.lost() - before
+            if lost:  # else the executor was idle
+                queries.count(met)
+            yield [line | {"tasks lost": lost} for line in met]
         queries.wait_for_end(process)
 
 

@@ -3,7 +3,7 @@
 A file `QUERY/routes-COLUMN/source-P/batch-B` in the folder of states: the state of the router of partition P
 after micro-batch B, for that worker column of that query. Of a partition of a topic in Kafka, P has the hash
 of the topic and the number; else it is the number of the task. A task of a batch begins with the newest state
-of its partition before that batch, however often the batch is attempted, and replaces only the state after it.
+of its partition before that batch, however often it is attempted, and replaces only the state after it.
 
 A folder that is another one on each machine would let routers begin anew without a word. So the driver leaves
 a mark in it, `shared.txt`, which every task must find.
