@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
 from statistics import median_low
+from urllib.request import urlopen
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -424,6 +425,23 @@ def demo(tmp_path):
         return json.loads((folder / "out.json").read_text()), done
 
     return call
+
+
+@pytest.mark.spark
+def test_the_demo_serves_a_live_page_while_its_stream_runs(tmp_path, flights):
+    pytest.importorskip("prometheus_client", reason="prometheus_client is not installed: no page is served")
+    command = [sys.executable, "-m", "keysplit.cli", "demo", "--service-time-ms", "0", "--batches", "3"]
+    command += ["--rows", "2000", "--workers", "2"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        found = next(filter(None, (re.search(r"live at (http://\S+/)", line) for line in process.stderr)))
+        with urlopen(found[1], timeout=60) as page:
+            assert "<html" in page.read().decode()
+        with urlopen(f"{found[1]}metrics", timeout=60) as metrics:
+            assert "keysplit_batches_total" in metrics.read().decode()
+        process.stderr.read()
+    assert process.returncode == 0
 
 
 @pytest.mark.spark

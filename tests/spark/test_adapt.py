@@ -993,8 +993,8 @@ def test_fish_gives_slow_workers_less():
     assert max(slow, default=0.0) < 0.15
 
 
-@pytest.mark.parametrize("name", ["fish", "consistent"])
-def test_a_stream_follows_an_online_grouping(spark, stream, tmp_path, name):
+@pytest.mark.parametrize("name", ["fish", "consistent", "flexd"])
+def test_a_stream_follows_a_grouping(spark, stream, tmp_path, name):
     found = Busiest()
     df = stream.read()
     query = start(

@@ -278,7 +278,7 @@ def test_batches_that_do_not_follow_are_refused(broker):
 
 def confluent(servers, topic, partitioner, keys, settings=None):
     """Send each key by confluent-kafka's own partitioner, and by that of a plan."""
-    producer = confluent_kafka.Producer({"bootstrap.servers": servers, **(settings or {})})
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "log_level": 2, **(settings or {})})
     for key in keys:
         producer.produce(topic, key=key, value="kafka")
         producer.produce(topic, key=key, value="plan", partition=partitioner.partition(key))
@@ -340,6 +340,27 @@ def test_producers_send_rare_keys_where_their_own_partitioner_does(spark, broker
     assert len(set().union(*(found[key] for key in keys))) == 5
     hot = next(each for each in plan.head if each.key == ("hot",))
     assert placed(each for each in messages if each.value() == b"plan")["hot"] == set(hot.workers)
+
+
+@pytest.mark.newest
+def test_the_figures_of_an_observer_go_to_a_topic(spark, broker, tmp_path):
+    topic = broker.create_topic("figures", 1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.servers, "log_level": 2})
+    _, stream = events(spark, tmp_path)
+    routed = kss.streaming.route(stream, "key", workers=3, adapt="auto", row_id="value")
+    writer = routed.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start()
+    with kss.streaming.observe(
+        query, log=lambda each: producer.produce(topic, key=each["run"], value=json.dumps(each))
+    ):
+        query.processAllAvailable()
+        query.stop()
+    producer.flush()
+    found = [json.loads(message.value()) for message in broker.read(topic)]
+    with_rows = [each for each in found if each["input_rows"]]
+    assert [each["batch"] for each in with_rows] == list(range(FILES // 2))
+    assert sum(sum(each["worker_rows"]) for each in with_rows) == FILES * ROWS
+    assert {each["run"] for each in found} == {str(query.runId)}
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ MOST_DEMO_WORKERS = 256
 )
 @number(
     "--batches",
-    default=36,
+    default=60,
     low=0,
     high=1000,
     help="Micro-batches of the stream whose keys drift, one per second; 0 for none.",

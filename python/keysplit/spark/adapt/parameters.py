@@ -59,7 +59,9 @@ class Adapt:
 
     Deviations:
         The papers route by what a source has seen up to the very message. A plan of a micro-batch knows the
-        batches before: a change of the keys is answered one batch later.
+        batches before: a change of the keys is answered one batch later. It counts the keys of drawn rows,
+        each with the rows that it stands for, and not all rows in a sketch: the tasks of a batch need no
+        Python, and estimates are unbiased.
 
     Example:
         >>> from keysplit.spark.streaming import Adapt  # doctest: +SKIP
