@@ -103,8 +103,21 @@ def our_totals_of_minutes(df: DataFrame, workers: int) -> DataFrame:
     )
 
 
+def observed(df: DataFrame, workers: int) -> DataFrame:
+    """Rows where a plan says that stays, the rows of each worker being counted."""
+    return by_plan(df, workers, observed=True)
+
+
+def by_plan(df: DataFrame, workers: int, observed: bool = False) -> DataFrame:
+    """Rows where a plan says that stays."""
+    rows = df.sparkSession.range(workers * 100).selectExpr("id AS key")
+    plan = kss.plan(rows, "key", workers, "key")
+    return kss.streaming.repartition(df, "key", plan=plan, row_id="id", observed=observed)
+
+
 OPERATIONS = (
     Compared("repartition", hashed, adapted),
+    Compared("repartition by a plan, observed=True", by_plan, observed),
     Compared("aggregate", totals, our_totals),
     Compared("aggregate, force=True, after Spark's repartition", counted(hashed), our_placed_totals),
     Compared("aggregate, force=True", totals, our_placed_totals),

@@ -488,6 +488,33 @@ def test_an_observer_bears_failures_and_ends_with_its_query(monkeypatch, recwarn
     assert "a query is no longer observed: RuntimeError: no answer" in str(recwarn.pop().message)
 
 
+def test_workers_of_a_stream_are_counted_on_request(spark, tmp_path):
+    rows = "IF(value % 3 = 0, 'hot', CAST(value % 50 AS STRING))"
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 300).load()
+    batch = spark.range(3000).select(F.col("id").alias("value"))
+    plan = kss.plan(batch.withColumn("key", F.expr(rows)), "key", 4, row_id="value")
+    keyed = stream.withColumn("key", F.expr(rows))
+    placed = kss.streaming.repartition(
+        keyed, "key", plan=plan, row_id="value", trust=["value"], observed=True
+    )
+    writer = placed.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(processingTime="200 milliseconds").start(str(tmp_path / "out"))
+    with kss.streaming.observe(query) as observer:
+        for _ in range(600):
+            if len(observer.history()) > 2:
+                break
+            query.awaitTermination(0.1)
+        query.stop()
+        assert observer.wait(60)
+    history, workers = observer.history(), observer.history("worker")
+    assert (history.plan == "worker-key").all()
+    assert (workers.groupby("batch").rows.sum() == 300).all()
+    written = spark.read.parquet(str(tmp_path / "out")).filter(f"value < {300 * len(history)}")
+    totals = dict(map(tuple, written.groupBy("worker").count().collect()))
+    assert workers.groupby("worker").rows.sum().to_dict() == {at: totals.get(at, 0) for at in range(4)}
+    assert (history.busiest < 1.5).all()
+
+
 def test_streaming_observe(spark, tmp_path):
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))

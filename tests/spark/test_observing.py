@@ -299,7 +299,7 @@ def test_a_query_without_plans_has_the_figures_of_spark(monkeypatch):
         assert batches[["batch", "input_rows", "duration_s"]].values.tolist() == [[0, 1000, 1.5]]
         assert batches[["plan", "busiest", "workers"]].isna().all(axis=None)
         assert len(found.history("worker")) == len(found.history("key")) == 0
-        assert "no plan that changes" in get(found.url)
+        assert "no plan that changes (<code>adapt=</code>) and asks for no counts" in get(found.url)
         assert "keysplit_batch_duration_seconds" in get(found.url + "metrics")
 
 
@@ -812,6 +812,60 @@ def rated(spark):
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2000).load()
     key = "IF(pmod(hash(value), 5) < 2, 'hot', 'key ' || pmod(hash(value), 300))"
     return rows.withColumn("key", F.expr(key))
+
+
+def plan_of_rated(spark, workers=WORKERS, capacities=None):
+    rows = spark.range(10_000).select(F.col("id").alias("value"))
+    key = "IF(pmod(hash(value), 5) < 2, 'hot', 'key ' || pmod(hash(value), 300))"
+    rows = rows.withColumn("key", F.expr(key))
+    return kss.plan(rows, "key", workers, row_id="value", capacities=capacities)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("way", ["plan", "slow", "many", "online"])
+def test_workers_of_a_plan_that_stays_are_counted_on_request(spark, tmp_path, way):
+    workers = 10_000 if way == "many" else WORKERS
+    how = {"plan": plan_of_rated(spark, workers, [1, 1, 1, 0.2] if way == "slow" else None)}
+    if way == "online":
+        how = {"workers": workers, "mode": "online", "state": tmp_path / "state"}
+    else:
+        how["row_id"] = "value"
+    df = kss.streaming.route(rated(spark), "key", observed=True, **how)
+    counted = {}
+
+    def count(df, batch):
+        counted[batch] = dict(df.groupBy("worker").count().collect())
+
+    writer = df.writeStream.foreachBatch(count).trigger(processingTime="200 milliseconds")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        with kss.streaming.observe(query, port=0) as found:
+            wait(lambda: len(found.history()) >= 3)
+            read, metrics = get(found.url), get(found.url + "metrics")
+            query.stop()
+            assert found.wait(60)
+    finally:
+        query.stop()
+    history = found.history()
+    assert set(history.plan) == {"worker-key"}
+    assert (history.workers == workers).all()
+    for batch, rows in found.history("worker").groupby("batch"):
+        together = workers // len(rows) if way == "many" else 1
+        expected = [0] * len(rows)
+        for worker, number in counted[batch].items():
+            expected[worker // together] += number
+        assert rows.rows.tolist() == expected
+    if way == "many":
+        return
+    speeds = [1, 1, 1, 0.2] if way == "slow" else [1] * WORKERS
+    loads = [counted[0].get(worker, 0) / speed for worker, speed in enumerate(speeds)]
+    assert history.busiest[0] == pytest.approx(max(loads) * sum(speeds) / 2000)
+    assert history.hash_busiest.isna().all()
+    assert history.copies.isna().all() == (way == "online")
+    assert "keysplit_busiest_ratio" in metrics
+    assert "keysplit_hash_busiest_ratio{" not in metrics
+    assert "load of the busiest of 4 workers over its fair share" in read
+    assert "by hash" not in read
 
 
 @pytest.mark.versions

@@ -38,7 +38,7 @@ def test_operations_take_the_shared_options(name):
         "route": {"force"},
         "join": {"allow_inexact"},
     }
-    streams = {"adapt", "state"}
+    streams = {"adapt", "state", "observed"}
     shared = set(inspect.signature(Options).parameters) - own.get(name, set()) - streams
     shared -= set() if name in ("plan", "apply") else {"group_weight"}
     shared -= set() if name == "write" else {"rows_per_file"}

@@ -73,6 +73,7 @@ class Options:
     adapt: AdaptOrAuto | None = None
     state: str | os.PathLike[str] | None = None
     rows_per_file: int | None = None
+    observed: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ class Request:
     """Where routers of a stream leave their state for the next micro-batch: for executors, too."""
     rows_per_file: int | None = None
     """The rows that make a task of a write worth its file; None for the default."""
+    observed: bool = False
+    """Whether Spark's reports of a stream are to have the rows of each worker."""
 
     @property
     def is_counted(self) -> bool:
@@ -200,6 +203,7 @@ def check(
         adapt=adapt,
         state=None if options.state is None else files.absolute(options.state),
         rows_per_file=options.rows_per_file,
+        observed=bool(options.observed),
     )
 
 
@@ -239,6 +243,7 @@ def _check_words(options: Options) -> None:
         raise ValueError(f"refresh must be 'auto', 'never' or 'always', got {options.refresh!r}")
     check_flag("force", options.force)
     check_flag("allow_inexact", options.allow_inexact)
+    check_flag("observed", options.observed)
     check_sample(options.sample)
     if options.rows_per_file is not None:
         check_whole("rows_per_file", options.rows_per_file, 1)

@@ -41,10 +41,11 @@ class Figures(NamedTuple):
         workers: the workers of the plan.
         rows: the rows of each counter of workers, int64.
         busiest: the load of the busiest worker in multiples of its fair share.
-        hash_busiest: the same if all rows of a key went where its hash says; see `Plan.hash_busiest`.
+        hash_busiest: the same if all rows of a key went where its hash says; see `Plan.hash_busiest`. None
+            where no rows are drawn.
         replication: the mean number of workers of a key. It is over the keys that were drawn, and a key
-            that was met rarely is drawn rarely: over all keys it is at most this.
-        copies: the workers that the plan's frequent keys have beyond one each.
+            that was met rarely is drawn rarely: over all keys it is at most this. None as above.
+        copies: the workers that the plan's frequent keys have beyond one each; None of an online router.
         hot: the keys that the plan places by themselves, the most frequent first.
         busy_s: for how long each counter's workers were busy, in seconds, float64; None where nobody knows.
     """
@@ -54,11 +55,17 @@ class Figures(NamedTuple):
     workers: int
     rows: np.ndarray
     busiest: float
-    hash_busiest: float
-    replication: float
-    copies: int
+    hash_busiest: float | None
+    replication: float | None
+    copies: int | None
     hot: tuple[HotKey, ...]
     busy_s: np.ndarray | None = None
+
+
+def busiest_of(rows: np.ndarray, speeds: np.ndarray) -> float:
+    """Return the load of the busiest worker in multiples of its fair share, 1 without rows."""
+    total = int(rows.sum())
+    return float((rows / speeds).max() * speeds.sum() / total) if total else 1.0
 
 
 def figures_of(
@@ -79,8 +86,6 @@ def figures_of(
         ages: the age of each key that the plan places by itself, by its hash.
         busy_s: for how long each counter's workers were busy, if that is known.
     """
-    rows = batch.rows[: len(speeds)]
-    total = int(rows.sum())
     drawn, at = np.unique(batch.hashes, return_inverse=True)
     counts = np.bincount(at, batch.repeats, minlength=len(drawn))
     met = dict(zip(drawn.tolist(), counts.tolist(), strict=True))
@@ -90,7 +95,7 @@ def figures_of(
         version=version,
         workers=plan.workers,
         rows=batch.rows,
-        busiest=float((rows / speeds).max() * speeds.sum() / total) if total else 1.0,
+        busiest=busiest_of(batch.rows[: len(speeds)], speeds),
         hash_busiest=_by_hash(batch, plan),
         replication=1
         + sum(_copies(each.workers, met.get(each.hash, 0.0)) for each in plan.head) / max(len(drawn), 1),

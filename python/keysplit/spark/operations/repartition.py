@@ -126,6 +126,6 @@ def routed_and_placed(request: Request, keep: bool = True) -> DataFrame:
         keep: whether the rows have their worker afterwards.
     """
     by_columns = request.mode == "planned" and request.adapt is None and request.engine != "rust"
-    if by_columns and not request.is_counted:
+    if by_columns and not (request.is_counted or request.observed):
         return columns.placed_with_worker(request.df, *by_plan(request), request.worker_column, keep)
     return placed(routed(request), request.worker_column, request.workers, keep)

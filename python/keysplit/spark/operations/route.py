@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from keysplit.spark import first_run
 from keysplit.spark.adapt import routing
 from keysplit.spark.checks import by_name
+from keysplit.spark.counting import in_reports
 from keysplit.spark.engine import columns, native, online
 from keysplit.spark.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
 from keysplit.spark.operations.building import built
@@ -130,12 +131,17 @@ def routed(request: Request, may_stop: bool = False) -> DataFrame:
         request: the request.
         may_stop: whether an action on the result may stop before the last row.
     """
-    if request.mode == "online":
-        return online.with_worker(request)
     if request.adapt is not None:
         return routing.routed(request)[0]
-    engine = native if request.engine == "rust" else columns
-    rows = engine.with_worker(request.df, *by_plan(request), request.worker_column)
+    if request.mode == "online":
+        rows = online.with_worker(request)
+    else:
+        engine = native if request.engine == "rust" else columns
+        rows = engine.with_worker(request.df, *by_plan(request), request.worker_column)
+    if request.observed:
+        return in_reports.counted(rows, request)
+    if request.mode == "online":
+        return rows
     if request.kept is not None and not request.df.isStreaming:
         return request.kept.observed(rows, request.worker_column, request.weight is not None, may_stop)
     # It would keep filters downstream from the scan, and rows that are not moved may be few of all.

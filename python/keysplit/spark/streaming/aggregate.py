@@ -47,6 +47,7 @@ def aggregate(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
+    observed: bool = False,
 ) -> DataFrame:
     """Compute `df.groupBy(window, key).agg(*columns)` of a stream: by default plain Spark's own query.
 
@@ -102,6 +103,7 @@ def aggregate(
             needs "columns".
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
+        observed: as `streaming.route`.
 
     Returns:
         A row for each window and key: the window, the key columns, then `columns`; when it comes out is
@@ -148,6 +150,7 @@ def aggregate(
         capacities=capacities,
         engine=engine,
         trust=trust,
+        observed=observed,
     )
     if plan is None and adapt is None:
         if force or split_state:

@@ -87,6 +87,7 @@ def apply(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
+    observed: bool = False,
 ) -> DataFrame:
     """Compute `merge(partial(rows))` for the rows of each key of a stream, hot keys in parts.
 
@@ -144,6 +145,7 @@ def apply(
         capacities: as `streaming.route`.
         engine: as `streaming.route`.
         trust: as `streaming.route`.
+        observed: as `streaming.route`.
 
     Returns:
         The rows that `merge` returned. Write it in append mode. With `window` or `every`, `df`
@@ -187,6 +189,7 @@ def apply(
         capacities=capacities,
         engine=engine,
         trust=trust,
+        observed=observed,
     )
     request = check(df, key, options)
     if format not in ("pandas", "arrow"):

@@ -56,6 +56,7 @@ def join(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
+    observed: bool = False,
 ) -> DataFrame:
     """Compute `left.join(right, on, how)` where one side is a stream, or both are; hot keys are split.
 
@@ -105,6 +106,7 @@ def join(
             needs "columns".
         trust: columns of the side that is split and functions (UDFs or their names) that give the same values
             when a task is retried, on your word; docs/exactness.md says what depends on it.
+        observed: as `streaming.route`.
 
     Returns:
         The rows of the join. Write them in append mode.
@@ -162,6 +164,7 @@ def join(
         capacities=capacities,
         engine=engine,
         trust=trust,
+        observed=observed,
     )
     # What a path of a plan is for in batches, records of its runs, streams have not.
     request = replace(check(sides[hot], names, options), kept=None)

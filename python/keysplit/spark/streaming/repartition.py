@@ -38,6 +38,7 @@ def repartition(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
+    observed: bool = False,
 ) -> DataFrame:
     """Route the rows of a stream and move each into the partition that has its worker's number.
 
@@ -61,6 +62,7 @@ def repartition(
         capacities: as `streaming.route`.
         engine: as `streaming.route`.
         trust: as `streaming.route`.
+        observed: as `streaming.route`.
 
     Returns:
         The rows of `df` with the worker column, in `workers` partitions.
@@ -92,5 +94,6 @@ def repartition(
         capacities=capacities,
         engine=engine,
         trust=trust,
+        observed=observed,
     )
     return built(check(df, key, options), routed_and_placed)

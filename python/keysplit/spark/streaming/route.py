@@ -38,6 +38,7 @@ def route(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
+    observed: bool = False,
 ) -> DataFrame:
     """Add a column that says which worker each row of a stream goes to.
 
@@ -76,6 +77,9 @@ def route(
             needs "columns".
         trust: columns of `df` and functions (UDFs or their names) that give the same values when a task is
             retried, on your word; docs/exactness.md says what depends on it.
+        observed: True to have the rows of each worker counted in each micro-batch, for
+            `streaming.observe`, where a plan stays or routers are online: Spark then generates no code for
+            this step. A plan that adapts counts them anyway.
 
     Returns:
         The rows of `df` with one more column, INT, from 0 to workers - 1.
@@ -109,5 +113,6 @@ def route(
         capacities=capacities,
         engine=engine,
         trust=trust,
+        observed=observed,
     )
     return built(check(df, key, options), routed)

@@ -54,6 +54,7 @@ def to_kafka(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
+    observed: bool = False,
 ) -> DataStreamWriter:
     """Send the rows of a stream to the partitions of a Kafka topic by a plan, each exactly once.
 
@@ -86,6 +87,7 @@ def to_kafka(
         capacities: as `streaming.route`.
         engine: as `streaming.route`.
         trust: as `streaming.route`.
+        observed: as `streaming.route`.
 
     Returns:
         The writer of the rows: go on with `.option("checkpointLocation", ...)` and `.start()`. On Spark
@@ -130,6 +132,7 @@ def to_kafka(
         capacities=capacities,
         engine=engine,
         trust=trust,
+        observed=observed,
     )
     request = check(df, key, options)
     deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]

@@ -31,6 +31,7 @@ def write(
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
     trust: Trusted = (),
+    observed: bool = False,
 ) -> DataStreamWriter:
     """Place the rows of a stream by a plan on the partition columns, and return the writer of them.
 
@@ -52,6 +53,7 @@ def write(
         capacities: as `streaming.route`.
         engine: as `streaming.route`.
         trust: as `streaming.route`.
+        observed: as `streaming.route`.
 
     Returns:
         The writer of the placed rows, `partitionBy` being set: go on with `.option("checkpointLocation",
@@ -85,6 +87,7 @@ def write(
         capacities=capacities,
         engine=engine,
         trust=trust,
+        observed=observed,
     )
     keys = list(map(quoted, names))
     request = check(df, keys, options, "cut_to_fit", partial(refuse_as_folders, names))

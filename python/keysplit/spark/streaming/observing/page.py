@@ -67,6 +67,10 @@ def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
+# The lines of the busiest worker: by hash, where it is known, and by the plan.
+_BUSIEST = (("hash, at least", "hashed", "hash_busiest"), ("plan", "split", "busiest"))
+
+
 def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
     """Return what the page says of a plan; the last of its records is of the newest batch."""
     last, rows = records[-1], [each.batch_row() for each in records]
@@ -76,6 +80,11 @@ def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
         for old, new in pairwise(rows)
         if new["version"] != old["version"]
     ]
+    lines = [
+        (called, style, [_or_nan(row[figure]) for row in rows])
+        for called, style, figure in _BUSIEST
+        if any(row[figure] is not None for row in rows)
+    ]
     most_frequent = max((each.share for each in last.hot), default=0.0) or 1.0
     return {
         "name": name,
@@ -84,13 +93,11 @@ def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
         "hot": [(each, 100 * each.share / most_frequent) for each in last.hot[:MOST_KEYS]],
         "more": max(len(last.hot) - MOST_KEYS, 0),
         "balance": _lines(
-            [
-                ("hash, at least", "hashed", [row["hash_busiest"] for row in rows]),
-                ("plan", "split", [row["busiest"] for row in rows]),
-            ],
+            lines,
             at,
             y_name="busiest worker, in fair shares",
-            label="The load of the busiest worker in multiples of its fair share: by hash, and by the plan",
+            label="The load of the busiest worker in multiples of its fair share"
+            + (": by hash, and by the plan" if len(lines) > 1 else ""),
             events=changes,
         ),
         "rows": _bars(last.worker_rows, "{:,.0f} rows", last.together),
