@@ -209,7 +209,8 @@ def run(query: DataFrame, checkpoint: Path) -> Run:
         median(each.get(name, 0) for each in parts[len(parts) - half :]) / 1000
         for name in ("triggerExecution", "queryPlanning")
     )
-    return Run(batches[-1] - before, batches[-1] - batches[half], duration, planning)
+    end = cpu_s(os.getpid())
+    return Run(end - before, end - batches[half], duration, planning)
 
 
 if __name__ == "__main__":

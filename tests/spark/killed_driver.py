@@ -20,8 +20,8 @@ jars, for Spark 4.1.
 
 A kill takes Python and the JVM of the driver, at a random moment of a batch of one of the queries, and they
 start again from their checkpoints. With `--executors` a kill takes one of two executors of a local cluster,
-and the queries go on. There are kills until N of them have met each query in the midst of a batch (of
-executors, N that had tasks), three times as many at most.
+and the queries go on. There are kills until N of them have met each query in the midst of a batch, three
+times as many at most. Of executors, those count that had a task, of whichever query.
 
 A line of JSON for each kill and query says which batch was at work. The last ones compare what came out of
 each query with what plain Spark gives for a batch of all events, and count the rows that repartition has sent
@@ -84,11 +84,13 @@ def main():
         run_queries(options)
         return
 
-    write_events(folder / "events", max(FILES, FILES_A_KILL * options.kills))
+    files = max(FILES, FILES_A_KILL * options.kills)
+    write_events(folder / "events", files)
     spark = session(folder, settings=settings_of(folder, options.sink))
     kss.plan(events(spark.read, folder), "key", WORKERS).save(folder / "plan.json")
     spark.stop()
-    command, queries = [sys.executable, __file__, *sys.argv[1:], "--query"], Queries(folder, options.kinds)
+    command = [sys.executable, __file__, *sys.argv[1:], "--query"]
+    queries = Queries(folder, options.kinds, files // FILES_A_BATCH)
     kills = 0
     for kill in (kill_executors if options.executors else kill_drivers)(
         queries, command, options.kills, random.Random(options.seed)
@@ -348,10 +350,11 @@ class Queries:
     Args:
         folder: where the log is.
         kinds: the folders below it; "" is the folder itself.
+        batches: how many batches each of them has.
     """
 
-    def __init__(self, folder, kinds):
-        self.log = folder / "query.log"
+    def __init__(self, folder, kinds, batches=10**9):
+        self.log, self.batches = folder / "query.log", batches
         self.checkpoints = {kind: folder / kind / "checkpoint" for kind in kinds}
         self.at_work = Counter()
 
@@ -372,9 +375,11 @@ class Queries:
 
         It is one of those that kills have met least in the midst of a batch.
         """
-        least = min(self.at_work[kind] for kind in self.checkpoints)
-        kinds = [kind for kind in self.checkpoints if self.at_work[kind] == least]
-        checkpoint = self.checkpoints[chance.choice(kinds)]
+        going_on = self.going_on()
+        least = min(self.at_work[kind] for kind in going_on)
+        checkpoint = self.checkpoints[
+            chance.choice([each for each in going_on if self.at_work[each] == least])
+        ]
         offsets, commits = checkpoint / "offsets", checkpoint / "commits"
         batch = newest(offsets) + 1
         wait_for_batch(process, offsets, batch)
@@ -402,9 +407,17 @@ class Queries:
         for line in met:
             self.at_work[line["kind"]] += line["batch was at work"]
 
+    def going_on(self):
+        """The queries that have two more batches to begin, or more."""
+        return [
+            kind
+            for kind, checkpoint in self.checkpoints.items()
+            if newest(checkpoint / "offsets") + 3 < self.batches
+        ]
+
     def wants_more(self, kills, done):
         """Whether a query has been met in the midst of a batch less often than it should be."""
-        return done < 3 * kills and any(self.at_work[kind] < kills for kind in self.checkpoints)
+        return done < 3 * kills and any(self.at_work[kind] < kills for kind in self.going_on())
 
     def lost(self):
         """The number of tasks that Spark has lost so far."""

@@ -69,7 +69,11 @@ def kill(options, broker):
         events(spark, files(options)).write.parquet(str(options.folder / "events"))
     spark.stop()
     command = [sys.executable, __file__, *sys.argv[1:], "--servers", broker.servers]
-    chance, queries, kills = random.Random(options.seed), Queries(options.folder, [""]), 0
+    chance, queries, kills = (
+        random.Random(options.seed),
+        Queries(options.folder, [""], files(options) // FILES_A_BATCH),
+        0,
+    )
     kill_some = kill_executors if options.executors else kill_drivers
     for line in kill_some(queries, command, options.kills, chance):
         kills += 1

@@ -213,14 +213,14 @@ def test_a_run_whose_end_is_reported_late_is_over_when_the_next_one_begins(
     first = start(routed, Busiest(), tmp_path / "c")
     learned(first, 0)
     first.stop()
-    while not late:
-        time.sleep(0.05)
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    assert late
     assert len(adapting_in(str(first.runId))) == 1
     monkeypatch.setattr(running.Adapting, "ended", ended)
     names = []
 
     def reports_late(df, batch):
-        names.append(running.plans_in(str(query.runId), batch))
+        names.append(running.plans_in(driver.query_of(df.sparkSession)[1], batch))
         df.write.format("noop").mode("overwrite").save()
         ended(*late[0])  # while the driver has not yet learned from this batch
 

@@ -107,56 +107,103 @@ def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_
 
 
 @pytest.mark.newest
+@pytest.mark.parametrize("before", [0, FILES // 2], ids=["first", "later"])
 @pytest.mark.parametrize("changing", [False, True])
-def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(spark, broker, tmp_path, changing):
-    from keysplit.kafka.once import Batch, refuse_other_rule, send_once
+def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(
+    spark, broker, tmp_path, changing, before, monkeypatch
+):
+    from keysplit.kafka import once
+    from keysplit.kafka.once import Message, resume, send_once
 
-    topic = broker.create_topic(f"half-{changing}", 3)
+    topic = broker.create_topic(f"half-{changing}-{before}", 3)
     settings = {"bootstrap.servers": broker.servers, "log_level": 2}
     rows, stream = events(spark, tmp_path)
-    how = {"adapt": "auto"} if changing else {"plan": kss.plan(rows, "key", 3, sample=1)}
+    plan = kss.plan(rows, "key", 3, sample=1)
+    how = {"adapt": kss.streaming.Adapt(gain=1e9), "plan": plan} if changing else {"plan": plan}
 
-    def writer():
-        return kss.streaming.to_kafka(
-            stream, "key", topic=topic, servers=broker.servers, row_id="value", **how
+    def start(**other):
+        writer = kss.streaming.to_kafka(
+            stream, "key", topic=topic, servers=broker.servers, **{"row_id": "value", **how, **other}
         )
+        run(writer, tmp_path)
 
-    run(writer(), tmp_path)
-    assert values(broker.read(topic)) == Counter(range(FILES * ROWS))
-    for path in tmp_path.glob("checkpoint/keysplit/*/plan-*.json"):  # what is read again has the same name
-        assert kss.Plan.load(str(path)).to_json() == path.read_text()
-    query = json.loads((tmp_path / "checkpoint/metadata").read_text())["id"]
-
-    # a part of the next batch is sent by a plan that the log does not have
-    part = Batch(query, "another plan", FILES // 2, 0, topic, 0)
-    send_once(part, [], settings)
-    refuse_other_rule(part, 3, settings)  # by the same plan it may go on
-    refuse_other_rule(part._replace(rule="", number=9), 3, settings)  # nothing of it is there
-    with pytest.raises(RuntimeError, match=r"is in the partitions \[0\]"):
-        refuse_other_rule(part._replace(rule=""), 3, settings)  # nobody knows by which plan it goes
+    if before:
+        start()
+    (tmp_path / "events").rename(tmp_path / "aside")
     more = rows.withColumn("value", (F.col("value") + FILES * ROWS).cast("long").cast("string"))
-    more.coalesce(1).write.mode("append").parquet(str(tmp_path / "events"))
-    with pytest.raises(
-        Exception, match=r"batch 2 of query .* is in the partitions \[0\] of topic 'half-.*' by another plan"
-    ):
-        run(writer(), tmp_path)
-    assert values(broker.read(topic)) == Counter(range(FILES * ROWS))
+    more.coalesce(1).write.parquet(str(tmp_path / "events"))
+    if before:
+        for each in (tmp_path / "aside").glob("*.parquet"):
+            each.rename(tmp_path / "events" / each.name)
+    first_of_plan = kss.route(more, "key", plan=plan, row_id="value").filter("worker = 0").collect()
+    messages = [Message(None, row.value.encode(), None) for row in first_of_plan]
+    assert messages
+    seen = []
+
+    def noted(batch, *of):
+        seen.append(batch)
+        return resume(batch, *of)
+
+    def half(batch, *of):
+        noted(batch, *of)
+        send_once(batch._replace(partition=0), messages, settings)
+        raise RuntimeError("the driver is killed when one partition has been sent")
+
+    monkeypatch.setattr(once, "resume", half)
+    with pytest.raises(Exception, match="the driver is killed"):
+        start()
+    assert seen[0].number == before
+    monkeypatch.setattr(once, "resume", noted)
+    others = [{"row_id": ["value", "key"]}]
+    others += (
+        [{"adapt": kss.streaming.Adapt(log=tmp_path / "log", gain=1e9)}]
+        if changing
+        else [{"plan": kss.plan(rows, "key", 3, "key", sample=1)}]
+    )
+    for other in others:
+        message = rf"batch {before} of query .* is in the partitions \[0\] of topic 'half-.*' by another plan"
+        with pytest.raises(Exception, match=message):
+            start(**other)
+    assert len({each.rule for each in seen}) == len(others) + 1
+    start()
+    first = 0 if before else FILES * ROWS
+    assert values(broker.read(topic, committed=False)) == Counter(range(first, 2 * FILES * ROWS))
 
 
 def test_a_first_batch_that_is_half_sent_goes_on_by_its_rule_alone(broker):
-    from keysplit.kafka.once import Batch, Message, refuse_other_rule, send_once
+    from keysplit.kafka.once import Batch, Message, resume, send_once
 
     topic = broker.create_topic("first", 2)
     settings = {"bootstrap.servers": broker.servers, "log_level": 2}
     part = Batch("a query", "a rule", 0, 0, topic, 0)
+    assert not resume(part, 2, settings)
     assert send_once(part, [Message(b"key", b"1", None)], settings) == 1
-    with pytest.raises(RuntimeError, match=r"batch 0 of query a query is in the partitions \[0\] of topic"):
-        refuse_other_rule(part._replace(rule="another rule"), 2, settings)
-    refuse_other_rule(part, 2, settings)
+    other = part._replace(rule="another rule")
+    for refused in (lambda: resume(other, 2, settings), lambda: send_once(other, [], settings)):
+        with pytest.raises(RuntimeError, match=r"batch 0 of query a query is in the partitions \[0\] of"):
+            refused()
+    assert not resume(part, 2, settings)
     assert send_once(part, [Message(b"key", b"1", None)], settings) == 0
     assert send_once(part._replace(partition=1), [Message(b"key", b"2", None)], settings) == 1
-    refuse_other_rule(part._replace(rule="another rule"), 2, settings)  # all of it is there
+    assert resume(other, 2, settings)  # all of it is there
     assert values(broker.read(topic, committed=False)) == Counter([1, 2])
+
+
+def test_an_attempt_that_another_one_follows_commits_nothing(broker):
+    from keysplit.kafka.once import Batch, Message, resume, send_once
+
+    topic = broker.create_topic("followed", 1)
+    settings = {"bootstrap.servers": broker.servers, "log_level": 2}
+    batch = Batch("followed", "a rule", 0, 0, topic, 0)
+
+    def messages():
+        yield Message(b"key", b"1", None)
+        assert not resume(batch._replace(rule="another rule"), 1, settings)  # a new driver
+
+    with pytest.raises(confluent_kafka.KafkaException):
+        send_once(batch, messages(), settings)
+    assert send_once(batch._replace(rule="another rule"), [Message(b"key", b"2", None)], settings) == 1
+    assert values(broker.read(topic)) == Counter([2])
 
 
 def test_batches_without_rows_send_nothing(spark, broker, tmp_path):
@@ -270,6 +317,7 @@ def test_batches_that_do_not_follow_are_refused(broker):
         (b"a", None, None),
         (None, b"b", [("h", None)]),
     ] * 2
+    assert send(7, first=7) == 2  # another sink has had the batches from 3 on
     late = Batch("late", "rule", 5, 0, topic, 0)
     with pytest.raises(RuntimeError, match=r"Kafka knows of none: .* pass first_batch=5 if none is$"):
         send_once(late, messages, settings)
@@ -352,9 +400,10 @@ def test_the_figures_of_an_observer_go_to_a_topic(spark, broker, tmp_path):
     query = writer.start()
     with kss.streaming.observe(
         query, log=lambda each: producer.produce(topic, key=each["run"], value=json.dumps(each))
-    ):
+    ) as observer:
         query.processAllAvailable()
         query.stop()
+        assert observer.wait(60)
     producer.flush()
     found = [json.loads(message.value()) for message in broker.read(topic)]
     with_rows = [each for each in found if each["input_rows"]]
@@ -393,12 +442,13 @@ def test_spark_s_own_connector_sends_by_a_plan_and_is_routed_online(tmp_path):
     found = json.loads(run.stdout)
     assert found.pop("partitions of hot") > 1
     assert found.pop("batches") >= 3
-    columns, option, two = found.pop("refused")
+    columns, option, two, merged = found.pop("refused")
     assert columns.startswith("df must have the columns topic and partition of its source in mode 'online'")
     assert option.startswith(
         "df must have a partition of the topic in one task in mode 'online', got the opt"
     )
     assert two.startswith("df must have no source beside Kafka in mode 'online', got 2")
+    assert merged.startswith("df must have a partition of the topic in one task in mode 'online', got a repa")
     assert found == {
         "missing": 0,
         "elsewhere": 0,

@@ -7,6 +7,7 @@ whoever begins to send to it ends the transaction of an older attempt, which can
 
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from keysplit.kafka.client import client
 Header = tuple[str, bytes | None]
 # What librdkafka takes for transaction.timeout.ms; what Kafka may need beyond it; a pause.
 _TRANSACTION_MS, _MORE_S, _BETWEEN_S = 60_000, 15.0, 0.2
+# Partitions that are asked for at once.
+_AT_ONCE = 16
 # Kafka's codes for a group whose coordinator is being loaded, is not there yet, or is another one now.
 _MOVING = (14, 15, 16)
 
@@ -47,29 +50,48 @@ class Batch(NamedTuple):
     partition: int
 
 
-def refuse_other_rule(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> None:
-    """Raise RuntimeError if a part of a batch has been sent, and the rest would be by another rule.
+def resume(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> bool:
+    """Say whether all of a batch is there, before any of it is sent; the attempts before are ended by this.
 
     Args:
         batch: the batch; of any partition.
         partitions: how many partitions the topic has.
         settings: as `send_once` takes them.
+
+    Raises:
+        RuntimeError: if a part of it was sent, and the rest would be by another rule.
     """
+    every = [batch._replace(partition=each) for each in range(partitions)]
+    with ThreadPoolExecutor(min(partitions, _AT_ONCE)) as pool:  # each waits for Kafka
+        list(pool.map(lambda each: _producer(each, settings), every))
     group = _group(batch, settings)
     try:
-        found = _committed(
-            group, [client.TopicPartition(batch.topic, each) for each in range(partitions)], settings
-        )
+        places = [client.TopicPartition(batch.topic, each.partition) for each in every]
+        found = _committed(group, places, settings)
     finally:
         group.close()
     there = [each for each in found if each.offset == batch.number + 1]
     if len(there) < partitions and any((each.metadata or "") != batch.rule for each in there):
-        raise RuntimeError(
-            f"batch {batch.number} of query {batch.sender} is in the partitions "
-            f"{[each.partition for each in there]} of topic {batch.topic!r} by another plan, row_id or plan "
-            "log, and the rest must go by the same: start the query once more with those of before, put the "
-            "files of the plan log back, or send to a new topic from a new checkpoint"
-        )
+        raise _by_another_rule(batch, [each.partition for each in there])
+    return len(there) == partitions
+
+
+def _by_another_rule(batch: Batch, partitions: list[int]) -> RuntimeError:
+    return RuntimeError(
+        f"batch {batch.number} of query {batch.sender} is in the partitions {partitions} of topic "
+        f"{batch.topic!r} by another plan, row_id, plan log or version of keysplit, and the rest must go by "
+        "the same: start the query once more with those of before, put the files of the plan log back, or "
+        "send to a new topic from a new checkpoint"
+    )
+
+
+def _producer(batch: Batch, settings: Mapping[str, Any]) -> Any:
+    """Return who sends to a partition; what an older attempt has begun there is over, and commits nothing."""
+    producer = client.Producer(
+        {**settings, "transactional.id": f"keysplit-{batch.sender}-{batch.topic}-{batch.partition}"}
+    )
+    producer.init_transactions(_patience_s(settings))
+    return producer
 
 
 def _group(batch: Batch, settings: Mapping[str, Any]) -> Any:
@@ -90,15 +112,12 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
         How many were sent: 0 if they were there.
 
     Raises:
-        RuntimeError: if the sender sent a later batch before, or not the one before this.
+        RuntimeError: if the sender sent a later batch before, or not the one before this, or this one by
+            another rule.
         KafkaException: if Kafka refuses them. Nothing of them is there then.
     """
-    producer = client.Producer(
-        {**settings, "transactional.id": f"keysplit-{batch.sender}-{batch.topic}-{batch.partition}"}
-    )
     patience_s = _patience_s(settings)
-    # Ends what an older attempt has begun, so that the number read below is the last one.
-    producer.init_transactions(patience_s)
+    producer = _producer(batch, settings)  # before the number is read below, so that it is the last one
     group = _group(batch, settings)
     try:
         if _is_there(group, batch, settings):
@@ -126,20 +145,23 @@ def _is_there(group: Any, batch: Batch, settings: Mapping[str, Any]) -> bool:
     (found,) = _committed(group, [client.TopicPartition(batch.topic, batch.partition)], settings)
     expected = int(found.offset)
     if expected == batch.number + 1:
+        if (found.metadata or "") != batch.rule:
+            raise _by_another_rule(batch, [batch.partition])
         return True
-    if expected == batch.number or (expected < 0 and batch.number == batch.first):
+    if expected == batch.number or (batch.number == batch.first and expected < batch.number):
         return False
     where = f"partition {batch.partition} of topic {batch.topic!r}"
     if expected < 0:
         raise RuntimeError(
             f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka knows of "
-            f"none: the query had another sink, or Kafka has forgotten it "
+            f"none: the query had another sink or an earlier build of keysplit, or Kafka has forgotten it "
             f"(offsets.retention.minutes). Look whether a part of batch {batch.number} is there, and pass "
             f"first_batch={batch.number} if none is"
         )
     raise RuntimeError(
         f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last one there "
-        f"is {expected - 1}: is its checkpoint an older copy?"
+        f"is {expected - 1}: is its checkpoint an older copy? If it had another sink in between, pass "
+        f"first_batch={batch.number}"
     )
 
 

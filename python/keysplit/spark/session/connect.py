@@ -347,7 +347,7 @@ class _Asking:
             while active and self._query is not None and not self._stopped.wait(self._EVERY_S):
                 try:
                     active, found = self._query.isActive, self._query.recentProgress
-                except Exception as error:  # the network is, or its session is gone
+                except Exception as error:  # the network is down, or its session is gone
                     failed += 1
                     if failed < self._ATTEMPTS:
                         continue

@@ -42,6 +42,7 @@ def query_of(spark: SparkSession) -> tuple[str, str]:
     """Return the ids of the streaming query whose micro-batch this thread is given, and of its run.
 
     Raises:
+        LookupError: if the query is not running.
         RuntimeError: if Spark does not say.
     """
     value = spark.sparkContext.getLocalProperty(QUERY)

@@ -1,10 +1,15 @@
 """From where in Kafka the rows of a stream come."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from pyspark.sql import DataFrame
 
 from keysplit.spark.session.jvm import items, kind_of, plan_of
 
-_STREAM, _PLACES = "StreamingRelationV2", ("topic", "partition")
+_STREAM, _KAFKA, _PLACES = "StreamingRelationV2", ".kafka010.", ("topic", "partition")
+# Operators by which a task reads several partitions.
+_MERGING = ("Repartition", "RepartitionByExpression", "RebalancePartitions")
 # Options with which several tasks read one partition of a topic.
 _CUTTING = ("minPartitions", "maxRecordsPerPartition")
 
@@ -19,9 +24,7 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
     """
     plan = plan_of(df)
     leaves = list(items(plan.collectLeaves()))
-    topics = [
-        each for each in leaves if kind_of(each) == "StreamingRelationV2" and each.sourceName() == "kafka"
-    ]
+    topics = [each for each in leaves if kind_of(each) == _STREAM and _KAFKA in _class_of(each.table())]
     if not topics:
         return None
     if len(leaves) > 1:
@@ -29,6 +32,11 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
             f"df must have no source beside Kafka in mode 'online', got {len(leaves)}: route each by itself"
         )
     (leaf,) = topics
+    if any(kind_of(each) in _MERGING for each in _operators(plan)):
+        raise ValueError(
+            "df must have a partition of the topic in one task in mode 'online', got a repartition or "
+            "coalesce: call it after"
+        )
     for option in _CUTTING:
         if leaf.extraOptions().containsKey(option):
             raise ValueError(
@@ -50,3 +58,13 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
             f"{[str(each.name()) for each in output]}: drop them after"
         )
     return [found[place] for place in _PLACES]
+
+
+def _class_of(value: Any) -> str:
+    return str(value.getClass().getName())
+
+
+def _operators(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in items(plan.children()):
+        yield from _operators(child)

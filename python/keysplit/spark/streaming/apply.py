@@ -55,9 +55,9 @@ _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
 _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
 # Longer ones would end behind all times that pandas has.
 _LONGEST_MS = timedelta(days=36525) // timedelta(milliseconds=1)
-# The columns behind those of the DataFrame.
 # How many partitions a shuffle has where Spark does not say.
 _PARTITIONS = 200
+# The columns behind those of the DataFrame.
 _MARKS = ["hash", "slot", "begin", "end"]
 
 

@@ -64,9 +64,9 @@ def to_kafka(
     it and sends nothing. The rows of a micro-batch become visible partition by partition.
 
     The rows of a micro-batch must be the same ones when it is run again: their values may differ, but not
-    their number or their partitions. So a query is refused unless its rows and keys are proved to be
-    the same each time, and so is one that starts again with another `plan`, `row_id` or plan log; plans
-    change by `adapt` and `publish`.
+    their number or their partitions. So a query is refused unless its rows and keys are proved to be the same
+    each time. A micro-batch of which a part is in the topic by another `plan`, `row_id` or plan log than the
+    rest would go by fails with a RuntimeError; between whole micro-batches they may change.
 
     Args:
         df: a streaming DataFrame with the column `value`, and perhaps `key` and `headers`, as Spark's own
@@ -76,8 +76,8 @@ def to_kafka(
         servers: the addresses of some brokers, "host:port,host:port".
         settings: further settings of Kafka's client (librdkafka), such as those of security, compression, and
             `transaction.timeout.ms`, in which the rows of a partition are sent, one minute if left out.
-        first_batch: the number of the first micro-batch that this sink sends with this plan, where the query
-            had another sink or plan before.
+        first_batch: the number of the first micro-batch that this sink sends, where the query had another
+            sink before.
         plan: as `streaming.route`; it must have as many workers as the topic has partitions.
         adapt: as `streaming.route`.
         grouping: as `streaming.route`.
@@ -94,7 +94,8 @@ def to_kafka(
         Connect it has a `queryName`, which must stay.
 
     Raises:
-        ImportError: if confluent-kafka is not installed; the executors need it, and keysplit, too.
+        ImportError: if confluent-kafka is not installed; the executors need it, and keysplit, too, and on
+            Spark Connect the server.
         TypeError: as `streaming.route`, or if a column that is sent is of another type.
         ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if it is not known to
             have the same rows and keys when a micro-batch is run again; if there is no such topic, or it has
@@ -155,8 +156,10 @@ def to_kafka(
         # Spark has planned the micro-batch, so it is known by which plan it goes.
         now = target.going_by(plans_in(run, number)) if adapts else target
         if run not in begun:  # later batches of a run are no second attempts
-            now.refuse_other_rule(query, number, partitions)
             begun.add(run)
+            if now.resume(query, number, partitions):
+                batch.count()  # for the state upstream
+                return
         batch.mapInArrow(now.sender(query, number), "sent bigint").collect()
 
     return took(session_of(df).for_each_batch(rows, send), way_of(rows))
@@ -211,12 +214,11 @@ class _Target:
         """Return the same for a micro-batch that goes by a plan of the plan log, "" if none was asked for."""
         return replace(self, rule=f"{self.rule} {plan}")
 
-    def refuse_other_rule(self, query: str, number: int, partitions: int) -> None:
-        """Raise RuntimeError if a part of a micro-batch has been sent by another rule."""
-        from keysplit.kafka.once import Batch, refuse_other_rule
+    def resume(self, query: str, number: int, partitions: int) -> bool:
+        """Say whether all of a micro-batch is there; RuntimeError if a part of it is, by another rule."""
+        from keysplit.kafka.once import Batch, resume
 
-        batch = Batch(query, self.rule, number, self.first, self.topic, 0)
-        refuse_other_rule(batch, partitions, self.settings)
+        return resume(Batch(query, self.rule, number, self.first, self.topic, 0), partitions, self.settings)
 
     def sender(
         self, query: str, number: int
