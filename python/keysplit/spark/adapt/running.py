@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
@@ -187,7 +186,7 @@ def _opened(owner: Adapting, batch: MicroBatch) -> "_Query":
     with _lock:
         ended = [(run, each) for (run, of), each in _taken.items() if of == place[1] and run != batch.run]
     for run, each in ended:  # the log is that of the query, whose older runs Spark may not have reported yet
-        with suppress(Py4JError):  # the JVM of that run may be gone
+        with suppress(Exception):  # the JVM of that run may be gone
             each.ended(run)
     return found
 
