@@ -16,13 +16,14 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import PLANS, bucket_of, expected_loads, head_threshold, place
+from keysplit.spark.adapt import adapting as of_queries
 from keysplit.spark.adapt import current, rule, running
+from keysplit.spark.adapt.adapting import Adapting, _folder_named, adapting_in
 from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.adapt.drawn import read as rows_drawn
 from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.log import MOST_BATCHES, Log
-from keysplit.spark.adapt.running import _folder_named, adapting_in
 from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.adapt.tables import Tables, last_of
 from keysplit.spark.counting import by_worker
@@ -142,7 +143,7 @@ def test_the_plan_follows_the_keys_and_a_restart(spark, stream, tmp_path):
 
 
 def test_a_batch_goes_by_what_the_one_before_has_shown(spark, stream, tmp_path, monkeypatch):
-    monkeypatch.setattr(running.Adapting, "learn", lambda self, run, number: None)  # no report ever comes
+    monkeypatch.setattr(Adapting, "learn", lambda self, run, number: None)  # no report ever comes
     for _ in range(3):
         stream.add(hot=0)
     checkpoint, found = tmp_path / "checkpoint", Busiest()
@@ -207,8 +208,8 @@ def test_a_run_whose_end_is_reported_late_is_over_when_the_next_one_begins(
     spark, stream, tmp_path, monkeypatch
 ):
     routed = kss.streaming.route(stream.read(), "key", workers=WORKERS, adapt="auto")
-    late, ended = [], running.Adapting.ended
-    monkeypatch.setattr(running.Adapting, "ended", lambda *of: late.append(of))
+    late, ended = [], Adapting.ended
+    monkeypatch.setattr(Adapting, "ended", lambda *of: late.append(of))
     stream.add(hot=0)
     first = start(routed, Busiest(), tmp_path / "c")
     learned(first, 0)
@@ -216,11 +217,11 @@ def test_a_run_whose_end_is_reported_late_is_over_when_the_next_one_begins(
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     assert late
     assert len(adapting_in(str(first.runId))) == 1
-    monkeypatch.setattr(running.Adapting, "ended", ended)
+    monkeypatch.setattr(Adapting, "ended", ended)
     names = []
 
     def reports_late(df, batch):
-        names.append(running.plans_in(driver.query_of(df.sparkSession)[1], batch))
+        names.append(of_queries.plans_in(driver.query_of(df.sparkSession)[1], batch))
         df.write.format("noop").mode("overwrite").save()
         ended(*late[0])  # while the driver has not yet learned from this batch
 
@@ -251,7 +252,7 @@ def test_what_is_frequent_follows_the_workers_of_the_plan(spark, stream, tmp_pat
             stream.add(hot=0)
             query.processAllAvailable()
             (adapting,) = adapting_in(str(query.runId))
-            memory = adapting._queries[str(query.runId)]._memory
+            memory = adapting._runs[str(query.runId)]._memory
             assert memory.threshold == head_threshold(published.grouping)
         finally:
             query.stop()
@@ -272,17 +273,15 @@ def test_a_batch_waits_for_a_report_where_times_are_measured_but_not_for_ever(
 ):
     monkeypatch.setattr(running, "_WAIT", 1e9)
     monkeypatch.setattr(running, "_LONGEST_WAIT_S", 3.0)
-    waited, learn_once = [], running._Query._learn_once
+    waited, learn_once = [], running.Running._learn_once
 
     def seen(self, number):
         waited.append((number, self._reported))
         learn_once(self, number)
 
-    monkeypatch.setattr(running._Query, "_learn_once", seen)
-    learn = running.Adapting.learn
-    monkeypatch.setattr(
-        running.Adapting, "learn", lambda self, run, number: number == 0 and learn(self, run, number)
-    )
+    monkeypatch.setattr(running.Running, "_learn_once", seen)
+    learn = Adapting.learn
+    monkeypatch.setattr(Adapting, "learn", lambda self, run, number: number == 0 and learn(self, run, number))
     for _ in range(3):
         stream.add(hot=0)
     adapt = kss.streaming.Adapt(capacities="measured")

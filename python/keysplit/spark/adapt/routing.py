@@ -5,7 +5,7 @@ import os
 from pyspark.sql import DataFrame
 
 from keysplit.spark.adapt import current
-from keysplit.spark.adapt.running import Adapting
+from keysplit.spark.adapt.adapting import Adapting
 from keysplit.spark.options import Request
 from keysplit.spark.planner import stand_in
 from keysplit.spark.session import Ask

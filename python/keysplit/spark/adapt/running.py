@@ -1,16 +1,12 @@
-"""A plan that changes, in each of the queries that go by it."""
+"""A plan that changes in one run of a query."""
 
-import hashlib
-import os
-import re
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from keysplit.planning import PLANS, Summary, head_threshold, place, speeds_of
@@ -26,7 +22,7 @@ from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.adapt.tables import Tables
 from keysplit.spark.counting import by_worker
 from keysplit.spark.plans import Plan
-from keysplit.spark.session import MicroBatch, session_of
+from keysplit.spark.session import Listening, MicroBatch, Session
 from keysplit.spark.warn import warn
 
 MOST_BATCHES = 1000
@@ -34,124 +30,33 @@ MOST_BATCHES = 1000
 
 # Rows that are drawn of a batch: so many for each key that may be frequent, and these bounds.
 _PER_KEY, _LEAST, _MOST = 100, 4_000, 20_000
-# Of so many drawn rows the values of the key come along.
-_SHOWN = 512
 # Batches that Spark may not have reported yet.
 _UNREPORTED = 256
 # A batch waits for the report of the one before: for so much of its time, and so many seconds at most.
 _WAIT, _LONGEST_WAIT_S = 0.1, 1.0
-# The longest name of a folder that is not cut; file systems take 255 bytes.
-_LONGEST = 150
-
-# The plans that change in a running query, by its run and the folder of the log.
-_lock = threading.RLock()
-_taken: dict[tuple[str, str], "Adapting"] = {}
 
 
-class Adapting:
-    """A plan that changes while streams go by it.
+@dataclass(frozen=True)
+class Shared:
+    """What all runs of queries that go by one plan share.
 
-    Args:
-        df: rows of the session.
+    Attributes:
+        session: their session.
         first: the plan to begin with.
         adapt: how it changes.
         types: the types of the key columns.
         weighted: whether it balances something else than rows.
-        name: names the folder of its log in a checkpoint.
-
-    Attributes:
-        tally: counts the rows of micro-batches, and sends those that are drawn.
-        sent: what it has sent.
+        sent: what the tasks of micro-batches have sent.
         bounds: how micro-batches draw rows.
     """
 
-    def __init__(
-        self,
-        df: DataFrame,
-        first: Plan,
-        adapt: Adapt,
-        types: list[DataType],
-        weighted: bool,
-        name: str,
-    ) -> None:
-        self.session = session_of(df)
-        self.first, self.adapt = first, adapt
-        self.types, self.weighted = types, weighted
-        self.name = _folder_named(name)
-        self.tally = self.session.tally(by_worker.counters(first.workers))
-        self.sent = SentByBatch(self.tally)
-        wanted = _wanted(adapt, first)
-        self.bounds = Bounds(wanted, min(1.0, _SHOWN / wanted))
-        self._queries: dict[str, _Query] = {}
-        self._opening = threading.Lock()
-        self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
-        if adapt.log is not None:  # what is wrong with it is said before the start
-            Log(adapt.log).newest(first)
-
-    def answer(self, question: str, batch: MicroBatch | None) -> str:
-        """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
-        if batch is None:
-            return Tables(self.first).answer(question, chance=0.0)
-        query = self._queries.get(batch.run)
-        if query is None:
-            with self._opening:  # its log may be far away, so other plans do not wait
-                query = self._queries.get(batch.run) or _opened(self, batch)
-                self._queries[batch.run] = query
-        return query.answer(question, batch.number)
-
-    def learn(self, run: str, number: int) -> None:
-        """Learn from a batch of a run that has ended; whoever hears of it first says so."""
-        query = self._queries.get(run)
-        if query is not None:
-            query.learn(number)
-
-    def figures(self, run: str) -> "list[Figures]":
-        """Return what the batches of a run of a query have shown, the oldest first."""
-        query = self._queries.get(run)
-        if query is not None:
-            return query.shown()
-        past, found = self._past
-        return found if past == run else []
-
-    def plan_in(self, run: str, number: int) -> Plan | None:
-        """Return the plan that a micro-batch of a run goes by, None if it has not asked for one."""
-        query = self._queries.get(run)
-        return None if query is None else query.plan_of(number)
-
-    def newest_in(self, run: str) -> Plan:
-        """Return the newest plan of a run."""
-        query = self._queries.get(run)
-        return self.first if query is None else query.newest
-
-    def publish(self, run: str, plan: Plan) -> int:
-        """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
-        self.first.refuse_other(plan, "the query")
-        query = self._queries.get(run)
-        if query is None:
-            raise ValueError("to must be a running query, got one that has not begun, or has just ended")
-        return query.publish(plan)
-
-    def ended(self, run: str) -> None:
-        """Forget a run of a query."""
-        query = self._queries.get(run)
-        if query is not None:
-            self._past = run, query.shown()  # observers hear of the end after this
-            if self._queries.pop(run, None) is not None:  # else another thread has been faster
-                self.sent.forget(query.query)
-                query.close()
-
-
-def adapting_in(run: str) -> list[Adapting]:
-    """Return the plans that change in a run of a query."""
-    with _lock:
-        return [each for (taken, _), each in _taken.items() if taken == run]
-
-
-def plans_in(run: str, number: int) -> str:
-    """Return a name for all plans that change and that a micro-batch of a run goes by, "" if none do."""
-    plans = filter(None, (each.plan_in(run, number) for each in adapting_in(run)))
-    found = sorted(plan.to_json() for plan in plans)
-    return hashlib.sha256("".join(found).encode()).hexdigest()[:16] if found else ""
+    session: Session
+    first: Plan
+    adapt: Adapt
+    types: list[DataType]
+    weighted: bool
+    sent: SentByBatch
+    bounds: Bounds
 
 
 @dataclass
@@ -166,43 +71,22 @@ class _Used:
     began_s: float
 
 
-def _opened(owner: Adapting, batch: MicroBatch) -> "_Query":
-    """Return the plan in a run of a query, whose log no other plan of the run may have."""
-    log = owner.adapt.log
-    folder = f"{batch.checkpoint}/keysplit/{owner.name}" if log is None else os.fspath(log)
-    place = batch.run, folder.rstrip("/")
-    with _lock:
-        if place in _taken:
-            raise ValueError(
-                f"adapt must have a log of its own for each plan of a query, got {folder!r} twice: pass "
-                "Adapt(log=...), or another worker_column"
-            )
-        _taken[place] = owner
-    try:
-        found = _Query(owner, batch, place)
-    except BaseException:
-        _give_back(place)
-        raise
-    with _lock:
-        ended = [(run, each) for (run, of), each in _taken.items() if of == place[1] and run != batch.run]
-    for run, each in ended:  # the log is that of the query, whose older runs Spark may not have reported yet
-        with suppress(Exception):  # the JVM of that run may be gone
-            each.ended(run)
-    return found
+class Running:
+    """A plan that changes, in one run of a query.
 
+    Args:
+        of: what all runs that go by the plan share.
+        batch: the first micro-batch of the run.
+        folder: that of the plan log.
+        listen: begins to pass on what Spark reports of the run.
 
-def _give_back(place: tuple[str, str]) -> None:
-    with _lock:
-        _taken.pop(place, None)
+    Attributes:
+        query: the id of the query.
+    """
 
-
-class _Query:
-    """A plan that changes, in one run of a query."""
-
-    def __init__(self, owner: Adapting, batch: MicroBatch, place: tuple[str, str]) -> None:
-        adapt, folder = owner.adapt, place[1]
-        self._owner, self._place, self.query = owner, place, batch.query
-        owner.sent.forget(batch.query)  # of a run that was ended in the midst of a batch
+    def __init__(self, of: Shared, batch: MicroBatch, folder: str, listen: Callable[[], Listening]) -> None:
+        adapt, self._of, self._run, self.query = of.adapt, of, batch.run, batch.query
+        of.sent.forget(batch.query)  # of a run that was ended in the midst of a batch
         self._lock = threading.Condition(threading.RLock())
         try:
             self._log = Log(folder)
@@ -210,9 +94,9 @@ class _Query:
             raise ValueError(f"adapt must have a log: pass Adapt(log=...), as {error}") from error
         self._log.claim(batch.query)
         if self._log.last is None:
-            self._log.publish(owner.first)
+            self._log.publish(of.first)
         self._version, self._refused = -1, set[int]()
-        self._plan, self._tables = owner.first, Tables(owner.first)
+        self._plan, self._tables = of.first, Tables(of.first)
         self._following: Following | None = None
         self._take_newest()
         self._chance = 1.0  # until it is known how many rows there are
@@ -222,17 +106,11 @@ class _Query:
         self._balanced = False  # whether that batch was, by the newest plan
         self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
         self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
-        self._measured = Speeds(owner.first.workers)
-        self._listening = owner.session.listen(
-            batch.query,
-            batch.run,
-            lambda report: owner.learn(batch.run, report.batch),
-            lambda: owner.ended(batch.run),
-        )
+        self._measured = Speeds(of.first.workers)
+        self._listening = listen()
 
     def close(self) -> None:
         """Listen no longer."""
-        _give_back(self._place)
         self._listening.stop()
 
     def answer(self, question: str, number: int) -> str:
@@ -286,7 +164,7 @@ class _Query:
         if not self._used:
             return
         used = self._used[-1]
-        if self._owner.adapt.capacities == "measured" and not self._balanced:
+        if self._of.adapt.capacities == "measured" and not self._balanced:
             most_s = min((time.monotonic() - used.began_s) * _WAIT, _LONGEST_WAIT_S)
             self._lock.wait_for(lambda: self._reported >= used.number, most_s)
         self._learn_once(used.number)
@@ -310,10 +188,10 @@ class _Query:
         if total:
             self._chance = min(1.0, self._wanted / total)
         together = self._together(used.plan.speeds)
-        busy_s = self._measure(number, batch.rows) if self._owner.adapt.capacities == "measured" else None
+        busy_s = self._measure(number, batch.rows) if self._of.adapt.capacities == "measured" else None
         self._ages = {each.hash: self._ages.get(each.hash, 0) + 1 for each in used.plan.head}
         self._figures.append(figures_of(batch, used.version, used.plan, together, self._ages, busy_s))
-        adapt, speeds, summary = self._owner.adapt, self._speeds(), self._memory.summary()
+        adapt, speeds, summary = self._of.adapt, self._speeds(), self._memory.summary()
         if self._following is not None:
             self._following.add(batch, batch.rows[: len(together)], speeds)
         shown = self._plan is used.plan and summary.total > 0  # else nothing of the newest plan
@@ -331,7 +209,7 @@ class _Query:
         version, plan = self._log.version_of(number, self._version), self._plan
         if version != self._version:
             plan = self._log.plan(version)
-            self._log.check(self._owner.first, version, plan, f"the query, whose batch {number} it has begun")
+            self._log.check(self._of.first, version, plan, f"the query, whose batch {number} it has begun")
         tables = self._tables if plan is self._plan else Tables(plan)
         used = _Used(number, version, plan, tables, self._chance, time.monotonic())
         self._used.append(used)
@@ -339,16 +217,16 @@ class _Query:
         return used
 
     def _take_newest(self) -> None:
-        found = self._log.newest(self._owner.first, self._version, self._refused)
+        found = self._log.newest(self._of.first, self._version, self._refused)
         if found is None:
             return
         last, plan = found
         threshold = head_threshold(plan.grouping)
         if len(plan.tail) != len(self._plan.tail) or self._version < 0:
             texts = {each.hash: each.key for each in plan.head}
-            self._memory = Memory.of(plan.summary, texts, threshold, self._owner.adapt.decay)
+            self._memory = Memory.of(plan.summary, texts, threshold, self._of.adapt.decay)
         self._memory.threshold = threshold
-        self._wanted = _wanted(self._owner.adapt, plan)
+        self._wanted = rows_wanted(self._of.adapt, plan)
         self._version, self._plan, self._tables = last, plan, Tables(plan)
         if type(plan.grouping) in PLANS.values():
             self._following = None
@@ -357,13 +235,13 @@ class _Query:
 
     def _batch(self, used: _Used) -> Batch:
         """Return what a micro-batch has counted."""
-        owner = self._owner
-        sent = owner.sent.of(self.query, used.number)
-        rows = np.zeros(by_worker.counters(owner.first.workers), np.int64)
+        of = self._of
+        sent = of.sent.of(self.query, used.number)
+        rows = np.zeros(by_worker.counters(of.first.workers), np.int64)
         for each in sent:
             rows += each.counts
         fields = [field for each in sent for field in each.fields]
-        found = drawn.read(fields, used.chance, owner.bounds, owner.types, owner.weighted)
+        found = drawn.read(fields, used.chance, of.bounds, of.types, of.weighted)
         wrong = found.weights[~((found.weights >= 0) & (found.weights <= drawn.MOST_WEIGHT))]
         if len(wrong):
             allowed, batch = f"0..={drawn.MOST_WEIGHT:g}", used.number
@@ -376,8 +254,8 @@ class _Query:
 
     def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
         """Learn how fast workers are, and return how long each was busy, None if that is not known."""
-        workers = self._owner.first.workers
-        found = self._owner.session.task_times(self._place[0], number, workers)
+        workers = self._of.first.workers
+        found = self._of.session.task_times(self._run, number, workers)
         if found is None or len(rows) != workers:
             return None
         times = np.array(found)
@@ -386,28 +264,28 @@ class _Query:
 
     def _speeds(self) -> np.ndarray:
         """Return the current relative speed of each worker."""
-        capacities, workers = self._owner.adapt.capacities, self._plan.workers
+        capacities, workers = self._of.adapt.capacities, self._plan.workers
         if capacities is None:
             return self._plan.speeds
         if capacities == "measured":
             return self._measured.relative[:workers]
         found = capacities()
         # those of the workers that the plan has, of all that there may be
-        return speeds_of(found[:workers] if len(found) == self._owner.first.workers else found, workers)
+        return speeds_of(found[:workers] if len(found) == self._of.first.workers else found, workers)
 
     def _together(self, values: np.ndarray) -> np.ndarray:
         """Add up the values of workers that share a counter."""
-        return by_worker.together(values, self._owner.first.workers)
+        return by_worker.together(values, self._of.first.workers)
 
     def _excess(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> float:
         """Return by how many fair shares the busiest worker was above its own, see `rule.excess`."""
-        if self._owner.weighted:
+        if self._of.weighted:
             return rule.excess(self._plan.loads_for(summary), speeds)
         together = self._together(speeds)
         return rule.excess(batch.rows[: len(together)].astype(np.float64), together)
 
     def _improve(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> None:
-        adapt, plan = self._owner.adapt, self._plan
+        adapt, plan = self._of.adapt, self._plan
         capacities = plan.capacities if (speeds == plan.speeds).all() else tuple(speeds.tolist())
         candidates = None if self._following is None else self._following.candidates(summary)
         new = Plan.of(
@@ -430,16 +308,8 @@ class _Query:
             self._changed = batch.number
 
 
-def _wanted(adapt: Adapt, plan: Plan) -> int:
+def rows_wanted(adapt: Adapt, plan: Plan) -> int:
     """Return how many rows of a micro-batch are to be drawn."""
     if adapt.sample is not None:
         return adapt.sample
     return min(max(round(_PER_KEY / head_threshold(plan.grouping)), _LEAST), _MOST)
-
-
-def _folder_named(name: str) -> str:
-    """Return the name of a folder for a plan."""
-    found = re.sub(r"[^\w.-]", "_", name)
-    if len(found.encode()) <= _LONGEST:
-        return found
-    return f"{found[: _LONGEST // 8]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"

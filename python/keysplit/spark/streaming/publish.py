@@ -5,8 +5,8 @@ from typing import Any
 
 from keysplit.planning import PLANS
 from keysplit.plans import files
+from keysplit.spark.adapt.adapting import adapting_in
 from keysplit.spark.adapt.log import Log
-from keysplit.spark.adapt.running import adapting_in
 from keysplit.spark.checks import is_query, type_name
 from keysplit.spark.plans import Plan
 from keysplit.spark.warn import warn

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import BinaryType, StringType
 
+from keysplit.spark.adapt.adapting import plans_in
 from keysplit.spark.adapt.routing import place_of_log
-from keysplit.spark.adapt.running import plans_in
 from keysplit.spark.checks import by_name, check_whole, refuse_batch
 from keysplit.spark.frame import Columns
 from keysplit.spark.hashes import identity_of, row_hash_in_sql

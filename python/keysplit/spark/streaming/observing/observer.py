@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
 
+from keysplit.spark.adapt.adapting import Adapting, adapting_in
 from keysplit.spark.adapt.figures import Figures, busiest_of
-from keysplit.spark.adapt.running import Adapting, adapting_in
 from keysplit.spark.checks import check_whole, is_query, type_name
 from keysplit.spark.counting.by_worker import workers_per_count
 from keysplit.spark.counting.in_reports import Counts, counts_in
