@@ -137,12 +137,16 @@ def versions_of(own):
 
 def elsewhere(spark, folder, kind, sink, versions):
     """The number of rows that are not on the worker of the plan of their batch."""
-    rows = written(spark, folder / kind, kind, sink, None)
-    (log,) = (folder / kind).glob("checkpoint/keysplit/*")
-    found = 0
-    for batch, version in versions.items():
-        # a stream reads the oldest files first, as many in each batch
-        of_batch = rows.where(F.expr(f"n div {FILE_ROWS * FILES_A_BATCH} = {batch}"))
+    own = folder / kind
+    rows = written(spark, own, kind, sink, None)
+    (log,) = own.glob("checkpoint/keysplit/*")
+    found, last = 0, -1
+    for batch, version in sorted(versions.items()):
+        # A stream reads the oldest files first, as many in each step of its source. A batch has one step, or
+        # two where the driver was killed between the step and the batch.
+        step = json.loads((own / f"checkpoint/offsets/{batch}").read_text().splitlines()[-1])["logOffset"]
+        of_batch = rows.where(F.expr(f"n div {FILE_ROWS * FILES_A_BATCH} BETWEEN {last + 1} AND {step}"))
+        last = step
         plan = kss.Plan.load(log / f"plan-{version}.json")
         by_plan = kss.route(of_batch, "key", plan=plan, row_id=IDENTITY, worker_column="wanted")
         found += by_plan.where("worker <> wanted").count()
