@@ -456,9 +456,12 @@ def kill_executors(queries, command, kills, chance):
             done += 1
             queries.wait_for_moment(process, chance)
             before = queries.lost()
-            os.kill(chance.choice(executors(process)), signal.SIGKILL)
+            killed = chance.choice(executors(process))
+            os.kill(killed, signal.SIGKILL)
             met = queries.met()
-            wait_for_executors(process)
+            while killed in executors(process):
+                time.sleep(0.02)
+            wait_for_executors(process)  # until then the driver has said which tasks are lost
             lost = queries.lost() - before
             if lost:  # else the executor was idle
                 queries.count(met)
