@@ -66,7 +66,7 @@ class Udf:
 def test_engines_that_run_in_python_set_aside(spark, monkeypatch, engine, kind):
     monkeypatch.setattr(F, f"{kind}_udf", Udf, raising=False)
     router = SimpleNamespace(in_rust=lambda: (None, lambda: None))
-    of_engine = (router, []) if engine is native else (router.in_rust, 1, F.lit(1), T.LongType(), [])
+    of_engine = (router, []) if engine is native else (router.in_rust, 1, F.lit(1), T.LongType(), [], [])
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
     monkeypatch.delitem(sys.modules, "keysplit_set_aside", raising=False)
