@@ -488,6 +488,18 @@ def test_an_observer_bears_failures_and_ends_with_its_query(monkeypatch, recwarn
     assert "a query is no longer observed: RuntimeError: no answer" in str(recwarn.pop().message)
 
 
+def observed(query):
+    """Observe a query until three of its batches have ended, then stop it."""
+    with kss.streaming.observe(query) as observer:
+        for _ in range(600):
+            if len(observer.history()) > 2:
+                break
+            query.awaitTermination(0.1)
+        query.stop()
+        assert observer.wait(60)
+    return observer
+
+
 def test_workers_of_a_stream_are_counted_on_request(spark, tmp_path):
     rows = "IF(value % 3 = 0, 'hot', CAST(value % 50 AS STRING))"
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 300).load()
@@ -498,14 +510,7 @@ def test_workers_of_a_stream_are_counted_on_request(spark, tmp_path):
         keyed, "key", plan=plan, row_id="value", trust=["value"], observed=True
     )
     writer = placed.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(processingTime="200 milliseconds").start(str(tmp_path / "out"))
-    with kss.streaming.observe(query) as observer:
-        for _ in range(600):
-            if len(observer.history()) > 2:
-                break
-            query.awaitTermination(0.1)
-        query.stop()
-        assert observer.wait(60)
+    observer = observed(writer.trigger(processingTime="200 milliseconds").start(str(tmp_path / "out")))
     history, workers = observer.history(), observer.history("worker")
     assert (history.plan == "worker-key").all()
     assert (workers.groupby("batch").rows.sum() == 300).all()
@@ -518,14 +523,7 @@ def test_workers_of_a_stream_are_counted_on_request(spark, tmp_path):
 def test_streaming_observe(spark, tmp_path):
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(processingTime="200 milliseconds").start()
-    with kss.streaming.observe(query) as observer:
-        for _ in range(600):
-            if len(observer.history()) > 2:
-                break
-            query.awaitTermination(0.1)
-        query.stop()
-        assert observer.wait(60)
+    observer = observed(writer.trigger(processingTime="200 milliseconds").start())
     found = observer.history()
     assert found.batch.tolist() == list(range(len(found)))
     assert (found.input_rows == 100).all()

@@ -444,11 +444,10 @@ def test_spark_s_own_connector_sends_by_a_plan_and_is_routed_online(tmp_path):
     assert found.pop("batches") >= 3
     columns, option, two, merged = found.pop("refused")
     assert columns.startswith("df must have the columns topic and partition of its source in mode 'online'")
-    assert option.startswith(
-        "df must have a partition of the topic in one task in mode 'online', got the opt"
-    )
+    begin = "df must have a partition of the topic in one task in mode 'online', got the"
+    assert option == f"{begin} options ['minpartitions']: leave them out"
+    assert merged == f"{begin} operators ['Repartition']: call them after"
     assert two.startswith("df must have no source beside Kafka in mode 'online', got 2")
-    assert merged.startswith("df must have a partition of the topic in one task in mode 'online', got a repa")
     assert found == {
         "missing": 0,
         "elsewhere": 0,

@@ -64,18 +64,15 @@ def _arrow_worker(
     weighted, placed = bool(weights), bool(places)
 
     def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        set_aside_once()
-        first = next(batches, None)
-        if first is None:
-            return
-        router, leave = routers(Place(*(each[0].as_py() for each in first[-2:])) if placed else None)
-        for workers in _routed(map(read, chain([first], batches)), router, segment):
+        for workers in _workers(batches, routers, segment, read, place):
             yield pa.array(workers.view(np.int32))
-        leave()
 
     def read(batch: tuple[pa.Array, ...]) -> _Batch:
         found, *loads = batch if isinstance(batch, tuple) else (batch,)
         return found, loads[0].to_numpy(zero_copy_only=False) if weighted else None
+
+    def place(batch: tuple[pa.Array, ...]) -> Place | None:
+        return Place(*(each[0].as_py() for each in batch[-2:])) if placed else None
 
     return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights, *places)
 
@@ -92,20 +89,42 @@ def _pandas_worker(
     width, weighted, placed = len(columns), bool(weights), bool(places)
 
     def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
-        set_aside_once()
-        first = next(batches, None)
-        if first is None:
-            return
-        router, leave = routers(Place(*(int(each.iloc[0]) for each in first[-2:])) if placed else None)
-        for workers in _routed(map(read, chain([first], batches)), router, segment):
+        for workers in _workers(batches, routers, segment, read, place):
             yield pd.Series(workers.view(np.int32))
-        leave()
 
     def read(batch: tuple[pd.Series, ...]) -> _Batch:
         series = batch if isinstance(batch, tuple) else (batch,)
         return keys.from_pandas(series[:width], type_), series[width].to_numpy() if weighted else None
 
+    def place(batch: tuple[pd.Series, ...]) -> Place | None:
+        return Place(*(int(each.iloc[0]) for each in batch[-2:])) if placed else None
+
     return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights, *places)
+
+
+def _workers(
+    batches: Iterator[Any],
+    routers: _Routers,
+    segment: int,
+    read: Callable[[Any], _Batch],
+    place: Callable[[Any], Place | None],
+) -> Iterator[np.ndarray]:
+    """Yield the workers of each batch of a task, whose router leaves its state in the end.
+
+    Args:
+        batches: as Spark passes them to a UDF.
+        routers: has the router of the task.
+        segment: as `_routed`.
+        read: returns keys and weights of a batch.
+        place: returns the partition of a topic that the rows of a batch come from.
+    """
+    set_aside_once()
+    first = next(batches, None)
+    if first is None:
+        return
+    router, leave = routers(place(first))
+    yield from _routed(map(read, chain([first], batches)), router, segment)
+    leave()
 
 
 def _routed(batches: Iterator[_Batch], router: Any, segment: int) -> Iterator[np.ndarray]:

@@ -8,10 +8,47 @@ from pyspark.sql import DataFrame
 from keysplit.spark.session.jvm import items, kind_of, plan_of
 
 _STREAM, _KAFKA, _PLACES = "StreamingRelationV2", ".kafka010.", ("topic", "partition")
-# Operators by which a task reads several partitions.
-_MERGING = ("Repartition", "RepartitionByExpression", "RebalancePartitions")
-# Options with which several tasks read one partition of a topic.
-_CUTTING = ("minPartitions", "maxRecordsPerPartition")
+# Operators that pass the rows of a task on in it.
+_KEEPING = frozenset(
+    (
+        "CollectMetrics",
+        "EventTimeWatermark",
+        "Expand",
+        "Filter",
+        "Generate",
+        "MapInArrow",
+        "MapInPandas",
+        "Project",
+        "PythonMapInArrow",
+        "ResolvedHint",
+        "SubqueryAlias",
+        "UpdateEventTimeWatermarkColumn",
+        "View",
+    )
+)
+# Options of the source that leave a partition of a topic to one task, and how names of such options begin.
+_OPTIONS = frozenset(
+    (
+        "assign",
+        "endingoffsets",
+        "endingoffsetsbytimestamp",
+        "endingtimestamp",
+        "failondataloss",
+        "groupidprefix",
+        "includeheaders",
+        "kafkaconsumer.polltimeoutms",
+        "maxoffsetspertrigger",
+        "maxtriggerdelay",
+        "minoffsetspertrigger",
+        "startingoffsets",
+        "startingoffsetsbytimestamp",
+        "startingoffsetsbytimestampstrategy",
+        "startingtimestamp",
+        "subscribe",
+        "subscribepattern",
+    )
+)
+_BEGIN = ("kafka.", "fetchoffset.")
 
 
 def places_in_topics(df: DataFrame) -> list[str] | None:
@@ -32,17 +69,19 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
             f"df must have no source beside Kafka in mode 'online', got {len(leaves)}: route each by itself"
         )
     (leaf,) = topics
-    if any(kind_of(each) in _MERGING for each in _operators(plan)):
+    above = {kind_of(each) for each in _operators(plan)} - _KEEPING - {_STREAM}
+    if above:
         raise ValueError(
-            "df must have a partition of the topic in one task in mode 'online', got a repartition or "
-            "coalesce: call it after"
+            "df must have a partition of the topic in one task in mode 'online', got the operators "
+            f"{sorted(above)}: call them after"
         )
-    for option in _CUTTING:
-        if leaf.extraOptions().containsKey(option):
-            raise ValueError(
-                "df must have a partition of the topic in one task in mode 'online', got the option "
-                f"{option}: leave it out"
-            )
+    options = sorted(str(each).lower() for each in leaf.extraOptions().keySet())
+    others = [each for each in options if each not in _OPTIONS and not each.startswith(_BEGIN)]
+    if others:
+        raise ValueError(
+            "df must have a partition of the topic in one task in mode 'online', got the options "
+            f"{others}: leave them out"
+        )
     numbers = {str(each.name()): each.exprId() for each in items(leaf.output())}
     output = items(plan.output())
     found = {

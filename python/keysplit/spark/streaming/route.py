@@ -51,8 +51,8 @@ def route(
     Mode "online" is exact where a micro-batch that is attempted again has the same rows in the same order:
     files, Kafka, rate and memory streams with nothing but projections and filters upstream. All else is
     refused. Each attempt at a micro-batch begins with the state after the one before. A stream from Kafka
-    must still have the columns `topic` and `partition` of its source, no other source, and not the options
-    `minPartitions` and `maxRecordsPerPartition`: a router belongs to a partition of the topic.
+    must still have the columns `topic` and `partition` of its source, no other source, and no operator or
+    option that is not known to leave a partition to one task: a router belongs to a partition of the topic.
 
     Args:
         df: a streaming DataFrame. With `adapt` one of a classic session; or a batch, to try a plan out.
