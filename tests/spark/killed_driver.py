@@ -232,12 +232,12 @@ def plain(spark, folder, kind):
 
 
 def written(spark, folder, kind, sink, schema):
-    """What a query has written."""
-    if sink == "iceberg":
-        return spark.read.table(f"totals.{kind}")
+    """The columns of a schema, all if it is None, of what a query has written."""
     totals = str(folder / "totals")
-    if sink == "delta":
-        return spark.read.format("delta").load(totals)
+    if sink in TABLES:
+        is_delta = sink == "delta"
+        rows = spark.read.format("delta").load(totals) if is_delta else spark.read.table(f"totals.{kind}")
+        return rows if schema is None else rows.select(schema.names)
     if kind not in ("update", "complete"):
         reader = spark.read if schema is None else spark.read.schema(schema)
         return reader.parquet(totals)
