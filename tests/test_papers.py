@@ -69,6 +69,17 @@ def test_d_equals_the_models(workers: int, tolerance: float) -> None:
             assert _core.solve_choices(head, 1e5, workers, tolerance) == expected
 
 
+@pytest.mark.parametrize("tolerance", [1e-12, 1e-4])
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_d_equals_the_models_where_the_head_is_longer_than_needed(tolerance: float, share: float) -> None:
+    # nearly every worker is a candidate of the first few hundred keys
+    head = head_of(whole_zipf_counts(1.0, 1e7, keys=20_000), 1e7, 3000)
+    assert len(head) > 1000
+    expected = solve_choices(head, 1e7 / share, 3000, tolerance)
+    assert 2 < expected < 3000 or tolerance < 1e-4
+    assert _core.solve_choices(head, 1e7 / share, 3000, tolerance) == expected
+
+
 def test_d_grows_with_the_skew_and_falls_with_the_tolerance() -> None:
     by_skew = [
         _core.solve_choices(head_of(zipf_counts(z, 1.0), 1.0, 50), 1.0, 50, 1e-4)

@@ -24,7 +24,7 @@ const MOST_BITS: u32 = 22;
 const SOME: usize = 4;
 
 /// Up to this many workers are searched faster than a table of all workers is built.
-const FEW: usize = 64;
+const FEW: usize = 256;
 
 /// Checks that all points fit.
 pub(crate) fn check_points(workers: u32, virtual_nodes: u64) -> Result<()> {
@@ -258,41 +258,37 @@ impl Different {
     /// Walks on from a position, always the same, until there are `count` workers; all, if there are fewer.
     pub(crate) fn extend(&mut self, circle: &Circle, position: usize, count: usize) {
         if circle.numbers <= 64 * SOME {
-            let mut seen = [0u64; SOME];
-            let mut see = |worker: u16| {
-                let (word, bit) = (&mut seen[usize::from(worker) / 64 % SOME], 1 << (worker % 64));
-                std::mem::replace(word, *word | bit) & bit != 0
-            };
-            self.workers.iter().for_each(|&worker| _ = see(worker));
-            self.extend_by(circle, position, count, |_, &worker| see(worker));
+            self.extend_by::<SOME>(circle, position, count, |_, _| true);
         } else if count <= FEW {
-            self.extend_by(circle, position, count, <[u16]>::contains);
+            // Others of equal last bits have usually not been met, so few are searched for.
+            self.extend_by::<{ FEW / 16 }>(circle, position, count, <[u16]>::contains);
         } else {
-            let mut seen = [0u64; MAX_WORKERS as usize / 64];
-            let mut see = |worker: u16| {
-                let (word, bit) = (&mut seen[usize::from(worker) / 64], 1 << (worker % 64));
-                std::mem::replace(word, *word | bit) & bit != 0
-            };
-            self.workers.iter().for_each(|&worker| _ = see(worker));
-            self.extend_by(circle, position, count, |_, &worker| see(worker));
+            self.extend_by::<{ MAX_WORKERS as usize / 64 }>(circle, position, count, |_, _| true);
         }
     }
 
-    /// `holds` says whether a worker is in the list, to which it is added if not.
+    /// Marks the workers in a table of so many words, by their last bits. `is_one` says whether a worker whose mark is set is
+    /// in the list.
     #[inline(always)]
-    fn extend_by(
+    fn extend_by<const WORDS: usize>(
         &mut self,
         circle: &Circle,
         position: usize,
         count: usize,
-        mut holds: impl FnMut(&[u16], &u16) -> bool,
+        is_one: impl Fn(&[u16], &u16) -> bool,
     ) {
+        let mut marks = [0u64; WORDS];
+        let mut mark = |worker: u16| {
+            let (word, bit) = (&mut marks[usize::from(worker) / 64 % WORDS], 1 << (worker % 64));
+            std::mem::replace(word, *word | bit) & bit != 0
+        };
+        self.workers.iter().for_each(|&worker| _ = mark(worker));
         let mut walk = circle.walk_on(position, self.passed);
         while self.workers.len() < count
             && let Some(worker) = walk.next()
         {
             self.passed += 1;
-            if !holds(&self.workers, &worker) {
+            if !(mark(worker) && is_one(&self.workers, &worker)) {
                 self.workers.push(worker);
             }
         }
@@ -388,7 +384,7 @@ mod tests {
                 }
             });
             let mut found = Different::default();
-            for count in [1, 2, 3, 64, 65, 1000] {
+            for count in [1, 2, 3, 64, 200, 256, 257, 1000] {
                 let expected: Vec<_> = different.iter().take(count).map(|worker| worker.0).collect();
                 assert_eq!(circle.different(hash, count), expected);
                 found.extend(circle, circle.position(hash), count);
