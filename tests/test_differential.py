@@ -303,6 +303,15 @@ LONG = {
         "old_interval_s": 0.1,
         "check_interval_s": 0.01,
     },
+    # The hottest key comes to more workers than are compared one by one.
+    "wide rows": {
+        "workers": 2000,
+        "seed": 32,
+        "warm_up_s": 0.1,
+        "teenage_interval_s": 0.05,
+        "old_interval_s": 0.1,
+        "check_interval_s": 0.0,
+    },
     "seldom checked": {
         "workers": 20,
         "seed": 22,

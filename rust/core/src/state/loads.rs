@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::{Scale, batch_sum};
 use crate::error::{Error, Result};
-use crate::state::minimum::{Minimum, Rising};
+use crate::state::minimum::{Minimum, Rising, first_minimum};
 use crate::types::{Amount, Worker};
 
 /// The local load vector of a source.
@@ -116,6 +116,16 @@ impl Loads {
         best
     }
 
+    /// Least loaded of so many workers in a row from one on, the lowest-numbered after the highest; the first among equals.
+    #[inline(always)]
+    pub(crate) fn least_in_row(&self, first: Worker, width: u32) -> Worker {
+        let (workers, first) = (self.amounts.len(), first.index());
+        let end = first + width as usize;
+        let (ahead, least_ahead) = first_minimum(&self.amounts[first..end.min(workers)]);
+        let (around, least_around) = first_minimum(&self.amounts[..end.saturating_sub(workers)]);
+        Worker(if least_ahead <= least_around { first + ahead } else { around } as u32)
+    }
+
     /// The smallest load of all workers, if it is known without a search among them.
     #[inline(always)]
     pub(crate) fn floor(&mut self) -> Option<u64> {
@@ -144,5 +154,27 @@ impl Pairs<'_> {
         self.0[second.index()] = scale.sum(Amount(two), Amount(weight.0 & second_is_less)).0;
         self.0[first.index()] = scale.sum(Amount(one), Amount(weight.0 & !second_is_less)).0;
         Worker(first.0 ^ ((first.0 ^ second.0) & second_is_less as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::KeyHasher;
+
+    #[test]
+    fn the_least_loaded_in_a_row_is_the_first_of_its_workers_in_order() {
+        let draws = KeyHasher::new(0);
+        for workers in [1, 2, 7, 64, 65, 200] {
+            let mut loads = Loads::new(workers);
+            for round in 0..500 {
+                let draw = |number: i64| draws.whole(4 * round + number) as u32 % workers;
+                loads.add(Scale::Whole, Worker(draw(0)), Amount(1));
+                let (first, width) = (draw(1), 1 + draw(2));
+                let row = (first..first + width).map(|worker| Worker(worker % workers));
+                let found = loads.least_in_row(Worker(first), width);
+                assert_eq!(found, loads.least_of(row), "{width} of {workers} from {first} on");
+            }
+        }
     }
 }

@@ -120,6 +120,15 @@ fn find_level(values: &[u64], words: &mut [u64]) -> (u64, usize) {
     (level, words.iter().map(|word| word.count_ones() as usize).sum())
 }
 
+/// Index of the first minimum of some values, and the minimum; (0, `u64::MAX`) of none.
+#[inline(always)]
+pub(crate) fn first_minimum(values: &[u64]) -> (usize, u64) {
+    let least = values.iter().copied().fold(u64::MAX, u64::min);
+    let words = values.chunks(WORD).map(|values| equals(values, least));
+    let first = words.enumerate().find(|&(_, word)| word != 0);
+    (first.map_or(0, |(number, word)| number * WORD + word.trailing_zeros() as usize), least)
+}
+
 /// Values per word.
 const WORD: usize = 64;
 

@@ -102,6 +102,9 @@ struct Scaling {
     most: u32,
 }
 
+/// Up to so many workers are compared one by one.
+const FEW: u32 = 64;
+
 /// Something that happens periodically.
 #[derive(Clone)]
 struct Cycle {
@@ -146,6 +149,12 @@ impl DynamicKey {
         (first..first + width).map(move |worker| Worker(if worker < workers { worker } else { worker - workers }))
     }
 
+    /// Least loaded of consecutive workers, starting at a key's first candidate; the first among equals.
+    #[inline(always)]
+    fn least_of(&self, first: Worker, width: u32) -> Worker {
+        if width > FEW { self.loads.least_in_row(first, width) } else { self.loads.least_of(self.row(first, width)) }
+    }
+
     #[inline(always)]
     fn choose(
         &mut self,
@@ -181,7 +190,7 @@ impl DynamicKey {
         let item = self.spaces.items[slot];
         let may_grow = item.space == Space::Old && time - start > warm_up_s && time - item.checked >= check_interval_s;
         let mut width = item.width;
-        let mut best = self.loads.least_of(self.row(first, width));
+        let mut best = self.least_of(first, width);
         if width == 2 && !may_grow {
             return best;
         }
@@ -202,7 +211,7 @@ impl DynamicKey {
                 break;
             }
             width -= 1;
-            best = self.loads.least_of(self.row(first, width));
+            best = self.least_of(first, width);
         }
         let item = &mut self.spaces.items[slot];
         (item.width, item.checked) = (width, checked);
