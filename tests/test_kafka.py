@@ -194,6 +194,8 @@ def test_threads_share_a_partitioner(text: str) -> None:
         ({"seed": -1}, ValueError, "seed must be in 0..=2^64 - 1, got -1"),
         ({"seed": "1"}, TypeError, "seed must be a whole number, got '1'"),
         ({"decode": 3}, TypeError, "decode must be a function of bytes, got 3"),
+        ({"partitions": "4"}, TypeError, "partitions must be a whole number, got '4'"),
+        ({"partitions": 0}, ValueError, "partitions must be at least 1, got 0"),
         ({"partitions": 8}, ValueError, "partitions must be 4, the workers of the plan, got a topic of 8: "),
         (
             {"types": ("date",)},

@@ -411,6 +411,20 @@ def test_arguments_are_checked_before_a_query_starts(spark, stream, tmp_path):
         kss.streaming.route(rows, "key", workers=2, adapt="auto")
 
 
+def test_loads_of_a_plan_and_of_those_that_follow_are_of_one_unit(spark, stream):
+    rows = spark.range(100).selectExpr("CAST(id % 5 AS string) AS key", "id AS value")
+    weighted = kss.plan(rows, "key", WORKERS, weight="value", sample=1)
+    even = kss.plan(rows, "key", WORKERS, sample=1)
+    unit = "weight must be the weight that the plan was made by, with adapt, got None"
+    with pytest.raises(ValueError, match=f"^{unit}"):
+        kss.streaming.route(stream.read(), "key", plan=weighted, adapt="auto")
+    with pytest.raises(
+        ValueError, match=r"^weight must be None, as the plan balances rows, with adapt, got 'value'"
+    ):
+        kss.streaming.route(stream.read(), "key", plan=even, adapt="auto", weight="value")
+    assert kss.streaming.route(stream.read(), "key", plan=weighted, adapt="auto", weight="value").isStreaming
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -706,9 +720,7 @@ def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
     ]
     shares = found.batches[2].worker.value_counts(normalize=True)
     assert shares[1] == pytest.approx(0.5, abs=0.1)
-    with pytest.raises(
-        ValueError, match="to must be a running query with one plan that changes, got one with 0"
-    ):
+    with pytest.raises(ValueError, match="to must be a query that runs, got one that has stopped"):
         kss.streaming.publish(plan, query)
     log = next((tmp_path / "c" / "keysplit").iterdir())
     assert kss.streaming.publish(plan.with_workers(2), log) == 4

@@ -7,6 +7,7 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
 import pytest
 from calls import Calls
 from frames import same_rows
@@ -231,6 +232,42 @@ def drawn(df):
             lambda df: kss.write(df, "key", workers=3),
             TypeError,
             "partition_by must name columns without arrays, maps and structs, got 'key'",
+        ),
+        (
+            "CAST(NULL AS VOID)",
+            lambda df: kss.write(df, "key", workers=3),
+            TypeError,
+            "partition_by must name columns that have a type, got 'key' of nulls alone",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.apply(df, "key", same, "id long", weight=F.col("id")),
+            ValueError,
+            "weight belongs to a plan: pass grouping='distribution_aware' with it",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.apply(df, "key", same, "id long", capacities=np.ones(3)),
+            ValueError,
+            "capacities belongs to a plan: pass grouping='distribution_aware' with it",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.apply(df, "key", same, "id long", grouping=np.ones(3), workers=3),
+            TypeError,
+            "grouping must be a registered name or a grouping, got numpy.ndarray",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.apply(df, "key", same, same, "", workers=3),
+            ValueError,
+            "schema must have columns, each with a name of its own, got",
+        ),
+        (
+            "id % 2",
+            lambda df: kss.apply(df, "key", same, "id long, id long"),
+            ValueError,
+            "schema must have columns, each with a name of its own, got .'id', 'id'",
         ),
         (
             "id % 2",

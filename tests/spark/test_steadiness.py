@@ -899,6 +899,23 @@ def test_streams(spark, rows, plan, tmp_path):
 
 
 @pytest.mark.versions
+def test_the_blocks_of_a_streams_files_are_cut_anew_for_each_attempt_at_a_batch(spark, rows, tmp_path):
+    written(rows, tmp_path, "parquet")
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows"))
+    of_files = stream.select("*", "_metadata", F.col("_metadata").alias("other")).withColumns(
+        {"path": F.col("_metadata.FILE_path"), "start": F.col("_metadata.file_block_start")}
+    )
+    by_hand = of_files.withColumn("made", F.struct(F.col("start").alias("file_path")))
+    found = by_hand.withColumn("of_made", F.col("made.file_path"))
+    why = {name: query.Query(found).why_unrepeatable([name]) for name in found.columns}
+    block = "a block of a file downstream of a stream"
+    known = dict.fromkeys((*rows.columns, "path"), None)
+    assert why == known | dict.fromkeys(("_metadata", "other", "start", "made", "of_made"), block)
+    kept = stream.select("_metadata.file_name", "_metadata.file_size", "_metadata.file_modification_time")
+    assert query.Query(kept).why_unrepeatable(kept.columns) is None
+
+
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -907,6 +924,18 @@ def test_streams(spark, rows, plan, tmp_path):
         ({"filter": "value < spark_partition_id()"}, "spark_partition_id downstream of a stream"),
         ({"filter": "timestamp < now()"}, "now downstream of a stream"),
         ({"sample": 0.5}, "a sample downstream of a stream"),
+        ({"filter": "timestamp < 'now'"}, "a time of the clock as text downstream of a stream"),
+        ({"filter": "timestamp < to_timestamp('now')"}, "a time of the clock as text downstream of a stream"),
+        ({"filter": "to_date('today') < '2024-01-01'"}, "a time of the clock as text downstream of a stream"),
+        ({"filter": "hour('12:30') < value"}, "a time of the clock as text downstream of a stream"),
+        (
+            {"filter": "timestamp < cast(concat('n', 'ow') as timestamp)"},
+            "a time of the clock as text downstream of a stream",
+        ),
+        ({"filter": "timestamp < '2024-01-01 12:30' OR date('2024') < timestamp"}, None),
+        ({"filter": "timestamp < to_timestamp('12:30', 'HH:mm')"}, None),
+        ({"filter": "cast(cast(value AS string) AS date) < cast(current_timestamp() AS date)"}, None),
+        ({"filter": "timestamp < date_trunc('day', current_timestamp())"}, None),
         ({"filter": "timestamp < current_timestamp()"}, None),
         ({"dropDuplicates": ["value"]}, None),
     ],

@@ -160,6 +160,24 @@ def test_a_stream_equals_a_batch(folder, plan, tmp_path):
     assert rows_of(written) == rows_of(plain)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"capacities": [float("nan")]}, "capacities must"),
+        ({"capacities": "x"}, "capacities must"),
+        ({"seed": "x"}, "seed must"),
+        ({"seed": -1}, "seed must"),
+        ({"workers": 0}, "workers must"),
+        ({"key": "held"}, "key must not hold maps"),
+    ],
+)
+def test_an_aggregation_that_is_left_to_spark_checks_its_arguments(folder, given, message):
+    stream = folder.stream().withColumn("held", F.create_map(F.lit(1), F.lit(2)))
+    key = given.pop("key", "key")
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+        kss.streaming.aggregate(stream, key, F.count("*"), **given)
+
+
 @pytest.mark.usefixtures("state_store")
 def test_it_goes_on_after_a_restart_with_another_plan(spark, plan, tmp_path):
     folder = Folder(spark, tmp_path / "in")

@@ -352,7 +352,11 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
             ValueError,
             "adapt must be None in a join of two streams, whose state stays where",
         ),
-        ({"plan": None, "workers": 4}, ValueError, "plan must be given for a streaming DataFrame"),
+        (
+            {"plan": None, "workers": 4},
+            ValueError,
+            "plan must be given in a join of two streams: kss.plan makes",
+        ),
         ({"condition": RANGE}, TypeError, "condition must be a column such as F.expr('a <= b'), got 'at <="),
         ({"on": "n"}, ValueError, "on must name one column of the DataFrame, got 'n'"),
         ({"how": "cross"}, ValueError, "how must be inner, left, right, full, semi or anti, got 'cross'"),

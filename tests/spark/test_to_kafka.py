@@ -218,6 +218,23 @@ def test_batches_without_rows_send_nothing(spark, broker, tmp_path):
     assert values(broker.read(topic)) == Counter(range(4 * ROWS, 6 * ROWS))
 
 
+def test_what_needs_no_broker_is_checked_before_one_is_asked(spark, tmp_path):
+    _, stream = events(spark, tmp_path, 1)
+    for given, message in (
+        ({"key": "no"}, "key must name one column of the DataFrame, got 'no'"),
+        ({"plan": 5}, "plan must be a Plan that kss.plan made, or a path or URL, got int"),
+        ({"adapt": None}, "plan must be given for a streaming DataFrame"),
+        ({"grouping": "no"}, "grouping must be one of"),
+        ({"topic": " "}, "topic must not be empty, got ' '"),
+        ({"servers": ""}, "servers must not be empty, got ''"),
+    ):
+        all_given = {"key": "key", "topic": "t", "servers": "127.0.0.1:1", "adapt": "auto"} | given
+        if "plan" in given:
+            del all_given["adapt"]
+        with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}"):
+            kss.streaming.to_kafka(stream, **all_given)
+
+
 def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
     topic = broker.create_topic("arguments", 3)
     rows, stream = events(spark, tmp_path, 1)

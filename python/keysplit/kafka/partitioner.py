@@ -204,6 +204,10 @@ class PlanPartitioner:
         return (crc32(sent) if self._rare == "crc32" else murmur2(sent) & 0x7FFFFFFF) % self._workers
 
     def _refuse_other(self, partitions: int) -> None:
+        if isinstance(partitions, bool) or not isinstance(partitions, int):
+            raise TypeError(f"partitions must be a whole number, got {partitions!r}")
+        if partitions < 1:
+            raise ValueError(f"partitions must be at least 1, got {partitions}")
         if partitions != self._workers:
             raise ValueError(
                 f"partitions must be {self._workers}, the workers of the plan, got a topic of {partitions}: "

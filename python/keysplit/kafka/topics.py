@@ -31,6 +31,8 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     for name, value in (("topic", topic), ("servers", servers)):
         if not isinstance(value, str):
             raise TypeError(f"{name} must be a str, got {value!r}")
+        if not value.strip():
+            raise ValueError(f"{name} must not be empty, got {value!r}")
     given = settings_of(servers, settings)
     try:
         admin = AdminClient(given)

@@ -78,6 +78,12 @@ def refuse_batch(df: Any, remedy: str = "") -> None:
         raise ValueError(f"df must be a streaming DataFrame, got a batch one{remedy}")
 
 
+def check_state(mode: Any, state: Any) -> None:
+    """Raise ValueError if the routers of a stream in mode "online" have no place for their state."""
+    if mode == "online" and state is None:
+        raise ValueError("state must be given in mode 'online': a folder that all executors reach, got None")
+
+
 def ways_to_a_plan(df: DataFrame) -> str:
     """Say how a stream comes by a plan, for an error that asks for one."""
     made = "kss.plan makes one from a batch of its rows"

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -222,12 +222,14 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     _check_words(options)
     trusted_names(options.trust)
     columns, keys = Columns(df), key_names(key)
-    for name in keys:
-        columns.type_of("key", name)
-    if options.workers is not None or not isinstance(options.grouping, str):
-        _capacities(None, options.capacities, _params(replace(options, adapt="auto")).workers)
-    elif options.grouping not in (known := {**ks.GROUPINGS, **PLANS}):
-        raise ValueError(f"grouping must be one of {', '.join(sorted(known))}, got {options.grouping!r}")
+    refuse_unhashable(keys, [columns.type_of("key", name) for name in keys])
+    found = options.capacities
+    if options.workers is None and isinstance(
+        options.grouping, str
+    ):  # as many as are needed to check the rest
+        some = 1 if found is None or not isinstance(found, Sized) else max(len(found), 1)
+        options = replace(options, workers=some)
+    _capacities(None, found, _params(replace(options, adapt="auto")).workers)
     _worker_column(columns, options.worker_column)
     identity_columns(options.row_id, columns.type_of)
     _weight(columns, options.weight)
@@ -319,6 +321,11 @@ def _planned_params(plan: Plan, options: Options, kept: Kept | None, default_gro
         for name in ("weight", "capacities") if options.adapt is None else ("capacities",):
             if getattr(options, name) is not None:
                 raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
+        if options.adapt is not None and plan.weighted != (options.weight is not None):
+            unit = (
+                "the weight that the plan was made by" if plan.weighted else "None, as the plan balances rows"
+            )
+            raise ValueError(f"weight must be {unit}, with adapt, got {options.weight!r}")
     elif options.capacities is not None:  # the call that made it and those that read it are the same
         speeds = speeds_of(options.capacities, plan.workers)
         if not np.allclose(speeds / speeds.sum(), plan.speeds / plan.speeds.sum(), rtol=1e-9, atol=0):
@@ -328,6 +335,8 @@ def _planned_params(plan: Plan, options: Options, kept: Kept | None, default_gro
             )
     for name, value in (("workers", plan.workers), ("seed", plan.grouping.seed)):
         given = getattr(options, name)
+        if isinstance(given, bool | float):
+            raise TypeError(f"{name} must be a whole number, got {given!r}")
         if given is not None and given != value:
             raise ValueError(f"{name} must be left out or equal that of {named}, {value!r}, got {given!r}")
     grouping = options.grouping

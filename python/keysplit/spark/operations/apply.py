@@ -191,7 +191,8 @@ def apply(
             f"merge must be a function, got {type_name(merge)}: the schema of one function is a string or a "
             "StructType"
         )
-    planned = merge is not None or plan is not None or grouping != Options().grouping
+    is_default = isinstance(grouping, str) and grouping == Options().grouping
+    planned = merge is not None or plan is not None or not is_default
     request = check(df, key, options if merge is not None else _for_whole_keys(options, planned))
     if format not in ("pandas", "arrow"):
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
@@ -209,7 +210,8 @@ def _for_whole_keys(options: Options, planned: bool) -> Options:
         raise ValueError(f"mode must be 'planned' {remedy}, got {options.mode!r}")
     if not planned:
         for name in ("row_id", "weight", "group_weight", "seed", "capacities"):
-            if getattr(options, name) != getattr(Options(), name):
+            given = getattr(options, name)
+            if given is not None and not (name == "group_weight" and given == 0):
                 raise ValueError(f"{name} belongs to a plan: pass grouping='distribution_aware' with it")
         return replace(options, workers=1 if options.workers is None else options.workers)
     if isinstance(options.plan, Plan):
@@ -219,11 +221,11 @@ def _for_whole_keys(options: Options, planned: bool) -> Options:
                 f"got one with grouping={options.plan.grouping.name!r}"
             )
         return options
-    if options.grouping == Options().grouping:
+    if isinstance(options.grouping, str) and options.grouping == Options().grouping:
         return replace(options, grouping="distribution_aware")
     grouping: Any = options.grouping
     given = grouping if isinstance(grouping, str) else getattr(grouping, "name", grouping)
-    if given not in _WHOLE_KEYS:
+    if isinstance(given, str) and given not in _WHOLE_KEYS:
         raise ValueError(f"grouping must be one of {', '.join(_WHOLE_KEYS)} {remedy}, got {given!r}")
     return options
 
@@ -260,7 +262,7 @@ def _whole(
     run = over(slices.whole, call, cut.places)
 
     def hashed() -> DataFrame:
-        return rows.by_hash(None if planned else workers).mapInArrow(run, result_type)
+        return rows.by_hash(None if planned or workers is None else int(workers)).mapInArrow(run, result_type)
 
     if not planned:
         return took(hashed(), Way("slices", f"Spark's own hash places whole keys; {_CUT}"))

@@ -135,14 +135,19 @@ def takes_key(argument: str, function: Any) -> bool:
 
 def struct(df: DataFrame, argument: str, schema: Any) -> StructType:
     """Check a schema and return it as a StructType."""
-    if isinstance(schema, StructType):
-        return schema
-    if not isinstance(schema, str):
+    found = schema
+    if isinstance(schema, str):
+        try:
+            found = session_of(df).schema(schema)
+        except PySparkException as error:
+            raise ValueError(
+                f"{argument} must be DDL such as 'word string, n long', got {schema!r}"
+            ) from error
+    elif not isinstance(schema, StructType):
         raise TypeError(f"{argument} must be a StructType or DDL, got {type_name(schema)}")
-    try:
-        return session_of(df).schema(schema)
-    except PySparkException as error:
-        raise ValueError(f"{argument} must be DDL such as 'word string, n long', got {schema!r}") from error
+    if len(set(found.names)) < len(found.names) or not found.names:
+        raise ValueError(f"{argument} must have columns, each with a name of its own, got {found.names}")
+    return found
 
 
 def refuse_uncut(name: str, type_: DataType, fold: Callable[[str], str]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
 from keysplit.spark.frame import Columns
@@ -143,6 +143,8 @@ def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
     """Raise an error if the columns of these names cannot be those of a partitioned write."""
     for key in map(quoted, names):
         type_ = columns.type_of("partition_by", key)
+        if isinstance(type_, NullType):
+            raise TypeError(f"partition_by must name columns that have a type, got {key!r} of nulls alone")
         if isinstance(type_, ArrayType | MapType | StructType):
             raise TypeError(
                 f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "

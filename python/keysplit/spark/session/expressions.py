@@ -108,6 +108,30 @@ BY_ORDER = {
 BY_CLOCK = {"CurrentTime": "current_time", "Now": "now"}
 """Functions of the time at which a query is planned, also in a stream: others have its batch's own time."""
 
+READING_TIMES = _names("Cast ParseToDate ParseToTimestamp")
+"""Functions that read constant words such as 'now', and times without a date, by the clock."""
+
+FOR_ROWS = _names("AttributeReference NamedLambdaVariable OuterReference PythonUDF ScalarSubquery ScalaUDF")
+"""What Spark never takes for a constant, nor what is made of it."""
+
+TIMES = _names(
+    """
+    AddMonths CurrentBatchTimestamp CurrentDate CurrentTimestamp DateAdd DateAddInterval DateSub LastDay
+    LocalTimestamp MakeDate MakeTimestamp NextDay TimeAdd TimestampAdd TimestampAddInterval
+    TimestampAddYMInterval TruncDate TruncTimestamp
+    """
+)
+"""Functions that return no text, but dates or times."""
+
+OF_FILE = _names("file_modification_time file_name file_path file_size row_index")
+"""Fields of the hidden column `_metadata` that are the same whatever blocks Spark cuts a file into."""
+
+
+def block_of_file(anew: str) -> str:
+    """Return why values of the hidden column `_metadata` may differ, given what plans the query anew."""
+    return f"a block of a file downstream of {anew}"
+
+
 OF_ALL_TYPES = _names(
     "BitmapAndAgg BitmapConstructAgg BitmapOrAgg BoolAnd BoolOr Count CountIf HyperLogLogPlusPlus RegrCount"
 )

@@ -307,8 +307,8 @@ class Sources:
                 return None if kind.startswith(_FILE_FORMATS) else f"the file format {kind}"
             return None if relation.is_topic else f"the source {kind_of(relation.value)}"
         if node.name == "StreamingRelation":
-            name = str(leaf.sourceName())
-            return None if name.startswith(("FileSource[", "delta")) else f"the source {name}"
+            kind = str(leaf.dataSource().providingClass().getName())
+            return None if kind.startswith(_FILE_FORMATS) else f"the source {kind}"
         if node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
             return _of_class(leaf.table())
         if node.name in ("StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"):

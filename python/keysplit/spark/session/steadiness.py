@@ -138,6 +138,7 @@ class Proof:
         functions: names of all functions of the user that were met.
         has_python: whether functions of Python have a part in the plan.
         again: why the rows may be others where the query is read once more; None if they are not.
+        of_files: the numbers of columns that say in which file, and where in it, a row is.
     """
 
     leaves: "Leaves"
@@ -146,6 +147,7 @@ class Proof:
     functions: set[str] = field(default_factory=set)
     has_python: bool = False
     again: str | None = None
+    of_files: set[int] = field(default_factory=set)
     _has_subqueries: bool = False
     _types: dict[int, Any] = field(default_factory=dict)
     _collated: bool = False
@@ -235,7 +237,12 @@ class Proof:
         self.again = self.again or self.leaves.again(node, output)
         if self.anew and values is None and not self._is_fixed(node, output):
             values = f"a table beside the stream, which may have changed downstream of {self.anew}"
-        return _Rows(output, dict.fromkeys(output, values), values, order or values or self.anew)
+        columns = dict.fromkeys(output, values)
+        if self.anew and values is None:
+            of_files = _of_files(node.fields["output"])
+            self.of_files |= of_files
+            columns |= dict.fromkeys(of_files, of.block_of_file(self.anew))
+        return _Rows(output, columns, values, order or values or self.anew)
 
     def _is_fixed(self, node: Node, output: list[int]) -> bool:
         return node.name.startswith(_FIXED) and not self.leaves.is_checkpoint(node, output)
@@ -563,6 +570,17 @@ def _ids(attributes: list[list[dict[str, Any]]]) -> list[int]:
     if any(len(each) != 1 for each in attributes):
         raise LookupError("the columns of a source cannot be read")
     return [int(attribute["exprId"]["id"]) for (attribute,) in attributes]
+
+
+def _of_files(attributes: list[list[dict[str, Any]]]) -> set[int]:
+    """Return the numbers of the columns that say in which file, and where in it, a row is."""
+    found = set()
+    for (attribute,) in attributes:
+        kind = attribute.get("dataType")
+        fields = kind.get("fields", []) if isinstance(kind, dict) else []
+        if any(each["name"].startswith("file_block_") for each in fields):
+            found.add(int(attribute["exprId"]["id"]))
+    return found
 
 
 def _types_in(value: Any) -> Iterator[tuple[int, Any]]:

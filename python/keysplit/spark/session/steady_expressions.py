@@ -4,6 +4,7 @@ What is not in a list of `expressions` counts against an expression. Reasons are
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -27,6 +28,9 @@ _EXACT = (
 )
 
 
+# How a text begins that has a date: by a year, alone or with a month.
+_DATE = re.compile(r"\s*[+-]?\d{4,7}(-|\s*$)")
+
 # Decimals of so many digits leave room for ten more in the buffer of a sum.
 _DIGITS_OF_SUMS = 28
 # From so many digits on Spark averages decimals as such (its optimizer's rule DecimalAggregates).
@@ -38,6 +42,9 @@ class InQuery(Protocol):
 
     anew: str | None
     """What plans the query anew, None if only tasks are retried."""
+
+    of_files: set[int]
+    """The columns that say in which file, and where in it, a row is."""
 
     @property
     def hides_files(self) -> str | None:
@@ -119,6 +126,10 @@ class Scope:
             return None, node.children
         if self.query.anew and name in of.BY_CLOCK:
             return f"{of.BY_CLOCK[name]} downstream of {self.query.anew}", ()
+        if self.query.anew and name in of.READING_TIMES and not _is_time_of_its_own(node):
+            return f"a time of the clock as text downstream of {self.query.anew}", ()
+        if name == "GetStructField" and self._is_of_file(node):
+            return None, ()
         if name and short in of.OF_ARGUMENTS and not name.startswith("objects."):
             return None, node.children
         if name.startswith("InputFile") and self.query.hides_files:
@@ -126,6 +137,17 @@ class Scope:
         if name in of.BY_ORDER:
             return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
         return f"the expression {short}, which keysplit does not know", ()
+
+    def _is_of_file(self, node: Node) -> bool:
+        """Say whether a field is one of the hidden column of a file that do not depend on its blocks."""
+        (column,) = node.children
+        if not self.query.anew or column.name != "AttributeReference":
+            return False
+        is_hidden = id_of(column) in self.query.of_files
+        if not is_hidden or self.columns.get(id_of(column)) != of.block_of_file(self.query.anew):
+            return False
+        fields = column.fields["dataType"]["fields"]
+        return fields[node.fields["ordinal"]]["name"] in of.OF_FILE
 
     def _aggregate(self, node: Node) -> str | None:
         function = node.children[0]
@@ -261,6 +283,25 @@ def _digits_of(node: Node) -> int:
 def _is_added_exactly(node: Node) -> bool:
     """Say whether Spark adds values as decimals to average them: of few digits it makes doubles."""
     return _digits_of(node) >= _DIGITS_OF_AVERAGES
+
+
+def _is_time_of_its_own(node: Node) -> bool:
+    """Say whether a function reads no time by the clock, as it may in a constant text without a date."""
+    if node.name == "Cast" and node.fields.get("dataType") not in ("date", "timestamp", "timestamp_ntz"):
+        return True
+    if len(node.children) > 1:  # by a format, which has no such words
+        return True
+    (read,) = node.children
+    if read.name == "Literal":
+        is_text, text = str(read.fields.get("dataType")).startswith("string"), read.fields.get("value")
+        return not is_text or text is None or _DATE.match(text) is not None
+    if read.name == "Cast":
+        return not str(read.fields.get("dataType")).startswith("string") or _holds(read, of.FOR_ROWS)
+    return read.name in of.TIMES or _holds(read, of.FOR_ROWS)
+
+
+def _holds(node: Node, names: Collection[str]) -> bool:
+    return node.name in names or any(_holds(each, names) for each in node.children)
 
 
 def _is_padding(node: Node) -> bool:

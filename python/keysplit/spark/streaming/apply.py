@@ -208,9 +208,6 @@ def apply(
 
     result_type = struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else struct(df, "partial_schema", partial_schema)
-    for name, type_ in (("schema", result_type), ("partial_schema", part_type)):
-        if len(set(type_.names)) < len(type_.names) or not type_.names:
-            raise ValueError(f"{name} must have columns, each with a name of its own, got {type_.names}")
     settings = settings_of(request.query.session)
 
     def call(name: str, function: Any, returned: StructType) -> slices.Call:

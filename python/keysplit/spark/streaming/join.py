@@ -148,6 +148,11 @@ def join(
             "adapt must be None in a join of two streams, whose state stays where a plan has put it, got "
             f"{adapt!r}"
         )
+    if plan is None and two:
+        raise ValueError(
+            "plan must be given in a join of two streams: kss.plan makes one from a batch of the rows of the "
+            "side that is split, got None"
+        )
     names = [quoted(name) for name in key_names(on, "on")]
     columns = {side: Columns(df) for side, df in sides.items()}
     types = key_types_of(names, columns)

@@ -53,11 +53,20 @@ def publish(plan: Plan, to: Any) -> int:
         return version
     if not is_query(to):
         raise TypeError(f"to must be a streaming query, or the folder of a plan log, got {type_name(to)}")
-    found = adapting_in(str(to.runId)) if to.isActive else []
-    if len(found) != 1:
+    if not to.isActive:
         raise ValueError(
-            f"to must be a running query with one plan that changes, got one with {len(found)}: pass the "
-            "folder of a plan log"
+            "to must be a query that runs, got one that has stopped: pass the folder of its plan log"
+        )
+    found = adapting_in(str(to.runId))
+    if not found:
+        raise ValueError(
+            "to must be a query with a plan that changes, got one without, or whose first batch has not "
+            "begun: start it with adapt"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"to must be a query with one plan that changes, got one with {len(found)}: pass the folder of "
+            "the plan log of one of them"
         )
     run = str(to.runId)
     last = found[0].newest_in(run)

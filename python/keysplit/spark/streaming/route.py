@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark.checks import by_name
+from keysplit.spark.checks import by_name, check_state
 from keysplit.spark.operations.building import built
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import (
@@ -101,6 +101,7 @@ def route(
     Example:
         >>> routed = kss.streaming.route(events, "word", workers=8, adapt="auto")  # doctest: +SKIP
     """
+    check_state(mode, state)
     options = Options(
         plan=plan,
         adapt=adapt,

@@ -121,11 +121,9 @@ def to_kafka(
     refuse_batch(df, ": its rows have no micro-batch")
     check_whole("first_batch", first_batch, 0)
     sent = _sent(Columns(df))
-    partitions = partitions_of(topic, servers, settings)
     options = Options(
         plan=plan,
         adapt=adapt,
-        workers=partitions if plan is None else None,
         grouping=grouping,
         row_id=row_id,
         weight=weight,
@@ -135,7 +133,10 @@ def to_kafka(
         trust=trust,
         observed=observed,
     )
-    request = check(df, key, options)
+    request = check(df, key, options if plan is not None else replace(options, workers=1))
+    partitions = partitions_of(topic, servers, settings)
+    if plan is None:
+        request = check(df, key, replace(options, workers=partitions))
     deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]
     request.query.refuse_unrepeatable(deciding, "as a micro-batch that is run again sends the rest")
     if request.workers != partitions:
