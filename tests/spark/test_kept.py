@@ -218,6 +218,18 @@ def test_a_query_that_spark_cannot_analyse_does_not_disturb(spark, day, path, mo
     assert len(runs.read(path)) == 1
 
 
+def test_what_spark_cannot_analyse_is_logged_once(day, path, monkeypatch):
+    logger = pytest.importorskip("pyspark.logger", reason="Spark 3.5 logs no errors of queries").PySparkLogger
+    logged = []
+    monkeypatch.setattr(logger, "exception", lambda self, message, *args, **more: logged.append(message))
+    kss.plan(day, "key", 4).save(path)
+    routed = kss.route(day, "key", plan=path)
+    with pytest.raises(AnalysisException):
+        routed.select("nosuch")
+    run(routed)
+    assert len(logged) == 1  # by PySpark itself
+
+
 def test_a_job_goes_on_where_spark_cannot_call_python(spark, plan, path, monkeypatch):
     def refused(*_):
         raise OSError("no port")

@@ -49,8 +49,11 @@ class Observed:
             if self._running() is None:
                 raise LookupError("the session has been stopped")
             return None
-        if not self._observation._jo.future().isCompleted():
+        future = self._observation._jo.future()
+        if not future.isCompleted():
             return None
+        if future.value().get().isFailure():  # to ask for it would log the error again
+            raise LookupError("Spark has no figures where another query on the rows could not be analysed")
         return next(iter(self._observation.get.values()))
 
     def settle(self) -> None:
@@ -81,7 +84,9 @@ class _Listener:
         self._ended(execution, False)
 
     def onFailure(self, name: str, execution: Any, error: Any) -> None:
-        self._ended(execution, True)
+        # a query that Spark could not analyse is no action; to ask for its figures would log the error again
+        if not str(error.getClass().getName()).endswith("AnalysisException"):
+            self._ended(execution, True)
 
     def _ended(self, execution: Any, failed: bool) -> None:
         with self._lock:

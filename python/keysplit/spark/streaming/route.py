@@ -73,6 +73,7 @@ def route(
             columns of `df` that provably have the same values when a task is retried.
         weight: the load of a row, with `adapt`: a numeric column, an expression, or "bytes" (see
             `row_bytes`); 1 per row if left out. With a plan that was made by a weight give the same one.
+            In mode "online" a weight that is null, NaN or below 0 stops the query.
         seed: the seed of the hashes, 0 if left out. Leave it out with a plan or a grouping object.
         capacities: the relative speed of each worker, above 0; equal if left out. Leave it out with a plan.
         engine: "columns", the default, routes by plain Column expressions, "rust" in Rust over Arrow. `adapt`
