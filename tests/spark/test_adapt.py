@@ -415,11 +415,12 @@ def test_loads_of_a_plan_and_of_those_that_follow_are_of_one_unit(spark, stream)
     rows = spark.range(100).selectExpr("CAST(id % 5 AS string) AS key", "id AS value")
     weighted = kss.plan(rows, "key", WORKERS, weight="value", sample=1)
     even = kss.plan(rows, "key", WORKERS, sample=1)
-    unit = "weight must be the weight that the plan was made by, with adapt, got None"
+    unit = "weight must be with adapt that of the plan, the weight that it was made by, got None"
     with pytest.raises(ValueError, match=f"^{unit}"):
         kss.streaming.route(stream.read(), "key", plan=weighted, adapt="auto")
     with pytest.raises(
-        ValueError, match=r"^weight must be None, as the plan balances rows, with adapt, got 'value'"
+        ValueError,
+        match=r"^weight must be with adapt that of the plan, None, as it balances rows, got 'value'",
     ):
         kss.streaming.route(stream.read(), "key", plan=even, adapt="auto", weight="value")
     assert kss.streaming.route(stream.read(), "key", plan=weighted, adapt="auto", weight="value").isStreaming

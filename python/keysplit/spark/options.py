@@ -223,13 +223,10 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     trusted_names(options.trust)
     columns, keys = Columns(df), key_names(key)
     refuse_unhashable(keys, [columns.type_of("key", name) for name in keys])
-    found = options.capacities
-    if options.workers is None and isinstance(
-        options.grouping, str
-    ):  # as many as are needed to check the rest
-        some = 1 if found is None or not isinstance(found, Sized) else max(len(found), 1)
-        options = replace(options, workers=some)
-    _capacities(None, found, _params(replace(options, adapt="auto")).workers)
+    workers, speeds = options.workers, options.capacities
+    if workers is None and isinstance(options.grouping, str):  # as many as speeds, so that these are checked
+        workers = max(len(speeds), 1) if isinstance(speeds, Sized) else 1
+    _capacities(None, speeds, _params(replace(options, workers=workers, adapt="auto")).workers)
     _worker_column(columns, options.worker_column)
     identity_columns(options.row_id, columns.type_of)
     _weight(columns, options.weight)
@@ -316,16 +313,14 @@ def _named(kept: Kept | None) -> str:
 
 def _planned_params(plan: Plan, options: Options, kept: Kept | None, default_grouping: str) -> Any:
     named = _named(kept)
+    if options.adapt is not None and plan.weighted != (options.weight is not None):
+        unit = "the weight that it was made by" if plan.weighted else "None, as it balances rows"
+        raise ValueError(f"weight must be with adapt that of {named}, {unit}, got {options.weight!r}")
     if kept is None:
         # plans that replace the first one are made of loads in its unit, which only the weight gives
         for name in ("weight", "capacities") if options.adapt is None else ("capacities",):
             if getattr(options, name) is not None:
                 raise ValueError(f"{name} must be left out with a plan, which has been made with its own")
-        if options.adapt is not None and plan.weighted != (options.weight is not None):
-            unit = (
-                "the weight that the plan was made by" if plan.weighted else "None, as the plan balances rows"
-            )
-            raise ValueError(f"weight must be {unit}, with adapt, got {options.weight!r}")
     elif options.capacities is not None:  # the call that made it and those that read it are the same
         speeds = speeds_of(options.capacities, plan.workers)
         if not np.allclose(speeds / speeds.sum(), plan.speeds / plan.speeds.sum(), rtol=1e-9, atol=0):

@@ -287,7 +287,7 @@ def _is_added_exactly(node: Node) -> bool:
 
 def _is_time_of_its_own(node: Node) -> bool:
     """Say whether a function reads no time by the clock, as it may in a constant text without a date."""
-    if node.name == "Cast" and node.fields.get("dataType") not in ("date", "timestamp", "timestamp_ntz"):
+    if node.name == "Cast" and not re.search("date|time", str(node.fields.get("dataType"))):
         return True
     if len(node.children) > 1:  # by a format, which has no such words
         return True
