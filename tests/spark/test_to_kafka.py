@@ -13,6 +13,7 @@ import pyspark
 import pytest
 from pyspark.sql import functions as F
 
+import keysplit as ks
 from keysplit import spark as kss
 from keysplit.kafka import PlanPartitioner, check_partitions, partitions_of
 
@@ -296,6 +297,12 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
         (stream.filter(upper("key") != "HOT"), [upper]),
     ):
         assert kss.streaming.to_kafka(df, "key", trust=trust, **given) is not None
+    for more in ({"capacities": [1, 2, 3]}, {"grouping": ks.DChoices(workers=3)}):
+        assert kss.streaming.to_kafka(stream, "key", **given, **more) is not None
+    with pytest.raises(ValueError, match=r"^capacities must .* 3"):
+        kss.streaming.to_kafka(stream, "key", **given, capacities=[1, 2])
+    with pytest.raises(ValueError, match=r"^workers must be left out or equal that of the grouping"):
+        kss.streaming.to_kafka(stream, "key", **given, grouping=ks.DChoices(workers=4))
 
 
 def test_a_plan_is_checked_against_the_topic(broker):

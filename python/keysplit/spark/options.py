@@ -222,7 +222,8 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     _check_words(options)
     trusted_names(options.trust)
     columns, keys = Columns(df), key_names(key)
-    refuse_unhashable(keys, [columns.type_of("key", name) for name in keys])
+    for name in keys:
+        columns.type_of("key", name)
     workers, speeds = options.workers, options.capacities
     if workers is None and isinstance(options.grouping, str):  # as many as speeds, so that these are checked
         workers = max(len(speeds), 1) if isinstance(speeds, Sized) else 1

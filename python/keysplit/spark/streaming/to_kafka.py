@@ -133,10 +133,12 @@ def to_kafka(
         trust=trust,
         observed=observed,
     )
-    request = check(df, key, options if plan is not None else replace(options, workers=1))
+    # all but how many workers there are is checked before the broker is asked
+    some = 1 if plan is None and isinstance(grouping, str) else None
+    request = check(df, key, replace(options, workers=some, capacities=None))
     partitions = partitions_of(topic, servers, settings)
-    if plan is None:
-        request = check(df, key, replace(options, workers=partitions))
+    if plan is None or capacities is not None:
+        request = check(df, key, replace(options, workers=partitions if plan is None else None))
     deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]
     request.query.refuse_unrepeatable(deciding, "as a micro-batch that is run again sends the rest")
     if request.workers != partitions:
