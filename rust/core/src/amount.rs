@@ -48,6 +48,15 @@ impl Scale {
         })
     }
 
+    /// The smallest amount that is not below a number of at least 0.
+    #[inline(always)]
+    pub(crate) fn amount_from(self, number: f64) -> Amount {
+        match self {
+            Self::Whole => self.amount(number.ceil()),
+            Self::Fractional => self.amount(number),
+        }
+    }
+
     /// The number that the bits encode.
     #[inline(always)]
     pub(crate) fn number(self, amount: Amount) -> f64 {

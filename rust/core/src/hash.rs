@@ -229,6 +229,17 @@ impl Draws {
         both(self.bits(position), workers)
     }
 
+    /// The first of the two workers drawn for each message from `position` on, and the second.
+    #[inline(always)]
+    pub(crate) fn pairs<const LEN: usize>(&self, position: u64, workers: u32) -> [[u32; LEN]; 2] {
+        let [mut firsts, mut seconds] = [[0; LEN]; 2];
+        for (row, (first, second)) in (0..).zip(firsts.iter_mut().zip(&mut seconds)) {
+            let pair = self.pair(position.wrapping_add(row), workers);
+            (*first, *second) = (pair.0.0, pair.1.0);
+        }
+        [firsts, seconds]
+    }
+
     /// Where this source starts its round-robin.
     pub(crate) fn first_turn(&self, workers: u32) -> Worker {
         Worker(onto(high(self.0), workers))

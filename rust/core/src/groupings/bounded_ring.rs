@@ -6,17 +6,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::capacity::Capacity;
+use super::parts::bounded::Bounded;
 use super::parts::memo::Memo;
 use super::{Grouping, Parameters, next_worker};
-use crate::amount::Scale;
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::params;
 use crate::snapshot::{decode, encode};
-use crate::state::loads::Loads;
+use crate::state::loads::{Loads, Unranked};
 use crate::state::members::Members;
-use crate::state::ring::{Circle, MOST_POINTS, Positions, Ring, check_points};
+use crate::state::ring::{Circle, MOST_POINTS, Ring, check_points};
 use crate::types::{Amount, KeyHash, Source, Worker};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,80 +52,74 @@ impl Parameters for Params {
 #[derive(Clone)]
 struct BoundedRing {
     ring: Ring,
-    bounded: Bounded,
-    loads: Loads,
-}
-
-/// The counts behind the capacity.
-#[derive(Clone)]
-struct Bounded {
-    capacity: Capacity,
     /// What was sent to each worker since a worker last joined or left.
-    loads: Loads,
+    bounded: Bounded,
     memo: Memo,
+    loads: Loads,
 }
 
 impl Params {
     fn state(&self) -> BoundedRing {
         let workers = self.workers;
-        let capacity = Capacity::new(self.epsilon, workers);
-        let bounded = Bounded { capacity, loads: Loads::new(workers), memo: Memo::new(workers as usize) };
-        let ring = Ring::new(workers, self.seed, self.virtual_nodes);
-        BoundedRing { ring, bounded, loads: Loads::new(workers) }
+        BoundedRing {
+            ring: Ring::new(workers, self.seed, self.virtual_nodes),
+            bounded: Bounded::new(self.epsilon, workers),
+            memo: Memo::new(workers as usize),
+            loads: Loads::new(workers),
+        }
     }
 }
 
-impl Bounded {
-    fn restart(&mut self, members: &Members) {
-        self.capacity.restart(members.count());
-        self.loads = Loads::new(members.numbers() as u32);
+impl BoundedRing {
+    /// Starts the counts afresh: workers have changed.
+    fn restart(&mut self) {
+        let members = self.ring.members();
+        self.bounded.restart(members.count(), members.numbers());
         self.memo.forget();
     }
+}
 
-    #[inline(always)]
-    fn choose(
-        &mut self,
-        circle: &Circle,
-        members: &Members,
-        scale: Scale,
-        hash: KeyHash,
-        start: usize,
-        weight: Amount,
-    ) -> Worker {
-        let capacity = self.capacity.next(scale, weight);
-        let first = circle.at(start);
-        let worker =
-            if self.loads.of(first) < capacity { first } else { self.walk(circle, members, hash, start, capacity) };
-        self.loads.add(scale, worker, weight);
-        worker
-    }
-
-    /// The first worker from `start` on below the capacity; the least loaded of all if there is none.
-    #[inline(always)]
-    fn walk(&mut self, circle: &Circle, members: &Members, hash: KeyHash, start: usize, capacity: Amount) -> Worker {
-        for step in self.memo.probes(hash, capacity).max(1)..circle.len() as u32 {
-            let position = start + step as usize;
-            let worker = circle.at(if position < circle.len() { position } else { position - circle.len() });
-            if self.loads.of(worker) < capacity {
-                self.memo.note(hash, capacity, step);
-                return worker;
-            }
+/// The first worker from a position on below the capacity; the least loaded of all if there is none.
+#[inline(always)]
+fn walk(
+    circle: &Circle,
+    members: &Members,
+    memo: &mut Memo,
+    hash: KeyHash,
+    start: usize,
+    capacity: Amount,
+    loads: &Unranked,
+) -> Worker {
+    for step in memo.probes(hash, capacity).max(1)..circle.len() as u32 {
+        let position = start + step as usize;
+        let worker = circle.at(if position < circle.len() { position } else { position - circle.len() });
+        if loads.of(worker) < capacity {
+            memo.note(hash, capacity, step);
+            return worker;
         }
-        self.loads.least_of(members.iter())
     }
+    members.iter().min_by_key(|&worker| loads.of(worker)).unwrap_or(Worker(0))
 }
 
 impl Grouping for BoundedRing {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.bounded.loads.expect(batch.hashes.len(), batch.weights);
-        self.bounded.capacity.expect(scale);
-        let (circle, members) = (self.ring.circle(), self.ring.members());
-        let mut positions = Positions::new(circle, batch.hashes);
-        batch.each(
-            scale,
+        let Self { ring, bounded, memo, .. } = self;
+        let (circle, members) = (ring.circle(), ring.members());
+        bounded.put(
+            batch,
             workers,
             #[inline(always)]
-            |scale, hash, weight| self.bounded.choose(circle, members, scale, hash, positions.next(), weight),
+            |hashes| circle.positions(hashes),
+            #[inline(always)]
+            |hash, positions, row, capacity, loads| {
+                let start = positions[row] as usize;
+                let first = circle.at(start);
+                if loads.of(first) < capacity {
+                    return first;
+                }
+                walk(circle, members, memo, hash, start, capacity, loads)
+            },
+            |worker| worker,
         );
         batch.sent(&mut self.loads, workers);
     }
@@ -141,18 +134,15 @@ impl Grouping for BoundedRing {
     }
 
     fn save(&self) -> Vec<u8> {
-        let bounded = (self.bounded.capacity.save(), self.bounded.loads.save());
-        encode(&(self.ring.members(), bounded, self.loads.save()))
+        encode(&(self.ring.members(), self.bounded.save(), self.loads.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (members, (sent, bounded), loads) = decode(state)?;
+        let (members, bounded, loads) = decode(state)?;
         self.ring.restore(members)?;
-        let members = self.ring.members();
-        self.bounded.restart(members);
-        self.bounded.capacity.restore(sent)?;
-        self.bounded.loads.restore(bounded)?;
-        self.loads.widen(members.numbers());
+        self.restart();
+        self.bounded.restore(bounded)?;
+        self.loads.widen(self.ring.members().numbers());
         self.loads.restore(loads)
     }
 
@@ -163,12 +153,12 @@ impl Grouping for BoundedRing {
     fn add_worker(&mut self, worker: Worker) {
         self.ring.add(worker);
         self.loads.widen(self.ring.members().numbers());
-        self.bounded.restart(self.ring.members());
+        self.restart();
     }
 
     fn remove_worker(&mut self, worker: Worker) {
         self.ring.remove(worker);
-        self.bounded.restart(self.ring.members());
+        self.restart();
     }
 
     fn most_workers(&self) -> u64 {
@@ -200,7 +190,7 @@ mod tests {
         let draws = KeyHasher::new(0);
         for (workers, epsilon) in [(1, 0.1), (2, 1e-300), (7, 0.01), (40, 0.01), (40, 2.0)] {
             let mut router = params(workers, epsilon).state();
-            router.bounded.memo = Memo::new(4);
+            router.memo = Memo::new(4);
             let (mut sent, mut loads) = (0.0, vec![0.0; workers as usize + 1]);
             for message in 0..4000 {
                 let draw = draws.whole(message);

@@ -82,16 +82,14 @@ struct Consistent {
 impl Grouping for Consistent {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let pace = self.clock.expect(batch.now);
-        let scale = self.bins.expect(batch);
-        batch.each(
-            scale,
+        let Self { bins, pairing, .. } = self;
+        bins.throw(
+            batch,
             workers,
             #[inline(always)]
-            |scale, hash, weight| {
-                self.clock.message(pace);
-                self.pairing.owner(self.bins.throw(scale, hash, weight))
-            },
+            |bin| pairing.owner(bin),
         );
+        self.clock.skip(workers.len(), pace);
         batch.sent(&mut self.loads, workers);
     }
 

@@ -10,6 +10,7 @@ use super::{Grouping, Parameters};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::params::{self, MAX_WORKERS};
+use crate::sketch::BLOCK;
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
 use crate::types::{KeyHash, Source};
@@ -48,18 +49,25 @@ struct PartialKey {
     loads: Loads,
 }
 
+/// Up to so many candidates, those of a block of keys are drawn before any load is read.
+const FEW: usize = 8;
+
 impl Grouping for PartialKey {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
-        if self.count == 2 {
-            let mut loads = self.loads.pairs();
-            batch.each(
+        if self.count <= FEW {
+            let Self { choices, count, loads } = self;
+            let (mut lists, mut loads) = ([[0; BLOCK]; FEW], loads.unranked());
+            batch.parts(
                 scale,
                 workers,
                 #[inline(always)]
-                |scale, hash, weight| {
-                    let (first, second) = self.choices.pair(hash);
-                    loads.add_to_lesser(scale, first, second, weight)
+                |scale, hashes, weights, workers| {
+                    let rows = hashes.len().min(BLOCK);
+                    let (hashes, lists, workers) = (&hashes[..rows], &mut lists[..*count], &mut workers[..rows]);
+                    choices.fill(hashes, lists);
+                    loads.add_all_to_least(scale, lists, weights, workers);
+                    rows
                 },
             );
         } else {

@@ -44,13 +44,7 @@ struct PowerOfRandom(Bins);
 
 impl Grouping for PowerOfRandom {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.0.expect(batch);
-        batch.each(
-            scale,
-            workers,
-            #[inline(always)]
-            |scale, hash, weight| self.0.throw(scale, hash, weight),
-        );
+        self.0.throw(batch, workers, |bin| bin);
     }
 
     fn candidates(&self, hash: KeyHash) -> Vec<u32> {

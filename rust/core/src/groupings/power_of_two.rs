@@ -11,6 +11,7 @@ use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
 use crate::params;
+use crate::sketch::BLOCK;
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::types::{KeyHash, Source};
@@ -47,15 +48,17 @@ struct PowerOfTwo {
 impl Grouping for PowerOfTwo {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
-        let mut loads = self.loads.pairs();
-        batch.each(
+        let mut loads = self.loads.unranked();
+        batch.parts(
             scale,
             workers,
             #[inline(always)]
-            |scale, _, weight| {
-                let (first, second) = self.draws.pair(self.position, self.workers);
-                self.position += 1;
-                loads.add_to_lesser(scale, first, second, weight)
+            |scale, hashes, weights, workers| {
+                let rows = hashes.len().min(BLOCK);
+                let [firsts, seconds] = self.draws.pairs(self.position, self.workers);
+                self.position += rows as u64;
+                loads.add_all_to_lesser(scale, [&firsts, &seconds], weights, &mut workers[..rows]);
+                rows
             },
         );
     }

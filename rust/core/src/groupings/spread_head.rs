@@ -183,7 +183,7 @@ impl Rule for Turn {
         frequent: u64,
         workers: &mut [u32],
     ) -> bool {
-        let ([firsts, seconds], mut loads) = (choices.pairs(hashes), loads.pairs());
+        let ([firsts, seconds], mut loads) = (choices.pairs(hashes), loads.unranked());
         for (row, ((worker, first), second)) in workers.iter_mut().zip(firsts).zip(seconds).enumerate() {
             // Which keys are frequent is hard to predict: a frequent key's two choices are the worker whose turn it is.
             let is_frequent = frequent >> row & 1 == 1;

@@ -153,9 +153,13 @@ impl Index {
 
     /// Forgets all hashes, but keeps the memory.
     pub(crate) fn clear(&mut self, hashes: &[u64]) {
-        for &hash in hashes {
-            let number = self.bucket(hash);
-            self.buckets[number] = Bucket::EMPTY;
+        if hashes.len() < self.buckets.len() {
+            for &hash in hashes {
+                let number = self.bucket(hash);
+                self.buckets[number] = Bucket::EMPTY;
+            }
+        } else {
+            self.buckets.fill(Bucket::EMPTY);
         }
         self.places.clear();
         self.spill.table.clear();

@@ -106,7 +106,7 @@ impl Level {
 
 /// Sets the bit of each value at the lowest level, and clears the others; returns the level and how many are at it.
 #[inline(never)]
-fn find_level(values: &[u64], words: &mut [u64]) -> (u64, usize) {
+pub(crate) fn find_level(values: &[u64], words: &mut [u64]) -> (u64, usize) {
     let mut level = u64::MAX;
     vectorised(
         #[inline(always)]
@@ -120,17 +120,8 @@ fn find_level(values: &[u64], words: &mut [u64]) -> (u64, usize) {
     (level, words.iter().map(|word| word.count_ones() as usize).sum())
 }
 
-/// Index of the first minimum of some values, and the minimum; (0, `u64::MAX`) of none.
-#[inline(always)]
-pub(crate) fn first_minimum(values: &[u64]) -> (usize, u64) {
-    let least = values.iter().copied().fold(u64::MAX, u64::min);
-    let words = values.chunks(WORD).map(|values| equals(values, least));
-    let first = words.enumerate().find(|&(_, word)| word != 0);
-    (first.map_or(0, |(number, word)| number * WORD + word.trailing_zeros() as usize), least)
-}
-
 /// Values per word.
-const WORD: usize = 64;
+pub(crate) const WORD: usize = 64;
 
 const LANES: usize = 8;
 
@@ -451,7 +442,7 @@ impl Rising<'_> {
     }
 
     /// The smaller of two values grows by 1, the first if they are equal; returns its index. Both are stored, and the
-    /// choice uses a mask, as in [`Pairs::add_to_lesser`](crate::state::loads::Pairs::add_to_lesser).
+    /// choice uses a mask, as in [`Unranked::add_to_lesser`](crate::state::loads::Unranked::add_to_lesser).
     #[inline(always)]
     pub(crate) fn grow_lesser(&mut self, first: usize, second: usize) -> usize {
         let (one, two) = (self.values[first], self.values[second]);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::hash::Points;
 use crate::params::MAX_WORKERS;
+use crate::sketch::BLOCK;
 use crate::state::members::Members;
 use crate::types::{KeyHash, Worker};
 
@@ -189,6 +190,16 @@ impl Circle {
         sector.start as usize + usize::from(rest > split)
     }
 
+    /// Where the walks of a block of keys begin. The reads overlap; a loop that also writes would wait for each.
+    #[inline(always)]
+    pub(crate) fn positions(&self, hashes: &[u64]) -> [u32; BLOCK] {
+        let mut found = [0; BLOCK];
+        for (found, &hash) in found.iter_mut().zip(hashes) {
+            *found = self.position(KeyHash(hash)) as u32;
+        }
+        found
+    }
+
     #[cold]
     fn position_from(&self, mut position: usize, hash: u64) -> usize {
         while self.points[position] < hash {
@@ -298,39 +309,6 @@ impl Different {
     pub(crate) fn clear(&mut self) {
         self.workers.clear();
         self.passed = 0;
-    }
-}
-
-/// Look-ups per block.
-const AHEAD: usize = 64;
-
-/// The positions of a batch's keys, looked up a block ahead: the reads of the table overlap, where a loop with
-/// unpredictable branches would wait for each.
-pub(crate) struct Positions<'a> {
-    circle: &'a Circle,
-    hashes: &'a [u64],
-    found: [u32; AHEAD],
-    at: usize,
-}
-
-impl<'a> Positions<'a> {
-    pub(crate) fn new(circle: &'a Circle, hashes: &'a [u64]) -> Self {
-        Self { circle, hashes, found: [0; AHEAD], at: AHEAD }
-    }
-
-    /// The position of the next key, which must exist.
-    #[inline(always)]
-    pub(crate) fn next(&mut self) -> usize {
-        if self.at == AHEAD {
-            let (block, rest) = self.hashes.split_at(self.hashes.len().min(AHEAD));
-            for (found, &hash) in self.found.iter_mut().zip(block) {
-                *found = self.circle.position(KeyHash(hash)) as u32;
-            }
-            (self.hashes, self.at) = (rest, 0);
-        }
-        let position = self.found[self.at] as usize;
-        self.at += 1;
-        position
     }
 }
 

@@ -6,10 +6,12 @@
 //! 6). Deviations: the cycles run on the router's clock, before messages, not in a thread; for the others see
 //! `docs/groupings/dynamic_key.md`.
 
+mod rows;
 mod spaces;
 
 use serde::{Deserialize, Serialize};
 
+use self::rows::Rows;
 use self::spaces::{Space, Spaces};
 use super::{Grouping, Parameters};
 use crate::amount::Scale;
@@ -74,6 +76,7 @@ impl Parameters for Params {
             sent: 0.0,
             loads: Loads::new(workers),
             spaces: Spaces::new(self.expected_keys as usize, workers.min(2)),
+            rows: Rows::default(),
         }))
     }
 }
@@ -89,6 +92,7 @@ struct DynamicKey {
     sent: f64,
     loads: Loads,
     spaces: Spaces,
+    rows: Rows,
 }
 
 /// When a key gets another worker.
@@ -103,7 +107,7 @@ struct Scaling {
 }
 
 /// Up to so many workers are compared one by one.
-const FEW: u32 = 64;
+const FEW: u32 = 16;
 
 /// Something that happens periodically.
 #[derive(Clone)]
@@ -142,19 +146,6 @@ impl Cycle {
 }
 
 impl DynamicKey {
-    /// Consecutive workers, starting at a key's first candidate.
-    #[inline(always)]
-    fn row(&self, Worker(first): Worker, width: u32) -> impl Iterator<Item = Worker> + use<> {
-        let workers = self.workers;
-        (first..first + width).map(move |worker| Worker(if worker < workers { worker } else { worker - workers }))
-    }
-
-    /// Least loaded of consecutive workers, starting at a key's first candidate; the first among equals.
-    #[inline(always)]
-    fn least_of(&self, first: Worker, width: u32) -> Worker {
-        if width > FEW { self.loads.least_in_row(first, width) } else { self.loads.least_of(self.row(first, width)) }
-    }
-
     #[inline(always)]
     fn choose(
         &mut self,
@@ -176,7 +167,7 @@ impl DynamicKey {
         }
         let number = scale.number(weight);
         let slot = self.spaces.see(hash, guess, number, time);
-        let worker = self.scale(start, time, scale, hash, slot);
+        let worker = self.scale(start, time, scale, hash, slot, weight);
         self.sent += number;
         self.loads.add(scale, worker, weight);
         worker
@@ -184,35 +175,43 @@ impl DynamicKey {
 
     /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling the key out or in where due.
     #[inline(always)]
-    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: KeyHash, slot: usize) -> Worker {
+    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: KeyHash, slot: usize, weight: Amount) -> Worker {
         let Scaling { warm_up_s, check_interval_s, limit, most } = self.scaling;
         let first = first_candidate(hash, self.workers);
         let item = self.spaces.items[slot];
         let may_grow = item.space == Space::Old && time - start > warm_up_s && time - item.checked >= check_interval_s;
-        let mut width = item.width;
-        let mut best = self.least_of(first, width);
-        if width == 2 && !may_grow {
-            return best;
+        if item.width == 2 && !may_grow {
+            return self.loads.least_of(self.loads.row(first, 2));
         }
-        let limit = (limit * self.sent) / 100.0;
-        let load = |worker| scale.number(self.loads.of(worker));
-        let mut checked = item.checked;
-        loop {
-            if may_grow && width < most && load(best) >= limit {
-                checked = time;
-                let next = Worker((first.0 + width) % self.workers);
-                if self.loads.of(next) < self.loads.of(best) {
-                    best = next;
-                    width += 1;
+        let limit = scale.amount_from((limit * self.sent) / 100.0);
+        let mut row = (item.width > FEW).then(|| self.rows.of(slot, hash));
+        let (mut width, mut checked) = (item.width, item.checked);
+        let best = loop {
+            let best = match &mut row {
+                Some(row) => row.least(&self.loads, first, width),
+                None => self.loads.least_of(self.loads.row(first, width)),
+            };
+            let load = self.loads.of(best);
+            if load >= limit {
+                // None of the others is below the limit either.
+                if may_grow && width < most {
+                    checked = time;
+                    let next = self.loads.nth(first, width);
+                    let least = self.loads.of(next);
+                    if least < load {
+                        row.into_iter().for_each(|row| row.widen(width, scale.sum(least, weight)));
+                        width += 1;
+                        break next;
+                    }
                 }
-                break;
+                break best;
             }
-            if width <= 2 || self.row(first, width).filter(|&worker| load(worker) < limit).nth(1).is_none() {
-                break;
+            if width <= 2 || !self.loads.two_below(first, width, limit) {
+                break best;
             }
             width -= 1;
-            best = self.least_of(first, width);
-        }
+            row.iter_mut().for_each(|row| row.narrow(width));
+        };
         let item = &mut self.spaces.items[slot];
         (item.width, item.checked) = (width, checked);
         best
@@ -237,7 +236,7 @@ impl Grouping for DynamicKey {
         let mut after = self.clone();
         after.route(&Batch::unit(&[hash.0]), &mut [0]);
         let width = after.spaces.find(hash).map_or(1, |slot| after.spaces.items[slot].width);
-        self.row(first_candidate(hash, self.workers), width).map(|worker| worker.0).collect()
+        self.loads.row(first_candidate(hash, self.workers), width).map(|worker| worker.0).collect()
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -264,6 +263,7 @@ impl Grouping for DynamicKey {
         self.old.restore(old_due)?;
         self.sent = Some(sent).filter(|&sent| sent >= 0.0).ok_or_else(|| Error::damaged("its messages have no sum"))?;
         self.loads.restore(loads)?;
+        self.rows = Rows::default();
         self.spaces.restore(hashes, items, self.scaling.most)
     }
 }

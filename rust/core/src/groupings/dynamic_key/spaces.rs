@@ -78,11 +78,16 @@ impl Spaces {
 
     #[inline]
     fn create(&mut self, hash: KeyHash) -> usize {
-        let slot = self.hashes.len();
-        self.hashes.push(hash.0);
         let (width, checked) = (self.width, f64::NEG_INFINITY);
-        self.items.push(Item { count: 0.0, seen: 0.0, checked, width, space: Space::Baby });
-        self.index.insert(hash.0, slot, &self.hashes);
+        self.add(hash.0, Item { count: 0.0, seen: 0.0, checked, width, space: Space::Baby })
+    }
+
+    #[inline]
+    fn add(&mut self, hash: u64, item: Item) -> usize {
+        let slot = self.hashes.len();
+        self.hashes.push(hash);
+        self.items.push(item);
+        self.index.insert(hash, slot, &self.hashes);
         slot
     }
 
@@ -109,16 +114,42 @@ impl Spaces {
     /// Drops the last items of the baby space, down to its size.
     #[cold]
     pub(super) fn cut(&mut self) {
-        let (mut kept, size) = (self.slots(Space::Baby), self.sizes[Space::Baby as usize]);
-        if kept.len() <= size {
+        let size = self.sizes[Space::Baby as usize];
+        let (mut kept, mut babies, mut least) = (Vec::new(), Vec::new(), 0.0);
+        for (slot, item) in (0..).zip(&self.items) {
+            if item.space != Space::Baby {
+                kept.push(slot);
+            } else if item.count >= least {
+                babies.push(slot);
+                // Of most items it is known from the count that others come before them.
+                if babies.len() == 4 * size {
+                    self.select(&mut babies, size);
+                    least = self.items[babies[size - 1] as usize].count;
+                }
+            }
+        }
+        self.select(&mut babies, size);
+        kept.append(&mut babies);
+        if kept.len() == self.items.len() {
             return;
         }
-        kept.select_nth_unstable_by(size, |&one, &other| self.order(one, other));
-        kept.truncate(size);
-        kept.extend([Space::Teenage, Space::Old].into_iter().flat_map(|space| self.slots(space)));
-        self.hashes = kept.iter().map(|&slot| self.hashes[slot as usize]).collect();
-        self.items = kept.iter().map(|&slot| self.items[slot as usize]).collect();
-        self.index = Index::new(&self.hashes);
+        let (hashes, items): (Vec<u64>, Vec<Item>) =
+            kept.iter().map(|&slot| (self.hashes[slot as usize], self.items[slot as usize])).unzip();
+        self.index.clear(&self.hashes);
+        // The memory is kept: there will be as many new keys until the next cycle.
+        self.hashes.clear();
+        self.items.clear();
+        for (hash, item) in hashes.into_iter().zip(items) {
+            self.add(hash, item);
+        }
+    }
+
+    /// Keeps the first slots of a space, in its order, up to so many; the last of them is behind all others.
+    fn select(&self, slots: &mut Vec<u32>, size: usize) {
+        if slots.len() > size {
+            slots.select_nth_unstable_by(size - 1, |&one, &other| self.order(one, other));
+            slots.truncate(size);
+        }
     }
 
     /// Algorithm 3. Items that were swapped never move again, so the best of one space meet the worst of the other in

@@ -2,59 +2,57 @@
 //!
 //! CG paper (arXiv 1705.09073), section 5.1: workers themselves, or virtual workers.
 
-use super::capacity::Capacity;
-use super::probing::Prober;
-use crate::amount::Scale;
+use super::bounded::{Bounded, SavedBounded};
+use super::probing::{Drawn, Prober};
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::state::loads::{Loads, SavedLoads};
-use crate::types::{Amount, KeyHash, Worker};
+use crate::types::Worker;
 
 #[derive(Clone)]
 pub(in crate::groupings) struct Bins {
-    capacity: Capacity,
+    bounded: Bounded,
     prober: Prober,
-    loads: Loads,
 }
-
-/// What [`Bins::restore`] needs: the sum of all messages, and of each bin.
-pub(in crate::groupings) type SavedBins = (f64, SavedLoads);
 
 impl Bins {
     /// Empty bins with the capacity that `epsilon` gives.
     pub(in crate::groupings) fn new(epsilon: f64, bins: u32) -> Self {
-        Self { capacity: Capacity::new(epsilon, bins), prober: Prober::new(bins), loads: Loads::new(bins) }
+        Self { bounded: Bounded::new(epsilon, bins), prober: Prober::new(bins) }
     }
 
-    /// Prepares for a batch, whose weights are amounts of the returned scale.
-    pub(in crate::groupings) fn expect(&mut self, batch: &Batch) -> Scale {
-        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
-        self.capacity.expect(scale);
-        scale
-    }
-
-    /// Puts a message into a bin and returns the bin.
+    /// Puts the messages of a batch into bins; `owner` gives the worker of each bin.
     #[inline(always)]
-    pub(in crate::groupings) fn throw(&mut self, scale: Scale, hash: KeyHash, weight: Amount) -> Worker {
-        let capacity = self.capacity.next(scale, weight);
-        let bin = self.prober.find(hash, capacity, &mut self.loads);
-        self.loads.add(scale, bin, weight);
-        bin
+    pub(in crate::groupings) fn throw(
+        &mut self,
+        batch: &Batch,
+        workers: &mut [u32],
+        owner: impl FnMut(Worker) -> Worker,
+    ) {
+        let Self { bounded, prober } = self;
+        let bins = prober.bins();
+        bounded.put(
+            batch,
+            workers,
+            #[inline(always)]
+            |hashes| Drawn::of(hashes, bins),
+            #[inline(always)]
+            |hash, drawn, row, capacity, loads| prober.find(hash, drawn, row, capacity, loads),
+            owner,
+        );
     }
 
     /// The load of each bin.
     pub(in crate::groupings) fn numbers(&self) -> Vec<f64> {
-        self.loads.numbers()
+        self.bounded.numbers()
     }
 
-    pub(in crate::groupings) fn save(&self) -> SavedBins {
-        (self.capacity.save(), self.loads.save())
+    pub(in crate::groupings) fn save(&self) -> SavedBounded {
+        self.bounded.save()
     }
 
     /// Restores what [`Bins::save`] returned.
-    pub(in crate::groupings) fn restore(&mut self, (sent, loads): SavedBins) -> Result<()> {
-        self.capacity.restore(sent)?;
+    pub(in crate::groupings) fn restore(&mut self, saved: SavedBounded) -> Result<()> {
         self.prober.forget();
-        self.loads.restore(loads)
+        self.bounded.restore(saved)
     }
 }

@@ -52,6 +52,19 @@ impl Capacity {
         self.level
     }
 
+    /// The capacity for the next of at most so many messages of equal weight, and how many of them have it, one at least.
+    #[inline(always)]
+    pub(in crate::groupings) fn run(&mut self, scale: Scale, weight: Amount, most: usize) -> (Amount, usize) {
+        let level = self.next(scale, weight);
+        if scale == Scale::Fractional || weight.0 != 1 {
+            return (level, 1);
+        }
+        // Whole numbers are added exactly, in whatever order.
+        let others = ((self.until - self.sent) as usize).min(most - 1);
+        self.sent += others as f64;
+        (level, 1 + others)
+    }
+
     #[cold]
     fn change(&mut self, scale: Scale) {
         let level = self.solve(self.sent);
@@ -104,6 +117,26 @@ mod tests {
                 check(epsilon, bins, Scale::Whole, |message| (draws.whole(message as i64) % 5) as f64);
                 check(epsilon, bins, Scale::Fractional, |message| (draws.whole(message as i64) % 5000) as f64 / 1000.0);
                 check(epsilon, bins, Scale::Fractional, |message| (message % 2) as f64 * 1e308);
+            }
+        }
+    }
+
+    #[test]
+    fn messages_of_a_run_have_the_capacities_of_one_after_the_other() {
+        let draws = KeyHasher::new(0);
+        for (sent, bins) in [(0.0, 1), (0.0, 3), (0.0, 100), (2f64.powi(52) - 1e3, 3), (1e15, 7)] {
+            let (mut runs, mut singly) = (Capacity::of(1.01, bins), Capacity::of(1.01, bins));
+            runs.restore(sent).unwrap();
+            singly.restore(sent).unwrap();
+            for message in 0..1000 {
+                let weight = if message < 500 { 1 } else { draws.whole(message) % 3 };
+                let most = 1 + draws.whole(-1 - message) as usize % 64;
+                let (capacity, run) = runs.run(Scale::Whole, Amount(weight), most);
+                assert!((1..=most).contains(&run));
+                for _ in 0..run {
+                    assert_eq!(singly.next(Scale::Whole, Amount(weight)), capacity, "message {message}, {bins} bins");
+                }
+                assert_eq!(runs.sent, singly.sent);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The candidate workers of a key, with repetitions or without.
 
+use std::iter::repeat;
+
 use crate::hash::{candidate_pair, candidates};
 use crate::sketch::BLOCK;
 use crate::state::loads::Loads;
@@ -34,20 +36,36 @@ impl Choices {
     /// The first candidates of all keys of a block, and the second ones, as [`Choices::pair`] gives them.
     #[inline(always)]
     pub(in crate::groupings) fn pairs(&self, hashes: &[u64]) -> [[u32; BLOCK]; 2] {
-        let [mut firsts, mut seconds] = [[0; BLOCK]; 2];
-        for ((first, second), &hash) in firsts.iter_mut().zip(&mut seconds).zip(hashes) {
-            let pair = candidate_pair(KeyHash(hash), 0, self.workers);
-            (*first, *second) = (pair.0.0, pair.1.0);
+        let mut lists = [[0; BLOCK]; 2];
+        self.fill(hashes, &mut lists);
+        lists
+    }
+
+    /// Fills lists with the candidates of all keys of a block: the first ones, the second ones, and so on. If they must
+    /// differ and there are not as many workers, those that are missing are the first again.
+    #[inline(always)]
+    pub(in crate::groupings) fn fill(&self, hashes: &[u64], lists: &mut [[u32; BLOCK]]) {
+        for (pair, lists) in (0..).zip(lists.chunks_mut(2)) {
+            let drawn = hashes.iter().map(|&hash| candidate_pair(KeyHash(hash), pair, self.workers));
+            if let [firsts, seconds] = lists {
+                for ((first, second), pair) in firsts.iter_mut().zip(seconds).zip(drawn) {
+                    (*first, *second) = (pair.0.0, pair.1.0);
+                }
+            } else {
+                lists[0].iter_mut().zip(drawn).for_each(|(first, pair)| *first = pair.0.0);
+            }
         }
         // Apart, so that the loop above takes several keys at a time.
         if self.distinct {
-            for ((first, second), &hash) in firsts.iter_mut().zip(&mut seconds).zip(hashes) {
-                if first == second {
-                    *second = self.pair(KeyHash(hash)).1.0;
+            for (row, &hash) in hashes.iter().enumerate() {
+                let repeats = |list: usize| lists[..list].iter().any(|before| before[row] == lists[list][row]);
+                if (1..lists.len()).any(repeats) {
+                    let candidates = self.list(KeyHash(hash), lists.len());
+                    let all = candidates.iter().chain(repeat(&candidates[0]));
+                    lists.iter_mut().zip(all).for_each(|(list, &candidate)| list[row] = candidate);
                 }
             }
         }
-        [firsts, seconds]
     }
 
     /// Least loaded of the first `count` candidates, the first among equals.
@@ -118,7 +136,7 @@ mod tests {
     use crate::hash::KeyHasher;
 
     #[test]
-    fn the_pairs_of_a_block_are_those_of_its_keys() {
+    fn the_candidates_of_a_block_are_those_of_its_keys() {
         let keys = KeyHasher::new(0);
         let hashes: Vec<u64> = (0..50).map(|key| keys.whole(key)).collect();
         for (workers, distinct) in [(1, false), (1, true), (2, true), (7, false), (7, true)] {
@@ -126,6 +144,14 @@ mod tests {
             let [firsts, seconds] = choices.pairs(&hashes);
             for (row, &hash) in hashes.iter().enumerate() {
                 assert_eq!((Worker(firsts[row]), Worker(seconds[row])), choices.pair(KeyHash(hash)));
+            }
+            for count in 1..=8 {
+                let mut lists = [[0; BLOCK]; 8];
+                choices.fill(&hashes, &mut lists[..count]);
+                for (row, &hash) in hashes.iter().enumerate() {
+                    let filled = different(lists[..count].iter().map(|list| list[row]));
+                    assert_eq!(filled, choices.list(KeyHash(hash), count), "{count} of {workers}");
+                }
             }
         }
     }

@@ -3,13 +3,30 @@
 //! CG paper (arXiv 1705.09073), section 5.1. The answers are those of the naive loop, whose cost grows with the number
 //! of bins; a frequent key does not probe again what it has found full.
 
+use super::choices::Choices;
 use super::memo::Memo;
 use crate::hash::candidate_pair;
-use crate::state::loads::Loads;
+use crate::sketch::BLOCK;
+use crate::state::loads::Unranked;
 use crate::types::{Amount, KeyHash, Worker};
 
 /// The most probes of a message, per bin.
 const PROBES: u64 = 64;
+
+/// How many candidates are drawn for all keys of a block at a time, before any is probed.
+const DRAWN: usize = 4;
+
+/// The first candidates of a block of keys: a list of the first ones, one of the second ones, and so on.
+pub(in crate::groupings) struct Drawn([[u32; BLOCK]; DRAWN]);
+
+impl Drawn {
+    #[inline(always)]
+    pub(in crate::groupings) fn of(hashes: &[u64], bins: u32) -> Self {
+        let mut lists = [[0; BLOCK]; DRAWN];
+        Choices::new(bins, false).fill(hashes, &mut lists);
+        Self(lists)
+    }
+}
 
 /// Probes candidates for bins.
 #[derive(Debug, Clone)]
@@ -23,27 +40,37 @@ impl Prober {
         Self { bins, memo: Memo::new(bins as usize) }
     }
 
+    pub(in crate::groupings) fn bins(&self) -> u32 {
+        self.bins
+    }
+
     /// Starts afresh: the bins were replaced.
     pub(in crate::groupings) fn forget(&mut self) {
         self.memo.forget();
     }
 
-    /// The first candidate of a key below the capacity; the least loaded bin if there is none.
+    /// The first candidate of a block's key below the capacity; the least loaded bin if there is none.
     #[inline(always)]
-    pub(in crate::groupings) fn find(&mut self, hash: KeyHash, capacity: Amount, loads: &mut Loads) -> Worker {
-        let (first, second) = candidate_pair(hash, 0, self.bins);
-        if loads.of(first) < capacity {
-            first
-        } else if loads.of(second) < capacity {
-            second
-        } else {
-            self.find_further(hash, capacity, loads)
+    pub(in crate::groupings) fn find(
+        &mut self,
+        hash: KeyHash,
+        Drawn(lists): &Drawn,
+        row: usize,
+        capacity: Amount,
+        loads: &Unranked,
+    ) -> Worker {
+        for list in lists {
+            let bin = Worker(list[row]);
+            if loads.of(bin) < capacity {
+                return bin;
+            }
         }
+        self.find_further(hash, capacity, loads)
     }
 
     #[inline(always)]
-    fn find_further(&mut self, hash: KeyHash, capacity: Amount, loads: &mut Loads) -> Worker {
-        let known = u64::from(self.memo.probes(hash, capacity)).max(2);
+    fn find_further(&mut self, hash: KeyHash, capacity: Amount, loads: &Unranked) -> Worker {
+        let known = u64::from(self.memo.probes(hash, capacity)).max(DRAWN as u64);
         let most = PROBES * u64::from(self.bins);
         for pair in known / 2..most / 2 {
             let (first, second) = candidate_pair(hash, pair, self.bins);
@@ -55,7 +82,7 @@ impl Prober {
             }
         }
         self.memo.note(hash, capacity, u32::try_from(most).unwrap_or(u32::MAX));
-        loads.least_of_all()
+        loads.least()
     }
 }
 
@@ -64,6 +91,7 @@ mod tests {
     use super::*;
     use crate::amount::Scale;
     use crate::hash::{KeyHasher, candidates};
+    use crate::state::loads::Loads;
 
     /// Compares with the naive loop, for two frequent keys and many others at capacities that rise and fall.
     fn check(bins: u32, slack: u64, capacity: impl Fn(u64, u64) -> u64) {
@@ -76,7 +104,8 @@ mod tests {
             let (hash, capacity) = (KeyHash(hash), Amount(capacity));
             let naive = candidates(hash, bins).take(64 * bins as usize).find(|&bin| loads.of(bin) < capacity);
             let least = (0..bins).map(Worker).min_by_key(|&bin| loads.of(bin)).unwrap();
-            let bin = prober.find(hash, capacity, &mut loads);
+            let drawn = Drawn::of(&[hash.0], bins);
+            let bin = prober.find(hash, &drawn, 0, capacity, &loads.unranked());
             assert_eq!(bin, naive.unwrap_or(least), "message {message} of {bins} bins");
             loads.add(Scale::Whole, bin, Amount(1));
         }
