@@ -10,9 +10,9 @@ use super::tables::{SavedTables, Tables};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::hash::first_candidate;
-use crate::sketch::SpaceSaving;
+use crate::sketch::{BLOCK, SpaceSaving};
 use crate::snapshot::checked_count;
-use crate::types::KeyHash;
+use crate::types::{KeyHash, Worker};
 
 /// The entry of a key that is not hot.
 const COLD: u32 = u32::MAX;
@@ -158,28 +158,42 @@ impl Scheduler {
     fn choose(&mut self, messages: &Batch, chosen: &mut [u32]) {
         let scale = self.loads.expect(messages.hashes.len(), messages.weights);
         let Self { workers, segments, tables, loads, sketch, slots, routes, absent_frequency, .. } = self;
-        let counted = sketch.hashes();
-        let mut row = 0;
-        messages.each(
+        let (counted, workers) = (sketch.hashes(), *workers);
+        let absent_is_cold = *absent_frequency < tables.threshold;
+        let mut slots = &slots[..];
+        messages.parts(
             scale,
             chosen,
             #[inline(always)]
-            |scale, hash, weight| {
-                let slot = slots[row] as usize;
-                row += 1;
-                let route = if counted[slot] == hash.0 {
-                    routes[slot]
-                } else {
-                    // Another key has taken the counter since.
-                    match sketch.slot(hash) {
-                        Some(slot) => routes[slot],
-                        None if *absent_frequency < tables.threshold => COLD,
-                        None => tables.heat(hash, *absent_frequency, *segments),
-                    }
-                };
-                let worker = if route == COLD { first_candidate(hash, *workers) } else { tables.choose(route, loads) };
-                loads.add(scale, worker, weight);
-                worker
+            |scale, hashes, weights, chosen| {
+                let rows = hashes.len().min(BLOCK);
+                let (block, others) = slots.split_at(rows);
+                slots = others;
+                // The reads for a block overlap; a loop that also writes would wait for each.
+                let (mut found, mut firsts) = ([COLD; BLOCK], [0; BLOCK]);
+                for ((found, &hash), &slot) in found.iter_mut().zip(hashes).zip(block) {
+                    let slot = slot as usize;
+                    *found = if counted[slot] == hash {
+                        routes[slot]
+                    } else {
+                        // Another key has taken the counter since.
+                        match sketch.slot(KeyHash(hash)) {
+                            Some(slot) => routes[slot],
+                            None if absent_is_cold => COLD,
+                            None => tables.heat(KeyHash(hash), *absent_frequency, *segments),
+                        }
+                    };
+                }
+                for (first, &hash) in firsts.iter_mut().zip(&hashes[..rows]) {
+                    *first = first_candidate(KeyHash(hash), workers).0;
+                }
+                for (row, ((chosen, &route), &first)) in chosen.iter_mut().zip(&found[..rows]).zip(&firsts).enumerate()
+                {
+                    let worker = if route == COLD { Worker(first) } else { tables.choose(route, loads) };
+                    loads.add(scale, worker, scale.amount(weights.map_or(1.0, |weights| weights[row])));
+                    *chosen = worker.0;
+                }
+                rows
             },
         );
     }

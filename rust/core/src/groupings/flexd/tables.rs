@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::joint_loads::JointLoads;
 use crate::error::{Error, Result};
@@ -30,8 +31,8 @@ struct Entry {
     last_hot: u64,
     /// Its frequency in that segment.
     frequency: f64,
-    /// Its workers, in the order they were added. Empty until its first message is assigned.
-    list: Vec<u16>,
+    /// Its workers, in the order they were added, most often few. Empty until its first message is assigned.
+    list: SmallVec<[u16; 8]>,
 }
 
 /// What [`Tables::restore`] needs.
@@ -51,7 +52,7 @@ impl Tables {
                 threshold: self.threshold,
                 last_hot: 0,
                 frequency: 0.0,
-                list: Vec::new(),
+                list: SmallVec::new(),
             });
             self.entries.len() as u32 - 1
         });
@@ -108,7 +109,7 @@ impl Tables {
 
     pub(super) fn save(&self) -> SavedTables {
         let entries = self.entries.iter();
-        SavedTables(entries.map(|entry| (entry.hash, entry.threshold, entry.last_hot, entry.list.clone())).collect())
+        SavedTables(entries.map(|entry| (entry.hash, entry.threshold, entry.last_hot, entry.list.to_vec())).collect())
     }
 
     /// Restores saved tables for this many workers, after this many segments.
@@ -124,7 +125,7 @@ impl Tables {
             if !fits || last_hot >= segments {
                 return Err(Error::damaged("the workers of a key do not fit"));
             }
-            self.entries.push(Entry { hash, threshold, last_hot, frequency: 0.0, list });
+            self.entries.push(Entry { hash, threshold, last_hot, frequency: 0.0, list: list.into() });
         }
         self.number();
         if self.numbers.len() != keys {
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(choose(), 2, "not worker 1, who is no more loaded and has the key");
         assert_eq!(choose(), 0);
         assert_eq!([choose(), choose(), choose()], [1, 1, 2], "the threshold is 0.5 now");
-        assert_eq!(tables.entries[0].list, [1, 2, 0]);
+        assert_eq!(tables.entries[0].list[..], [1, 2, 0]);
         assert_eq!(tables.entries[0].threshold, 0.5);
     }
 
