@@ -17,7 +17,7 @@ from keysplit.streams import zipf
 from parameters import parameters
 from reference import MODELS
 from reference.circle import circle
-from reference.hashing import MASK, domain, hash_key
+from reference.hashing import MASK, candidates, domain, hash_key
 
 SOURCES = st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1))
 QUARTERS = st.integers(0, 40).map(lambda quarters: quarters / 4)
@@ -380,6 +380,25 @@ def test_longest_distance_of_solves(drift: int) -> None:
     expected = np.array([model.route(key) for key in keys.tolist()])
     router = ks.DChoices(workers=50).router()
     np.testing.assert_array_equal(router.route(keys), expected)
+
+
+def test_a_key_whose_number_of_workers_changed_in_another_slot() -> None:
+    """A key of many workers moves to another slot, loses workers there, and comes back to the first one."""
+    params: dict[str, Any] = {"workers": 10_000, "expected_keys": 4, "warm_up_s": 0.0}
+    params |= {"teenage_interval_s": 1.0, "old_interval_s": 1.0}
+    # What a key's first worker is decides whether others share its workers.
+    firsts = {key: candidates(hash_key(key, 0), 10_000, 1)[0] for key in range(5000)}
+    hot = next(key for key, first in firsts.items() if 1000 < first < 2000)
+    far = iter([key for key, first in firsts.items() if first > 5000])
+    heavy, other = next(far), next(far)
+    events = [(0, heavy, 1), *[(0, hot, 1)] * 2, *[(1, hot, 1)] * 29, (2, heavy, 40), (3, other, 36)]
+    events += [(4, next(far), 1) for _ in range(3)]
+    events += [*[(5, hot, 1)] * 19, (5, heavy, 1000), (5, hot, 1), (6, next(far), 1), (7, hot, 1)]
+    model = MODELS["dynamic_key"](**params)
+    router = ks.DynamicKeyGrouping(**params).router()
+    for now, key, weight in events:
+        routed = router.route([key], weights=[float(weight)], now=float(now))
+        assert routed.tolist() == model.route_batch([key], [float(weight)], float(now))
 
 
 @pytest.mark.parametrize("last", range(4))

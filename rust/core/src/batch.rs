@@ -7,6 +7,10 @@ use crate::params::Value;
 use crate::state::loads::Loads;
 use crate::types::{Amount, KeyHash, Worker};
 
+/// The most messages that are looked up, or drawn for, before any of them is sent: their reads overlap, and what they need stays in the
+/// first-level cache.
+pub(crate) const BLOCK: usize = 64;
+
 /// Messages in order of arrival at a source.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
@@ -90,6 +94,26 @@ impl<'a> Batch<'a> {
                         }
                     }
                 }
+            },
+        );
+    }
+
+    /// Routes the messages a block at a time, as [`Batch::parts`] does.
+    #[inline(always)]
+    pub(crate) fn blocks(
+        &self,
+        scale: Scale,
+        workers: &mut [u32],
+        mut route: impl FnMut(Scale, &[u64], Option<&[f64]>, &mut [u32]),
+    ) {
+        self.parts(
+            scale,
+            workers,
+            #[inline(always)]
+            |scale, hashes, weights, workers| {
+                let rows = hashes.len().min(BLOCK);
+                route(scale, &hashes[..rows], weights.map(|weights| &weights[..rows]), &mut workers[..rows]);
+                rows
             },
         );
     }

@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::parts::choices::Choices;
 use super::{Grouping, Parameters};
-use crate::batch::Batch;
+use crate::batch::{BLOCK, Batch};
 use crate::error::Result;
 use crate::params::{self, MAX_WORKERS};
-use crate::sketch::BLOCK;
 use crate::snapshot::{decode, encode};
 use crate::state::loads::Loads;
 use crate::types::{KeyHash, Source};
@@ -58,16 +57,14 @@ impl Grouping for PartialKey {
         if self.count <= FEW {
             let Self { choices, count, loads } = self;
             let (mut lists, mut loads) = ([[0; BLOCK]; FEW], loads.unranked());
-            batch.parts(
+            batch.blocks(
                 scale,
                 workers,
                 #[inline(always)]
                 |scale, hashes, weights, workers| {
-                    let rows = hashes.len().min(BLOCK);
-                    let (hashes, lists, workers) = (&hashes[..rows], &mut lists[..*count], &mut workers[..rows]);
+                    let lists = &mut lists[..*count];
                     choices.fill(hashes, lists);
                     loads.add_all_to_least(scale, lists, weights, workers);
-                    rows
                 },
             );
         } else {

@@ -11,7 +11,6 @@ use crate::batch::Batch;
 use crate::error::Result;
 use crate::hash::Draws;
 use crate::params;
-use crate::sketch::BLOCK;
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::types::{KeyHash, Source};
@@ -49,16 +48,14 @@ impl Grouping for PowerOfTwo {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
         let mut loads = self.loads.unranked();
-        batch.parts(
+        batch.blocks(
             scale,
             workers,
             #[inline(always)]
             |scale, hashes, weights, workers| {
-                let rows = hashes.len().min(BLOCK);
                 let [firsts, seconds] = self.draws.pairs(self.position, self.workers);
-                self.position += rows as u64;
-                loads.add_all_to_lesser(scale, [&firsts, &seconds], weights, &mut workers[..rows]);
-                rows
+                self.position += hashes.len() as u64;
+                loads.add_all_to_lesser(scale, [&firsts, &seconds], weights, workers);
             },
         );
     }

@@ -10,6 +10,7 @@ use std::mem::replace;
 use hashbrown::HashTable;
 use wide::u8x16;
 
+use crate::batch::BLOCK;
 use crate::state::secret::Secret;
 
 /// Places per bucket.
@@ -201,9 +202,9 @@ impl Index {
     /// Guesses the slots of a block of hashes, without a branch: the only slot that a hash can have, but for rare cases; if it
     /// has none, the slot of another hash, or 0.
     #[inline(always)]
-    pub(crate) fn guess<const BLOCK: usize>(&self, hashes: &[u64], slots: &mut [u32; BLOCK]) {
+    pub(crate) fn guess<const LEN: usize>(&self, hashes: &[u64], slots: &mut [u32; LEN]) {
         // The tags of all first, which are made several at a time.
-        let mut tags = [Tag::NONE; BLOCK];
+        let mut tags = [Tag::NONE; LEN];
         for (tag, &hash) in tags.iter_mut().zip(hashes) {
             *tag = Tag::of(hash);
         }
@@ -274,30 +275,27 @@ impl Index {
     }
 }
 
-/// Keys per block.
-const AHEAD: usize = 64;
-
 /// The slots of a batch's keys, guessed a block ahead: the reads overlap. A loop that also writes would wait for each.
 pub(crate) struct Guesses<'a> {
     hashes: &'a [u64],
-    guesses: [u32; AHEAD],
+    guesses: [u32; BLOCK],
     at: usize,
 }
 
 impl<'a> Guesses<'a> {
     pub(crate) fn new(hashes: &'a [u64]) -> Self {
-        Self { hashes, guesses: [0; AHEAD], at: AHEAD }
+        Self { hashes, guesses: [0; BLOCK], at: BLOCK }
     }
 
     /// What [`Index::guess`] gave for the next key, which must exist, perhaps before others were inserted.
     #[inline(always)]
     pub(crate) fn next(&mut self, index: &Index) -> usize {
-        if self.at == AHEAD {
-            let (block, rest) = self.hashes.split_at(self.hashes.len().min(AHEAD));
+        if self.at == BLOCK {
+            let (block, rest) = self.hashes.split_at(self.hashes.len().min(BLOCK));
             index.guess(block, &mut self.guesses);
             (self.hashes, self.at) = (rest, 0);
         }
-        let guess = self.guesses[self.at % AHEAD];
+        let guess = self.guesses[self.at % BLOCK];
         self.at += 1;
         guess as usize
     }

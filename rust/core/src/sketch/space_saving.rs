@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::index::{Index, Room};
 use crate::amount::Scale;
+use crate::batch::BLOCK;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
 use crate::state::minimum::Minimum;
@@ -51,9 +52,6 @@ pub struct Touched {
     /// Whether the key has just been given the counter.
     pub fresh: bool,
 }
-
-/// The most messages counted together.
-pub(crate) const BLOCK: usize = 64;
 
 /// What messages that were counted together have touched.
 #[derive(Debug, Clone)]

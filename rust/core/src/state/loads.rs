@@ -5,8 +5,8 @@ use std::hint::select_unpredictable;
 use serde::{Deserialize, Serialize};
 
 use crate::amount::{Scale, batch_sum};
+use crate::batch::BLOCK;
 use crate::error::{Error, Result};
-use crate::sketch::BLOCK;
 use crate::state::minimum::{Minimum, Rising};
 use crate::types::{Amount, Worker};
 
@@ -87,7 +87,7 @@ impl Loads {
         self.least.rising(&mut self.amounts, run)
     }
 
-    /// The loads for a loop that never needs the least loaded of all.
+    /// The loads for a loop that keeps no track of the least loaded of all.
     pub(crate) fn unranked(&mut self) -> Unranked<'_> {
         Unranked(&mut self.amounts)
     }
@@ -165,7 +165,7 @@ impl Loads {
 /// So many loads are compared before it is asked whether enough are below a limit.
 const BELOW: usize = 64;
 
-/// Loads in a loop that never needs the least loaded of all.
+/// Loads in a loop that keeps no track of the least loaded of all.
 pub(crate) struct Unranked<'a>(&'a mut [u64]);
 
 impl Unranked<'_> {
@@ -202,7 +202,7 @@ impl Unranked<'_> {
         weights: Option<&[f64]>,
         workers: &mut [u32],
     ) {
-        let mut loads = Unranked(self.0);
+        let mut loads = self.again();
         for (row, ((worker, &first), &second)) in workers.iter_mut().zip(firsts).zip(seconds).enumerate() {
             let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
             *worker = loads.add_to_lesser(scale, Worker(first), Worker(second), weight).0;

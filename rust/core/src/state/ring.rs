@@ -8,10 +8,10 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use crate::batch::BLOCK;
 use crate::error::{Error, Result};
 use crate::hash::Points;
 use crate::params::MAX_WORKERS;
-use crate::sketch::BLOCK;
 use crate::state::members::Members;
 use crate::types::{KeyHash, Worker};
 

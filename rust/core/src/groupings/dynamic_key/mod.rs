@@ -160,6 +160,8 @@ impl DynamicKey {
         let time = self.clock.message(pace);
         if self.teenage.happens(start, time) {
             self.spaces.cut();
+            // Few keys are left, in other slots.
+            self.rows = Rows::default();
             self.spaces.promote(Space::Baby, Space::Teenage);
         }
         if self.old.happens(start, time) {
@@ -184,11 +186,11 @@ impl DynamicKey {
             return self.loads.least_of(self.loads.row(first, 2));
         }
         let limit = scale.amount_from((limit * self.sent) / 100.0);
-        let mut row = (item.width > FEW).then(|| self.rows.of(slot, hash));
+        let mut row = (item.width > FEW).then(|| self.rows.of(slot, first, item.width));
         let (mut width, mut checked) = (item.width, item.checked);
         let best = loop {
             let best = match &mut row {
-                Some(row) => row.least(&self.loads, first, width),
+                Some(row) => row.least(&self.loads),
                 None => self.loads.least_of(self.loads.row(first, width)),
             };
             let load = self.loads.of(best);
@@ -199,18 +201,23 @@ impl DynamicKey {
                     let next = self.loads.nth(first, width);
                     let least = self.loads.of(next);
                     if least < load {
-                        row.into_iter().for_each(|row| row.widen(width, scale.sum(least, weight)));
+                        row.into_iter().for_each(|row| row.widen(next, scale.sum(least, weight), limit));
                         width += 1;
                         break next;
                     }
                 }
                 break best;
             }
-            if width <= 2 || !self.loads.two_below(first, width, limit) {
+            let two_below = match &mut row {
+                _ if width <= 2 => false,
+                Some(row) => row.two_below(&self.loads, best, limit),
+                None => self.loads.two_below(first, width, limit),
+            };
+            if !two_below {
                 break best;
             }
             width -= 1;
-            row.iter_mut().for_each(|row| row.narrow(width));
+            row.iter_mut().for_each(|row| row.narrow());
         };
         let item = &mut self.spaces.items[slot];
         (item.width, item.checked) = (width, checked);

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Params;
 use crate::amount::Scale;
+use crate::batch::BLOCK;
 use crate::error::{Error, Result};
 use crate::hash::vectorised;
-use crate::sketch::{BLOCK, Block, SavedSketch, SpaceSaving, Touched};
+use crate::sketch::{Block, SavedSketch, SpaceSaving, Touched};
 use crate::snapshot::checked_count;
 use crate::types::KeyHash;
 

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::Params;
 use super::joint_loads::{JointLoads, SavedJointLoads};
 use super::tables::{SavedTables, Tables};
-use crate::batch::Batch;
+use crate::batch::{BLOCK, Batch};
 use crate::error::{Error, Result};
 use crate::hash::first_candidate;
-use crate::sketch::{BLOCK, SpaceSaving};
+use crate::sketch::SpaceSaving;
 use crate::snapshot::checked_count;
 use crate::types::{KeyHash, Worker};
 
@@ -161,13 +161,12 @@ impl Scheduler {
         let (counted, workers) = (sketch.hashes(), *workers);
         let absent_is_cold = *absent_frequency < tables.threshold;
         let mut slots = &slots[..];
-        messages.parts(
+        messages.blocks(
             scale,
             chosen,
             #[inline(always)]
             |scale, hashes, weights, chosen| {
-                let rows = hashes.len().min(BLOCK);
-                let (block, others) = slots.split_at(rows);
+                let (block, others) = slots.split_at(hashes.len());
                 slots = others;
                 // The reads for a block overlap; a loop that also writes would wait for each.
                 let (mut found, mut firsts) = ([COLD; BLOCK], [0; BLOCK]);
@@ -184,16 +183,14 @@ impl Scheduler {
                         }
                     };
                 }
-                for (first, &hash) in firsts.iter_mut().zip(&hashes[..rows]) {
+                for (first, &hash) in firsts.iter_mut().zip(hashes) {
                     *first = first_candidate(KeyHash(hash), workers).0;
                 }
-                for (row, ((chosen, &route), &first)) in chosen.iter_mut().zip(&found[..rows]).zip(&firsts).enumerate()
-                {
+                for (row, ((chosen, &route), &first)) in chosen.iter_mut().zip(&found).zip(&firsts).enumerate() {
                     let worker = if route == COLD { Worker(first) } else { tables.choose(route, loads) };
                     loads.add(scale, worker, scale.amount(weights.map_or(1.0, |weights| weights[row])));
                     *chosen = worker.0;
                 }
-                rows
             },
         );
     }

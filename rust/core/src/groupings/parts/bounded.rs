@@ -3,7 +3,6 @@
 use super::capacity::Capacity;
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::sketch::BLOCK;
 use crate::state::loads::{Loads, SavedLoads, Unranked};
 use crate::types::{Amount, KeyHash, Worker};
 
@@ -44,12 +43,11 @@ impl Bounded {
         let scale = loads.expect(batch.hashes.len(), batch.weights);
         capacity.expect(scale);
         let mut loads = loads.unranked();
-        batch.parts(
+        batch.blocks(
             scale,
             workers,
             #[inline(always)]
             |scale, hashes, weights, workers| {
-                let hashes = &hashes[..hashes.len().min(BLOCK)];
                 let (prepared, mut loads, mut row) = (prepare(hashes), loads.again(), 0);
                 while row < hashes.len() {
                     let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
@@ -62,7 +60,6 @@ impl Bounded {
                     }
                     row += run;
                 }
-                hashes.len()
             },
         );
     }

@@ -52,7 +52,7 @@ impl Capacity {
         self.level
     }
 
-    /// The capacity for the next of at most so many messages of equal weight, and how many of them have it, one at least.
+    /// The capacity for the next of at most so many messages of equal weight, and for how many of them it is known: one at least.
     #[inline(always)]
     pub(in crate::groupings) fn run(&mut self, scale: Scale, weight: Amount, most: usize) -> (Amount, usize) {
         let level = self.next(scale, weight);

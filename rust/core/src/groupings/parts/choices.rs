@@ -1,9 +1,7 @@
 //! The candidate workers of a key, with repetitions or without.
 
-use std::iter::repeat;
-
+use crate::batch::BLOCK;
 use crate::hash::{candidate_pair, candidates};
-use crate::sketch::BLOCK;
 use crate::state::loads::Loads;
 use crate::types::{Amount, KeyHash, Worker};
 
@@ -60,9 +58,18 @@ impl Choices {
             for (row, &hash) in hashes.iter().enumerate() {
                 let repeats = |list: usize| lists[..list].iter().any(|before| before[row] == lists[list][row]);
                 if (1..lists.len()).any(repeats) {
-                    let candidates = self.list(KeyHash(hash), lists.len());
-                    let all = candidates.iter().chain(repeat(&candidates[0]));
-                    lists.iter_mut().zip(all).for_each(|(list, &candidate)| list[row] = candidate);
+                    let (most, mut found) = (lists.len().min(self.workers as usize), 1);
+                    for candidate in candidates(KeyHash(hash), self.workers) {
+                        if found == most {
+                            break;
+                        }
+                        if lists[..found].iter().all(|list| list[row] != candidate.0) {
+                            lists[found][row] = candidate.0;
+                            found += 1;
+                        }
+                    }
+                    let first = lists[0][row];
+                    lists[found..].iter_mut().for_each(|list| list[row] = first);
                 }
             }
         }

@@ -6,8 +6,9 @@
 use wide::i64x8;
 
 use crate::amount::Scale;
+use crate::batch::BLOCK;
 use crate::error::{Error, Result};
-use crate::sketch::{BLOCK, Block, SpaceSaving};
+use crate::sketch::{Block, SpaceSaving};
 use crate::types::{Amount, KeyHash};
 
 /// The sketch of a source and the threshold of its head.

@@ -5,8 +5,8 @@
 
 use super::choices::Choices;
 use super::memo::Memo;
+use crate::batch::BLOCK;
 use crate::hash::candidate_pair;
-use crate::sketch::BLOCK;
 use crate::state::loads::Unranked;
 use crate::types::{Amount, KeyHash, Worker};
 
