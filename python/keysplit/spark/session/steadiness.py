@@ -578,7 +578,9 @@ def _of_files(attributes: list[list[dict[str, Any]]]) -> set[int]:
     for (attribute,) in attributes:
         kind = attribute.get("dataType")
         fields = kind.get("fields", []) if isinstance(kind, dict) else []
-        if any(each["name"].startswith("file_block_") for each in fields):
+        # Spark's JSON does not say which columns are hidden.
+        is_named_so = attribute["name"] == "_metadata" and fields
+        if is_named_so or any(each["name"].startswith("file_block_") for each in fields):
             found.add(int(attribute["exprId"]["id"]))
     return found
 
