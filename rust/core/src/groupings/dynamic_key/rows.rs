@@ -112,7 +112,7 @@ impl Row {
         found
     }
 
-    /// The row gets a last worker, the only one below a limit, which then has this load.
+    /// The row gets a last worker, which is less loaded than the others, none of which is below a limit, and which then has this load.
     pub(super) fn widen(&mut self, worker: Worker, Amount(load): Amount, limit: Amount) {
         (self.below, self.limit) = (worker, limit);
         let index = self.width as usize;
@@ -177,7 +177,7 @@ mod tests {
                     }
                 } else if *width < workers {
                     let next = loads.nth(first, *width);
-                    if loads.of(next) < limit {
+                    if loads.of(next) < loads.of(found) {
                         row.widen(next, Scale::Whole.sum(loads.of(next), weight), limit);
                         *width += 1;
                         loads.add(Scale::Whole, next, weight);

@@ -146,7 +146,8 @@ mod tests {
     fn the_candidates_of_a_block_are_those_of_its_keys() {
         let keys = KeyHasher::new(0);
         let hashes: Vec<u64> = (0..50).map(|key| keys.whole(key)).collect();
-        for (workers, distinct) in [(1, false), (1, true), (2, true), (7, false), (7, true)] {
+        let cases = [1, 2, 3, 5, 7, 8, 9, 100].into_iter().flat_map(|workers| [(workers, false), (workers, true)]);
+        for (workers, distinct) in cases {
             let choices = Choices::new(workers, distinct);
             let [firsts, seconds] = choices.pairs(&hashes);
             for (row, &hash) in hashes.iter().enumerate() {
@@ -156,8 +157,14 @@ mod tests {
                 let mut lists = [[0; BLOCK]; 8];
                 choices.fill(&hashes, &mut lists[..count]);
                 for (row, &hash) in hashes.iter().enumerate() {
-                    let filled = different(lists[..count].iter().map(|list| list[row]));
-                    assert_eq!(filled, choices.list(KeyHash(hash), count), "{count} of {workers}");
+                    let filled: Vec<u32> = lists[..count].iter().map(|list| list[row]).collect();
+                    let listed = choices.list(KeyHash(hash), count);
+                    if distinct {
+                        assert_eq!(filled[..listed.len()], listed, "{count} of {workers}");
+                        assert!(filled[listed.len()..].iter().all(|&worker| worker == listed[0]));
+                    } else {
+                        assert_eq!(different(filled), listed, "{count} of {workers}");
+                    }
                 }
             }
         }
