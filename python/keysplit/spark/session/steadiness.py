@@ -579,7 +579,7 @@ def _of_files(attributes: list[list[dict[str, Any]]]) -> set[int]:
         kind = attribute.get("dataType")
         fields = kind.get("fields", []) if isinstance(kind, dict) else []
         # Spark's JSON does not say which columns are hidden.
-        is_named_so = attribute["name"] == "_metadata" and fields
+        is_named_so = fields and attribute.get("name") == "_metadata"
         if is_named_so or any(each["name"].startswith("file_block_") for each in fields):
             found.add(int(attribute["exprId"]["id"]))
     return found
