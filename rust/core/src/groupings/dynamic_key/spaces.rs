@@ -232,6 +232,28 @@ mod tests {
     }
 
     #[test]
+    fn baby_keeps_the_first_of_many_in_its_order() {
+        let draws = KeyHasher::new(2);
+        for round in 0..200 {
+            let draw = |item: i64| draws.whole(round * 1000 + item);
+            // Few counts and times, so that many items are equal in both.
+            let counts: Vec<(Space, f64)> = (0..300).map(|item| (Space::Baby, (draw(item) % 3) as f64)).collect();
+            let mut spaces = spaces(10, &counts);
+            for (slot, item) in spaces.items.iter_mut().enumerate() {
+                item.seen = (draw(slot as i64 + 500) % 4) as f64;
+                item.space = if slot % 100 == 7 { Space::Teenage } else { Space::Baby };
+            }
+            let mut expected = hashes_in(&spaces, Space::Baby);
+            expected.truncate(spaces.sizes[0]);
+            let teenage = hashes_in(&spaces, Space::Teenage);
+            spaces.cut();
+            assert_eq!(hashes_in(&spaces, Space::Baby), expected, "round {round}");
+            assert_eq!(hashes_in(&spaces, Space::Teenage), teenage);
+            assert!(spaces.index.tells_apart(&spaces.hashes));
+        }
+    }
+
+    #[test]
     fn promotion_fills_room_and_then_swaps_what_is_strictly_more_frequent() {
         use Space::{Baby, Teenage};
         // Room for 4 in the teenage space, which holds 3.
