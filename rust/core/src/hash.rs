@@ -223,6 +223,16 @@ impl Draws {
         mix(step(self.0, position.wrapping_add(1)))
     }
 
+    /// The 64 bits drawn for each message from `position` on.
+    #[inline(always)]
+    pub(crate) fn block<const LEN: usize>(&self, position: u64) -> [u64; LEN] {
+        let mut draws = [0; LEN];
+        for (row, draw) in (0..).zip(&mut draws) {
+            *draw = self.bits(position.wrapping_add(row));
+        }
+        draws
+    }
+
     /// The two workers drawn for the message at `position`.
     #[inline(always)]
     pub(crate) fn pair(&self, position: u64, workers: u32) -> (Worker, Worker) {

@@ -8,11 +8,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Grouping, Parameters};
-use crate::batch::Batch;
+use crate::amount::Scale;
+use crate::batch::{BLOCK, Batch};
 use crate::error::{Error, Result};
 use crate::hash::{Draws, first_candidate, high, low, onto};
 use crate::params::{self, MAX_WORKERS};
-use crate::sketch::{Guesses, Index, IntervalCounts, SavedCounts};
+use crate::sketch::{Index, IntervalCounts, SavedCounts};
 use crate::snapshot::{checked_count, decode, encode};
 use crate::state::loads::Loads;
 use crate::state::window::Window;
@@ -104,6 +105,16 @@ struct HotKey {
     /// Whether it was found hot in this interval.
     now: bool,
     arms: Vec<Arm>,
+    #[serde(skip)]
+    best: Best,
+}
+
+/// The arm of the largest value, the first among equals.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Best {
+    arm: u32,
+    /// The largest value of the others.
+    rival: f64,
 }
 
 /// A worker of a hot key and its value.
@@ -139,17 +150,9 @@ impl Bandit {
         }
     }
 
-    /// Counts a message and chooses its worker; for a hot key also the arm to reward.
+    /// Counts a key's message and chooses its worker by the bits drawn for it; for a hot key also the arm to reward.
     #[inline(always)]
-    fn choose(&mut self, hash: KeyHash, guess: usize, weight: f64) -> (Worker, Option<Pulled>) {
-        if self.state.messages == self.interval_messages {
-            self.end_interval();
-        }
-        let bits = self.draws.bits(self.state.position);
-        self.state.position += 1;
-        self.state.messages += 1;
-        self.state.sum += weight;
-
+    fn choose(&mut self, hash: KeyHash, guess: usize, bits: u64, weight: f64) -> (Worker, Option<Pulled>) {
         let (count, place) = self.counts.add(hash.0, guess, weight);
         let hot = count * f64::from(self.workers) > self.state.last;
         let slot = match self.slot(hash, place) {
@@ -161,9 +164,18 @@ impl Bandit {
         let arm = if u64::from(high(bits)) < self.explore_below {
             self.explore(slot, low(bits))
         } else {
-            best(&self.keys[slot].arms)
+            self.keys[slot].best.arm as usize
         };
         (Worker(self.keys[slot].arms[arm].worker), Some(Pulled { slot, arm }))
+    }
+
+    /// Begins an interval if one is over. Returns how many of so many messages are in the current one.
+    #[inline(always)]
+    fn run(&mut self, messages: usize) -> usize {
+        if self.state.messages == self.interval_messages {
+            self.end_interval();
+        }
+        messages.min((self.interval_messages - self.state.messages) as usize)
     }
 
     /// The slot of a key that is or was hot. Only the first message of an interval looks for it, unless the key is not
@@ -206,13 +218,13 @@ impl Bandit {
         self.index.insert(hash.0, slot, &self.hashes);
         let arms = vec![Arm { worker: first_candidate(hash, self.workers).0, value: UNTRIED }];
         self.full += usize::from(self.state.split == 1);
-        self.keys.push(HotKey { now: true, arms });
+        self.keys.push(HotKey { now: true, best: Best::of(&arms), arms });
         slot
     }
 
     /// A random arm: any worker, or one of the key's own if it has enough.
     fn explore(&mut self, slot: usize, bits: u32) -> usize {
-        let arms = &mut self.keys[slot].arms;
+        let HotKey { arms, best, .. } = &mut self.keys[slot];
         if arms.len() >= self.state.split {
             return onto(bits, arms.len() as u32) as usize;
         }
@@ -222,6 +234,7 @@ impl Bandit {
         }
         arms.push(Arm { worker, value: UNTRIED });
         let arm = arms.len() - 1;
+        *best = Best::of(arms);
         self.full += usize::from(arms.len() == self.state.split);
         if self.state.split < self.max_split && 10 * self.full >= 7 * self.keys.len() {
             self.state.split += 1;
@@ -237,7 +250,7 @@ impl Bandit {
     /// Rewards the chosen arm, given the load of its worker and of all workers in the window.
     #[inline(always)]
     fn learn(&mut self, Pulled { slot, arm }: Pulled, load: f64, all: f64) {
-        let arms = &mut self.keys[slot].arms;
+        let HotKey { arms, best, .. } = &mut self.keys[slot];
         let workers = f64::from(self.workers);
         let mean = all / workers;
         let most = load.max(mean);
@@ -245,6 +258,10 @@ impl Bandit {
         let reward = -(0.5 * excess + 0.5 * (arms.len() as f64 / workers));
         let value = &mut arms[arm].value;
         *value += self.learning_rate * (reward - *value);
+        let stays_best = arm == best.arm as usize && *value > best.rival;
+        if !stays_best {
+            *best = Best::of(arms);
+        }
     }
 
     fn restore(&mut self, state: BanditState, counts: SavedCounts, hashes: Vec<u64>, keys: Vec<HotKey>) -> Result<()> {
@@ -267,48 +284,66 @@ impl Bandit {
         let slot = |&hash: &u64| index.find(hash, &hashes).map_or(NONE, |slot| slot as u32);
         self.slots = self.counts.hashes().iter().map(slot).collect();
         (self.state, self.hashes, self.index, self.keys) = (state, hashes, index, keys);
+        self.keys.iter_mut().for_each(|key| key.best = Best::of(&key.arms));
         self.full = self.count_full();
         Ok(())
     }
 }
 
-/// The arm of the largest value, the first among equals.
-#[inline(always)]
-fn best(arms: &[Arm]) -> usize {
-    let (mut best, mut value) = (0, arms[0].value);
-    for (arm, other) in arms.iter().enumerate().skip(1) {
-        if other.value > value {
-            (best, value) = (arm, other.value);
+impl Best {
+    /// Of at least one arm. Infinite sums make values that are no numbers: then the first arm stays the best.
+    fn of(arms: &[Arm]) -> Self {
+        let (mut best, mut value, mut rival) = (0, arms[0].value, f64::NEG_INFINITY);
+        for (arm, other) in (0..).zip(arms).skip(1) {
+            if other.value > value {
+                (best, rival, value) = (arm, value, other.value);
+            } else {
+                rival = rival.max(other.value);
+            }
         }
+        Self { arm: best, rival }
     }
-    best
 }
 
 impl Grouping for Dalton {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
-        let scale = self.loads.expect(batch.hashes.len(), batch.weights);
-        let mut guesses = Guesses::new(batch.hashes);
-        batch.each(
-            scale,
+        let Self { bandit, window, loads } = self;
+        let mut guesses = [0; BLOCK];
+        batch.blocks(
+            Scale::Whole,
             workers,
             #[inline(always)]
-            |scale, hash, weight| {
-                let number = scale.number(weight);
-                let guess = self.bandit.counts.guess(&mut guesses);
-                let (worker, pulled) = self.bandit.choose(hash, guess, number);
-                let (load, all) = self.window.push(worker, number);
-                if let Some(pulled) = pulled {
-                    self.bandit.learn(pulled, load, all);
+            |_, hashes, weights, workers| {
+                bandit.counts.guess(hashes, &mut guesses);
+                let draws: [u64; BLOCK] = bandit.draws.block(bandit.state.position);
+                bandit.state.position += hashes.len() as u64;
+                let mut row = 0;
+                while row < hashes.len() {
+                    let (run, mut sum) = (bandit.run(hashes.len() - row), bandit.state.sum);
+                    for row in row..row + run {
+                        let weight = weights.map_or(1.0, |weights| weights[row]);
+                        sum += weight;
+                        let (worker, pulled) =
+                            bandit.choose(KeyHash(hashes[row]), guesses[row] as usize, draws[row], weight);
+                        let (load, all) = window.push(worker, weight);
+                        if let Some(pulled) = pulled {
+                            bandit.learn(pulled, load, all);
+                        }
+                        workers[row] = worker.0;
+                    }
+                    (bandit.state.messages, bandit.state.sum) = (bandit.state.messages + run as u64, sum);
+                    row += run;
                 }
-                self.loads.add(scale, worker, weight);
-                worker
             },
         );
+        batch.sent(loads, workers);
     }
 
     fn candidates(&self, hash: KeyHash) -> Vec<u32> {
-        let (worker, _) = self.bandit.clone().choose(hash, usize::MAX, 1.0);
-        vec![worker.0]
+        let mut bandit = self.bandit.clone();
+        bandit.run(1);
+        let draw = bandit.draws.bits(bandit.state.position);
+        vec![bandit.choose(hash, usize::MAX, draw, 1.0).0.0]
     }
 
     fn loads(&self) -> Vec<f64> {
@@ -343,7 +378,13 @@ mod tests {
     }
 
     fn is_hot(bandit: &mut Bandit, hashes: &[u64]) -> Vec<bool> {
-        hashes.iter().map(|&hash| bandit.choose(KeyHash(hash), usize::MAX, 1.0).1.is_some()).collect()
+        let mut is_pulled = |hash| {
+            bandit.run(1);
+            bandit.state.messages += 1;
+            bandit.state.sum += 1.0;
+            bandit.choose(KeyHash(hash), usize::MAX, u64::MAX, 1.0).1.is_some()
+        };
+        hashes.iter().map(|&hash| is_pulled(hash)).collect()
     }
 
     #[test]
@@ -383,8 +424,27 @@ mod tests {
         let reward = -(0.5 * (4.0 / 6.0) + 0.5 * (2.0 / 4.0));
         assert_eq!(bandit.keys[slot].arms[1].value, -0.5 + 0.1 * (reward - -0.5));
         assert_eq!(bandit.keys[slot].arms[0].value, UNTRIED);
-        assert_eq!(best(&bandit.keys[slot].arms), 1);
+        assert_eq!(bandit.keys[slot].best, Best { arm: 1, rival: UNTRIED });
         bandit.learn(Pulled { slot, arm: 0 }, 0.0, 0.0);
         assert_eq!(bandit.keys[slot].arms[0].value, UNTRIED + 0.1 * (-0.25 - UNTRIED));
+    }
+
+    #[test]
+    fn the_best_arm_is_the_first_of_the_largest_value_after_each_reward() {
+        let draws = Draws::new(0, Source(0));
+        for values in [[0.5, 0.25, 0.0], [0.0, -0.5, f64::NAN]] {
+            let mut bandit = bandit(4, 100, 0.0, 6);
+            let slot = bandit.heat(KeyHash(5), None);
+            bandit.keys[slot].arms = [0, 1, 2].map(|worker| Arm { worker, value: UNTRIED }).into();
+            for round in 0..2_000 {
+                let (draw, arms) = (draws.bits(round), &bandit.keys[slot].arms);
+                let first = (0..3).fold(0, |best, arm| if arms[arm].value > arms[best].value { arm } else { best });
+                assert_eq!(bandit.keys[slot].best.arm as usize, first, "round {round} of {values:?}");
+                // Usually the best one; equal values are frequent, as all rewards move a value by its whole distance.
+                let arm = if draw.is_multiple_of(4) { (draw >> 8) as usize % 3 } else { first };
+                bandit.learning_rate = 1.0;
+                bandit.learn(Pulled { slot, arm }, 1.0 - values[(draw >> 16) as usize % 3], 4.0);
+            }
+        }
     }
 }

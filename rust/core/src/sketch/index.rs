@@ -10,7 +10,6 @@ use std::mem::replace;
 use hashbrown::HashTable;
 use wide::u8x16;
 
-use crate::batch::BLOCK;
 use crate::state::secret::Secret;
 
 /// Places per bucket.
@@ -272,32 +271,6 @@ impl Index {
         let number = self.bucket(hash);
         let bucket = &mut self.buckets[number];
         bucket.set_spilled(bucket.spilled() - 1);
-    }
-}
-
-/// The slots of a batch's keys, guessed a block ahead: the reads overlap. A loop that also writes would wait for each.
-pub(crate) struct Guesses<'a> {
-    hashes: &'a [u64],
-    guesses: [u32; BLOCK],
-    at: usize,
-}
-
-impl<'a> Guesses<'a> {
-    pub(crate) fn new(hashes: &'a [u64]) -> Self {
-        Self { hashes, guesses: [0; BLOCK], at: BLOCK }
-    }
-
-    /// What [`Index::guess`] gave for the next key, which must exist, perhaps before others were inserted.
-    #[inline(always)]
-    pub(crate) fn next(&mut self, index: &Index) -> usize {
-        if self.at == BLOCK {
-            let (block, rest) = self.hashes.split_at(self.hashes.len().min(BLOCK));
-            index.guess(block, &mut self.guesses);
-            (self.hashes, self.at) = (rest, 0);
-        }
-        let guess = self.guesses[self.at % BLOCK];
-        self.at += 1;
-        guess as usize
     }
 }
 

@@ -5,9 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::batch::BLOCK;
 use crate::error::{Error, Result};
 use crate::hash::Places;
-use crate::sketch::index::{Guesses, Index};
+use crate::sketch::index::Index;
 use crate::types::KeyHash;
 
 /// Keys counted exactly.
@@ -44,10 +45,10 @@ impl IntervalCounts {
         &self.hashes
     }
 
-    /// A guess at the place among them of the next message's key.
+    /// Guesses at the places among them of the keys of a block.
     #[inline(always)]
-    pub(crate) fn guess(&self, guesses: &mut Guesses) -> usize {
-        guesses.next(&self.index)
+    pub(crate) fn guess(&self, hashes: &[u64], guesses: &mut [u32; BLOCK]) {
+        self.index.guess(hashes, guesses);
     }
 
     /// Counts a message; returns the new count of its key, and its place if it is counted exactly.

@@ -19,13 +19,16 @@ pub(crate) struct Window {
     all: f64,
     /// Messages since the sums were last recomputed.
     since: usize,
+    /// Whether all weights since the sums were 0 have been 1: then they are exact.
+    #[serde(skip)]
+    even: bool,
 }
 
 impl Window {
     /// An empty window of `size` messages; memory is allocated as they arrive.
     pub(crate) fn new(size: usize, workers: u32) -> Self {
         let loads = vec![0.0; workers as usize];
-        Self { size, workers: Vec::new(), weights: Vec::new(), next: 0, loads, all: 0.0, since: 0 }
+        Self { size, workers: Vec::new(), weights: Vec::new(), next: 0, loads, all: 0.0, since: 0, even: true }
     }
 
     /// The sums are recomputed after this many messages: a multiple of the window, to be worth the work.
@@ -36,6 +39,7 @@ impl Window {
     /// A message enters and the oldest one leaves; returns the new sums of its worker and of all workers.
     #[inline(always)]
     pub(crate) fn push(&mut self, worker: Worker, weight: f64) -> (f64, f64) {
+        self.even &= weight == 1.0;
         self.loads[worker.index()] += weight;
         self.all += weight;
         if self.workers.len() < self.size {
@@ -47,10 +51,12 @@ impl Window {
             lower(&mut self.loads[left as usize], less);
             lower(&mut self.all, less);
         }
-        self.next = if self.next + 1 == self.size { 0 } else { self.next + 1 };
-        self.since += 1;
-        if self.since >= self.size && self.since == self.period() {
-            self.add_up();
+        (self.since, self.next) = (self.since + 1, self.next + 1);
+        if self.next == self.size {
+            self.next = 0;
+            if self.since == self.period() {
+                self.add_up();
+            }
         }
         (self.loads[worker.index()], self.all)
     }
@@ -58,17 +64,22 @@ impl Window {
     /// The sums of the full window, whose oldest message is at 0.
     #[cold]
     fn add_up(&mut self) {
-        (self.since, self.all) = (0, 0.0);
+        self.since = 0;
+        if self.even {
+            return;
+        }
+        self.all = 0.0;
         self.loads.fill(0.0);
         for (&worker, &weight) in self.workers.iter().zip(&self.weights) {
             self.loads[worker as usize] += weight;
             self.all += weight;
         }
+        self.even = self.weights.iter().all(|&weight| weight == 1.0);
     }
 
     /// Restores a window of this size and number of workers.
     pub(crate) fn restore(&mut self, saved: Self) -> Result<()> {
-        let Self { size, workers, weights, next, loads, all, since } = &saved;
+        let Self { size, workers, weights, next, loads, all, since, even: _ } = &saved;
         let messages = workers.len();
         let sums = |values: &[f64]| values.iter().all(|&value| value >= 0.0);
         if *size != self.size

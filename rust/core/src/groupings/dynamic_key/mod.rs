@@ -15,14 +15,13 @@ use self::rows::Rows;
 use self::spaces::{Space, Spaces};
 use super::{Grouping, Parameters};
 use crate::amount::Scale;
-use crate::batch::Batch;
+use crate::batch::{BLOCK, Batch};
 use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::hash::first_candidate;
 use crate::params;
-use crate::sketch::Guesses;
 use crate::snapshot::{decode, encode};
-use crate::state::clock::{Clock, Pace};
+use crate::state::clock::Clock;
 use crate::state::loads::Loads;
 use crate::types::{Amount, KeyHash, Source, Worker};
 
@@ -136,6 +135,12 @@ impl Cycle {
         true
     }
 
+    /// Whether it is due before a message of this time, once the router has started.
+    #[inline(always)]
+    fn is_due(&self, time: f64) -> bool {
+        self.due.is_some_and(|due| time >= due)
+    }
+
     fn restore(&mut self, due: Option<f64>) -> Result<()> {
         if due.is_some_and(f64::is_nan) {
             return Err(Error::damaged("a cycle has no valid time"));
@@ -146,18 +151,10 @@ impl Cycle {
 }
 
 impl DynamicKey {
+    /// Runs the cycles that are due before the next message.
     #[inline(always)]
-    fn choose(
-        &mut self,
-        start: f64,
-        pace: Pace,
-        scale: Scale,
-        hash: KeyHash,
-        guesses: &mut Guesses,
-        weight: Amount,
-    ) -> Worker {
-        let guess = self.spaces.guess(guesses);
-        let time = self.clock.message(pace);
+    fn run_cycles(&mut self, start: f64) {
+        let time = self.clock.time();
         if self.teenage.happens(start, time) {
             self.spaces.cut();
             // Few keys are left, in other slots.
@@ -167,9 +164,22 @@ impl DynamicKey {
         if self.old.happens(start, time) {
             self.spaces.promote(Space::Teenage, Space::Old);
         }
+    }
+
+    /// Sends a message before which no cycle is due.
+    #[inline(always)]
+    fn send(
+        &mut self,
+        (start, time): (f64, f64),
+        scale: Scale,
+        hash: KeyHash,
+        guess: usize,
+        first: Worker,
+        weight: Amount,
+    ) -> Worker {
         let number = scale.number(weight);
         let slot = self.spaces.see(hash, guess, number, time);
-        let worker = self.scale(start, time, scale, hash, slot, weight);
+        let worker = self.scale(start, time, scale, first, slot, weight);
         self.sent += number;
         self.loads.add(scale, worker, weight);
         worker
@@ -177,9 +187,8 @@ impl DynamicKey {
 
     /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling the key out or in where due.
     #[inline(always)]
-    fn scale(&mut self, start: f64, time: f64, scale: Scale, hash: KeyHash, slot: usize, weight: Amount) -> Worker {
+    fn scale(&mut self, start: f64, time: f64, scale: Scale, first: Worker, slot: usize, weight: Amount) -> Worker {
         let Scaling { warm_up_s, check_interval_s, limit, most } = self.scaling;
-        let first = first_candidate(hash, self.workers);
         let item = self.spaces.items[slot];
         let may_grow = item.space == Space::Old && time - start > warm_up_s && time - item.checked >= check_interval_s;
         if item.width == 2 && !may_grow {
@@ -230,12 +239,32 @@ impl Grouping for DynamicKey {
         let pace = self.clock.expect(batch.now);
         let start = self.clock.start();
         let scale = self.loads.expect(batch.hashes.len(), batch.weights);
-        let mut guesses = Guesses::new(batch.hashes);
-        batch.each(
+        let [mut guesses, mut firsts] = [[0; BLOCK]; 2];
+        batch.blocks(
             scale,
             workers,
             #[inline(always)]
-            |scale, hash, weight| self.choose(start, pace, scale, hash, &mut guesses, weight),
+            |scale, hashes, weights, workers| {
+                self.spaces.guess(hashes, &mut guesses);
+                for (first, &hash) in firsts.iter_mut().zip(hashes) {
+                    *first = first_candidate(KeyHash(hash), self.workers).0;
+                }
+                let mut row = 0;
+                while row < hashes.len() {
+                    self.run_cycles(start);
+                    // The clock does not go back: if no cycle is due by the last message, none is before.
+                    let last = self.clock.time_after(hashes.len() - 1 - row, pace);
+                    let is_due = self.teenage.is_due(last) || self.old.is_due(last);
+                    let end = if is_due { row + 1 } else { hashes.len() };
+                    for row in row..end {
+                        let (guess, first) = (guesses[row] as usize, Worker(firsts[row]));
+                        let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
+                        let times = (start, self.clock.message(pace));
+                        workers[row] = self.send(times, scale, KeyHash(hashes[row]), guess, first, weight).0;
+                    }
+                    row = end;
+                }
+            },
         );
     }
 

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+use crate::batch::BLOCK;
 use crate::error::{Error, Result};
-use crate::sketch::{Guesses, Index};
+use crate::sketch::Index;
 use crate::types::KeyHash;
 
 /// The space a key has reached.
@@ -56,10 +57,10 @@ impl Spaces {
         self.index.find(hash.0, &self.hashes)
     }
 
-    /// A guess at the slot of the next message's key.
+    /// Guesses at the slots of the keys of a block.
     #[inline(always)]
-    pub(super) fn guess(&self, guesses: &mut Guesses) -> usize {
-        guesses.next(&self.index)
+    pub(super) fn guess(&self, hashes: &[u64], guesses: &mut [u32; BLOCK]) {
+        self.index.guess(hashes, guesses);
     }
 
     /// Counts a message; returns the slot of its item, which may be the one guessed.
