@@ -94,6 +94,7 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, agg
         ({"key": "*"}, ValueError, "^key must name one column of the DataFrame, got '\\*'"),
         ({"key": ["v", "nokey"]}, ValueError, "^key must name one column of the DataFrame, got 'nokey'"),
         ({"key": []}, ValueError, "^key must name at least one column, got an empty list$"),
+        ({"key": ["key", "key"]}, ValueError, r"^key must name each column once, got \['key', 'key'\]$"),
         ({"key": ""}, ValueError, "^key must name a column, got '', which Spark's SQL cannot name$"),
         ({"key": None}, TypeError, "^key must be a column name or a list of column names, got None$"),
         ({"key": ["v", 3]}, TypeError, "^key must be a column name or a list of column names, got "),

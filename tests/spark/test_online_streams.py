@@ -171,9 +171,17 @@ def test_other_streams_are_refused(spark, files, tmp_path):
             kss.streaming.route(df, "key", **options)
     with pytest.raises(ValueError, match=r"^state must be given in mode 'online': a folder"):
         kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online")
+    inside = tmp_path / "file" / "routers"
+    inside.parent.touch()
     for state, error, message in (
         (3, TypeError, "state must be a path or URL of a folder, got 3"),
         ("", ValueError, "state must be a folder, got ''"),
+        (inside.parent, NotADirectoryError, f"state must be a folder, got '{inside.parent}', a file"),
+        (
+            inside,
+            NotADirectoryError,
+            f"state must be a folder that can be made, got '{inside}': Not a directory",
+        ),
     ):
         with pytest.raises(error, match=f"^{message}$"):
             kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online", state=state)

@@ -216,6 +216,11 @@ def make_folder(folder: str | os.PathLike[str], argument: str = "path") -> None:
             files.create_dir(name)
     except FileExistsError as error:
         raise NotADirectoryError(f"{argument} must be a folder, got {os.fspath(folder)!r}, a file") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise type(error)(
+            f"{argument} must be a folder that can be made, got {os.fspath(folder)!r}: {reason}"
+        ) from error
     except ValueError as error:
         raise ValueError(f"{argument} cannot be used: {error}") from error
 

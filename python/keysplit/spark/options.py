@@ -167,6 +167,7 @@ def check(
         params = _params(options)
     else:
         params = _planned_params(model, options, kept, default_grouping)
+    query.check_trust()
     columns = Columns(df, query.fold)
     refuse(columns)
     keys = key_names(key)
@@ -220,7 +221,7 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     """
     refuse_other_frames(df)
     _check_words(options)
-    trusted_names(options.trust)
+    Query(df, trusted_names(options.trust)).check_trust()
     columns, keys = Columns(df), key_names(key)
     for name in keys:
         columns.type_of("key", name)

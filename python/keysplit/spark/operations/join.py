@@ -141,7 +141,8 @@ def join(
         refuse_other_frames(df, side)
         refuse_stream(df, side, remedy=": kss.streaming.join takes streams")
     names = [quoted(name) for name in key_names(on, "on")]
-    of_hot = Query(sides[hot], trusted_names(trust))
+    other = "left" if hot == "right" else "right"
+    of_hot = Query(sides[hot], trusted_names(trust), sides[other], hot)
     session, fold = of_hot.session, of_hot.fold
     columns = {side: Columns(df, fold) for side, df in sides.items()}
     types = key_types_of(names, columns)
@@ -186,10 +187,8 @@ def join(
             *(f"{request.worker_column}_{end}" for end in ("there", "found", *range(len(names)))),
         )
     )
-    other = "left" if hot == "right" else "right"
     joining = session.joining(plain, left, right, key_names(on))
     query = Query(sides[other], of_other_side(request.query), sides[hot], other)
-    request = replace(request, query=replace(request.query, beside=sides[other], argument=hot))
     refuse_way(way, request, query)
 
     def build(request: Request) -> tuple[DataFrame, Way]:
