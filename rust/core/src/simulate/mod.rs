@@ -51,8 +51,14 @@ use crate::router::Router;
 use crate::state::replicas::Tables;
 use crate::types::{Source, Worker};
 
-/// Messages that are held before they are sent: many enough for several threads, few enough for the cache.
-const HELD: usize = 1 << 18;
+/// Messages that are held for several threads before they are sent: starting these must be worth it.
+const SHARED: usize = 1 << 18;
+
+/// Messages that are held for one thread: few enough for the second-level cache, beside the state of a router.
+const OWN: usize = 1 << 14;
+
+/// The least messages of a source, as far as several threads would hold as many.
+const EACH: usize = 1 << 12;
 
 /// The most loads kept at a time for samples.
 const LOADS: usize = 1 << 20;
@@ -104,7 +110,7 @@ impl Simulation {
         let events = config.in_order(trial)?;
         let tables = Tables::new(options.most_keys as usize, options.most_groups as usize, options.seed);
         Ok(Self {
-            sources: Sources::new(grouping, arguments, options.sources, HELD)?,
+            sources: Sources::new(grouping, arguments, options.sources)?,
             tracking: Tracking::new(tables),
             events: events.into_iter().peekable(),
             timing: timed.map(Timing::new),
@@ -125,6 +131,8 @@ impl Simulation {
         if let Some(weights) = weights {
             check_weights(weights, hashes.len())?;
         }
+        let some = (EACH * self.sources.each.len()).clamp(OWN, SHARED);
+        self.sources.hold_about(if self.threads == 1 { some } else { SHARED });
         while !hashes.is_empty() {
             let taken = self.sources.hold(hashes, weights);
             hashes = &hashes[taken..];

@@ -44,17 +44,21 @@ pub(super) struct Sent {
 }
 
 impl Sources {
-    /// Sources that have sent nothing, and that hold about this many messages.
-    pub(super) fn new(grouping: &str, arguments: &Arguments, sources: u64, about: usize) -> Result<Self> {
-        let each: Vec<Source> =
-            (0..sources).map(|number| Source::new(grouping, arguments, number)).collect::<Result<_>>()?;
-        let segments = each[0].segment.map_or(1, |messages| messages.saturating_mul(each.len()));
-        Ok(Self { each, start: 0, count: 0, most: (about / segments).max(1).saturating_mul(segments) })
+    /// Sources that have sent nothing, and hold none yet.
+    pub(super) fn new(grouping: &str, arguments: &Arguments, sources: u64) -> Result<Self> {
+        let each = (0..sources).map(|number| Source::new(grouping, arguments, number)).collect::<Result<_>>()?;
+        Ok(Self { each, start: 0, count: 0, most: 0 })
+    }
+
+    /// Holds about this many messages from now on, in whole segments.
+    pub(super) fn hold_about(&mut self, messages: usize) {
+        let segments = self.each[0].segment.map_or(1, |each| each.saturating_mul(self.each.len()));
+        self.most = (messages / segments).max(1).saturating_mul(segments);
     }
 
     /// Holds as many messages as there is room for; returns how many.
     pub(super) fn hold(&mut self, hashes: &[u64], weights: Option<&[f64]>) -> usize {
-        let taken = hashes.len().min(self.most - self.count);
+        let taken = hashes.len().min(self.most.saturating_sub(self.count));
         let (sources, next) = (self.each.len(), self.start + self.count as u64);
         for place in 0..taken.min(sources) {
             let source = &mut self.each[((next + place as u64) % sources as u64) as usize];
@@ -66,7 +70,7 @@ impl Sources {
 
     /// Whether no more can be held.
     pub(super) fn are_full(&self) -> bool {
-        self.count == self.most
+        self.count >= self.most
     }
 
     /// Messages held.
