@@ -8,6 +8,7 @@ import datetime
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,32 @@ def test_a_list_that_shrinks_while_it_is_read(door: Any) -> None:
     keys += [datetime.datetime(2024, 1, 1, tzinfo=Shrinking(keys)) for _ in range(10)]
     with pytest.raises(RuntimeError, match="keys changed their length while they were read"):
         door(keys)
+
+
+class Resizing(datetime.tzinfo):
+    """A time zone that changes an array each time it is asked."""
+
+    def __init__(self, change: Callable[[], None]) -> None:
+        self.change = change
+
+    def utcoffset(self, when: datetime.datetime | None) -> datetime.timedelta:
+        self.change()
+        return datetime.timedelta(0)
+
+
+@pytest.mark.parametrize("length", [10, 100_000])
+def test_an_array_of_objects_that_changes_while_it_is_read(length: int) -> None:
+    def shorter() -> None:
+        keys.resize(len(keys) // 2, refcheck=False)
+
+    def two_rows() -> None:
+        keys.shape = (2, -1)
+
+    for change in (shorter, two_rows):
+        keys: Any = np.full(length, "word", dtype=object)
+        keys[1] = datetime.datetime(2024, 1, 1, tzinfo=Resizing(change))
+        with pytest.raises(RuntimeError, match="keys changed their length while they were read"):
+            ks.hash_keys(keys)
 
 
 def run(case: Any, kind: str) -> None:

@@ -1,5 +1,6 @@
 """The same key hashes the same through every door, and what is no key is refused."""
 
+import ctypes
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
@@ -119,6 +120,16 @@ def test_objects_of_every_kind() -> None:
     check(values, values)
     check(np.array(values, dtype=object), values)
     check(np.repeat(np.array(values, dtype=object), 2)[::2], values)
+    fields = np.zeros(len(values), dtype=[("before", "i1"), ("value", object)])
+    fields["value"] = values
+    check(fields["value"], values)
+
+
+def test_an_object_that_is_not_there_is_none() -> None:
+    keys = np.array(["a", None, "b"], dtype=object)
+    ctypes.memset(keys.ctypes.data + keys.itemsize, 0, keys.itemsize)
+    assert keys.tolist() == ["a", None, "b"]
+    check(keys, ["a", None, "b"])
 
 
 @pytest.mark.parametrize("unit", ["D", "s", "ms", "us", "ns"])

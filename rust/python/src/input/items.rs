@@ -5,14 +5,19 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyTuple};
 
-/// Objects of an array that become a list at a time: few enough to be in the cache when they are read.
+use super::numpy;
+
+/// Strings of an array that become a list at a time: few enough to be in the cache when they are read.
 const TOGETHER: usize = 1 << 11;
 
 /// A column of objects.
 pub(super) enum Items<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
-    Array(Bound<'py, PyUntypedArray>),
+    /// A NumPy array of objects.
+    Objects(Bound<'py, PyUntypedArray>),
+    /// A NumPy array of strings of any length.
+    Strings(Bound<'py, PyUntypedArray>),
     Copied(Vec<Bound<'py, PyAny>>),
 }
 
@@ -21,7 +26,7 @@ impl<'py> Items<'py> {
         match self {
             Self::List(list) => list.len(),
             Self::Tuple(tuple) => tuple.len(),
-            Self::Array(array) => array.len(),
+            Self::Objects(array) | Self::Strings(array) => array.len(),
             Self::Copied(items) => items.len(),
         }
     }
@@ -43,7 +48,12 @@ impl<'py> Items<'py> {
                     found.push(read(&item)?);
                 }
             }
-            Self::Array(array) => {
+            Self::Objects(array) => {
+                for item in (0..len).map_while(|at| numpy::object(array, at)) {
+                    found.push(read(&item)?);
+                }
+            }
+            Self::Strings(array) => {
                 for from in (0..len).step_by(TOGETHER) {
                     let block = PySlice::new(array.py(), from as isize, (from + TOGETHER).min(len) as isize, 1);
                     for item in array.get_item(block)?.call_method0("tolist")?.cast_into::<PyList>()?.iter() {

@@ -80,7 +80,8 @@ fn find_in_array<'py>(array: &Bound<'py, PyUntypedArray>, hasher: &KeyHasher) ->
     Ok(match numpy::column(array, hasher)? {
         numpy::Column::Integers(array) => Found::Integers(array),
         numpy::Column::Copied(chunk) => Found::Chunks(vec![chunk]),
-        numpy::Column::Objects(array) => Found::Items(Items::Array(array)),
+        numpy::Column::Objects(array) => Found::Items(Items::Objects(array)),
+        numpy::Column::Strings(array) => Found::Items(Items::Strings(array)),
         numpy::Column::Empty => Found::Items(Items::Copied(Vec::new())),
     })
 }

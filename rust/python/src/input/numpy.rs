@@ -1,5 +1,6 @@
 //! NumPy arrays and scalars.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use arrow_array::builder::{LargeBinaryBuilder, PrimitiveBuilder};
@@ -10,8 +11,10 @@ use arrow_array::types::{
 };
 use arrow_array::{ArrayRef, BooleanArray, PrimitiveArray};
 use keysplit_core::hash::KeyHasher;
+use numpy::npyffi::NPY_TYPES;
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -30,6 +33,8 @@ pub(super) enum Column<'py> {
     Copied(Chunk),
     /// Python objects.
     Objects(Bound<'py, PyUntypedArray>),
+    /// Strings of any length, as NumPy keeps them.
+    Strings(Bound<'py, PyUntypedArray>),
     Empty,
 }
 
@@ -79,7 +84,8 @@ pub(super) fn column<'py>(array: &Bound<'py, PyUntypedArray>, hasher: &KeyHasher
             Ok(Column::Copied(Chunk::text(Arc::new(items.finish()), hasher)))
         }
         b'M' => Ok(Column::Copied(Chunk::new(moments(array)?, hasher))),
-        b'O' | b'T' => Ok(Column::Objects(array.clone())),
+        b'O' => Ok(Column::Objects(array.clone())),
+        b'T' => Ok(Column::Strings(array.clone())),
         // NumPy makes an empty list an array of floats.
         b'f' if array.is_empty() => Ok(Column::Empty),
         b'f' => Err(float_refused(&format!("an array of {dtype}"))),
@@ -143,6 +149,25 @@ fn plain<'py>(array: &Bound<'py, PyUntypedArray>, name: &str) -> PyResult<Bound<
     }
     let native = dtype.call_method1("newbyteorder", ("=",))?;
     Ok(array.py().import("numpy")?.call_method1("require", (array, native, "CA"))?.cast_into()?)
+}
+
+/// The object at a place of an array of objects; `None` past its end, and if it has become another kind of array: reading an object
+/// may run Python code.
+#[inline]
+pub(super) fn object<'py>(array: &Bound<'py, PyUntypedArray>, at: usize) -> Option<Bound<'py, PyAny>> {
+    let array_of = array.as_array_ptr();
+    // SAFETY: `array` keeps the NumPy array alive. Nothing here runs Python code, so what is read of it belongs together: it has one
+    // dimension of objects, of which one is at this place, aligned or not. NumPy takes a null pointer for None.
+    let object = unsafe {
+        let fields = &(*array_of).fields;
+        let holds_objects = fields.nd == 1 && (*fields.descr).fields.type_num == NPY_TYPES::NPY_OBJECT as c_int;
+        if !holds_objects || at >= *fields.dimensions as usize {
+            return None;
+        }
+        let place = fields.data.offset(at as isize * *fields.strides).cast::<*mut ffi::PyObject>();
+        Bound::from_borrowed_ptr_or_opt(array.py(), place.read_unaligned())
+    };
+    Some(object.unwrap_or_else(|| array.py().None().into_bound(array.py())))
 }
 
 /// A view of a plain array's elements as another type.
