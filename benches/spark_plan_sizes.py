@@ -1,6 +1,6 @@
 """What a plan of many workers and keys costs, to make and to route by, as literals and by broadcast.
 
-Keys are equally frequent, and all of them are split. Rows are read from Parquet files, routed by Column
+Keys are equally frequent, so that most of them are split. Rows are read from Parquet files, routed by Column
 expressions and by Rust over Arrow, and discarded; nothing is shuffled. The CPU time is that of the JVM and
 its Python workers, as a ratio to reading the same rows. The runs alternate, and a figure is the median of
 the ratios of neighbouring runs. *Made* is the wall time of `kss.plan(df, ..., sample=1)` over that of one
@@ -24,7 +24,7 @@ from keysplit import spark as kss
 from keysplit.spark.engine import columns
 from keysplit_experiments.measured.queries import ratios
 
-SIZES = [(32, 100), (500, 2_500), (4_000, 15_000)]
+SIZES = [(32, 100), (500, 1_000), (4_000, 10_000)]
 """Numbers of workers and of keys."""
 
 
@@ -48,6 +48,7 @@ def main() -> None:
         names = [
             "workers",
             "keys",
+            "split",
             "buckets and cells",
             "JSON, kB",
             "made",
@@ -71,6 +72,7 @@ def measured(
     made = partial(kss.plan, df, "key", workers, sample=1, row_id="id")
     plan = made()
     cells = len(plan.tail) + sum(len(each.workers) for each in plan.head)
+    split = sum(len(each.workers) > 1 for each in plan.head)
 
     def routed(engine: Literal["columns", "rust"], most: int = cells) -> DataFrame:
         before, columns.MOST_LITERALS = columns.MOST_LITERALS, most
@@ -88,7 +90,7 @@ def measured(
     found = ratios(spark, runs, arguments.repeats)
     once = seconds(made) / seconds(lambda: df.write.format("noop").mode("overwrite").save())
     spent = [f"{found[way][0]:.1f}" for way in ("literals", "broadcast", "rust")]
-    return [f"{cells:,}", f"{len(plan.to_json()) / 1e3:,.0f}", f"{once:.1f}", *spent]
+    return [f"{split:,}", f"{cells:,}", f"{len(plan.to_json()) / 1e3:,.0f}", f"{once:.1f}", *spent]
 
 
 def seconds(run: Callable[[], object]) -> float:

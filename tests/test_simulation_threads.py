@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keysplit as ks
-from keysplit import runs
+from keysplit import _core, runs
 
 NAMES = sorted(ks.GROUPINGS)
 MANY = 20_000
@@ -47,6 +47,23 @@ def test_a_fixed_stream(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_threads_change_nothing(
         lambda threads: ks.simulate(params(name, 20), keys, sources=3, threads=threads)
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_threads_that_change(name: str) -> None:
+    keys = ks.streams.zipf(1.1, keys=5000, messages=60_000, seed=4)
+    whole = {"segment_messages": 10_000} if name == "flexd" else {}
+
+    def report(*threads: int) -> dict[str, Any]:
+        options = {"sources": 1, "samples": 10, "messages": len(keys)}
+        simulation = _core.Simulation(name, {"workers": 10, "seed": 0, **whole}, options)
+        for part, some in zip(np.split(keys, [15_000, 33_333]), threads, strict=True):
+            simulation.add(part, None, some)
+        return simulation.finish()
+
+    alone = report(1, 1, 1)
+    for threads in ((2, 1, 2), (1, 2, 1), (3, 2, 1)):
+        np.testing.assert_equal(report(*threads), alone)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -217,8 +217,9 @@ def make_folder(folder: str | os.PathLike[str], argument: str = "path") -> None:
     except FileExistsError as error:
         raise NotADirectoryError(f"{argument} must be a folder, got {os.fspath(folder)!r}, a file") from error
     except OSError as error:
-        reason = error.strerror or error
-        raise type(error)(
+        kind = type(error) if type(error).__module__ == "builtins" else OSError
+        reason = error.strerror or str(error).partition("\n")[0]
+        raise kind(
             f"{argument} must be a folder that can be made, got {os.fspath(folder)!r}: {reason}"
         ) from error
     except ValueError as error:

@@ -97,8 +97,6 @@ def key_names(key: Any, argument: str = "key") -> list[str]:
         raise TypeError(f"{argument} must be a column name or a list of column names, got {key!r}")
     if not keys:
         raise ValueError(f"{argument} must name at least one column, got an empty list")
-    if len(set(keys)) < len(keys):
-        raise ValueError(f"{argument} must name each column once, got {list(keys)}")
     return list(keys)
 
 

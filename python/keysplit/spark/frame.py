@@ -1,6 +1,6 @@
 """The columns of a DataFrame: their names and types."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -52,6 +52,13 @@ class Columns:
         """Return the type of the one column, or field of one, that an argument names."""
         return self.field_of(argument, name).dataType
 
+    def fields_of(self, argument: str, names: Sequence[str]) -> list[StructField]:
+        """Return the columns, or fields of columns, that an argument names, each once."""
+        fields = [self.field_of(argument, name) for name in names]
+        if len({self.fold(_without_backticks(name)) for name in names}) < len(names):
+            raise ValueError(f"{argument} must name each column once, got {list(names)}")
+        return fields
+
     def field_of(self, argument: str, name: Any) -> StructField:
         """Return the one column, or field of one, that an argument names."""
         if not isinstance(name, str):
@@ -79,6 +86,12 @@ class Columns:
             return list(self.df.select(name).schema.fields)
         except AnalysisException:
             return []
+
+
+def _without_backticks(name: str) -> str:
+    """Return a name without those around it, if it means the same."""
+    bare = name.removeprefix("`").removesuffix("`")
+    return name if "." in bare or "`" in bare else bare
 
 
 def without(rows: DataFrame, df: DataFrame, name: str) -> DataFrame:

@@ -167,11 +167,10 @@ def check(
         params = _params(options)
     else:
         params = _planned_params(model, options, kept, default_grouping)
-    query.check_trust()
     columns = Columns(df, query.fold)
     refuse(columns)
     keys = key_names(key)
-    key_types = [columns.type_of("key", name) for name in keys]
+    key_types = [field.dataType for field in columns.fields_of("key", keys)]
     refuse_unhashable(keys, key_types)
     kinds = tuple(key_kinds(key_types))
     if model is not None and kinds != model.key_types:
@@ -221,10 +220,9 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     """
     refuse_other_frames(df)
     _check_words(options)
-    Query(df, trusted_names(options.trust)).check_trust()
+    trusted_names(options.trust)
     columns, keys = Columns(df), key_names(key)
-    for name in keys:
-        columns.type_of("key", name)
+    columns.fields_of("key", keys)
     workers, speeds = options.workers, options.capacities
     if workers is None and isinstance(options.grouping, str):  # as many as speeds, so that these are checked
         workers = max(len(speeds), 1) if isinstance(speeds, Sized) else 1

@@ -123,11 +123,6 @@ class Query:
     def _may_identify(self) -> list[int]:
         return may_identify(self.session.schema_of(self.df).fields, self._folded)
 
-    def check_trust(self) -> None:
-        """Raise ValueError if `trust` names what the query does not have, whether or not that is needed."""
-        if self._trusted_functions:
-            self._proved(None)
-
     def _refuse_unknown(self, found: Steadiness) -> None:
         """Raise ValueError if `trust` names what the query does not have."""
         unknown = self._trusted_functions - found.functions

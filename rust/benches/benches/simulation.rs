@@ -17,8 +17,10 @@ const ROUNDS: usize = 9;
 /// Hashes that are handed over in one go, as the binding does.
 const BLOCK: usize = 1 << 16;
 
-/// What a simulation may cost, as a ratio to its routers and the tracking of replicas, and from which cost of a router on.
+/// What a simulation may cost, as a ratio to its routers and the tracking of replicas.
 const ALLOWED: f64 = 1.3;
+
+/// From which cost of its routers on.
 const FROM_NS: f64 = 5.0;
 
 fn main() {

@@ -85,7 +85,7 @@ def router_of_task(
 
     def leave() -> None:
         if not found:
-            files.make_folder(folder)
+            files.make_folder(folder, "state")
         files.write(_path(folder, batch), base64.b64encode(router.snapshot()).decode())
         for each in before[: 1 - _KEPT]:
             files.delete(_path(folder, each))

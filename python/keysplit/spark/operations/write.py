@@ -141,8 +141,9 @@ def write(
 
 def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
     """Raise an error if the columns of these names cannot be those of a partitioned write."""
-    for key in map(quoted, names):
-        type_ = columns.type_of("partition_by", key)
+    keys = list(map(quoted, names))
+    for key, field in zip(keys, columns.fields_of("partition_by", keys), strict=True):
+        type_ = field.dataType
         if isinstance(type_, NullType):
             raise TypeError(f"partition_by must name columns that have a type, got {key!r} of nulls alone")
         if isinstance(type_, ArrayType | MapType | StructType):
@@ -150,7 +151,5 @@ def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
                 f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
                 f"{type_.simpleString()}"
             )
-    if len(set(map(columns.fold, names))) < len(names):
-        raise ValueError(f"partition_by must name each column once, got {names}")
     if len(names) == len(columns.names):
         raise ValueError(f"partition_by must leave a column for the files, got all of them: {names}")

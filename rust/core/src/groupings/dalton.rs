@@ -321,7 +321,7 @@ impl Grouping for Dalton {
                 while row < hashes.len() {
                     let (run, mut sum) = (bandit.run(hashes.len() - row), bandit.state.sum);
                     for row in row..row + run {
-                        let weight = weights.map_or(1.0, |weights| weights[row]);
+                        let weight = weights.map_or(1.0, |weights| weights[row] + 0.0); // no -0.0 in a snapshot
                         sum += weight;
                         let (worker, pulled) =
                             bandit.choose(KeyHash(hashes[row]), guesses[row] as usize, draws[row], weight);
@@ -427,6 +427,16 @@ mod tests {
         assert_eq!(bandit.keys[slot].best, Best { arm: 1, rival: UNTRIED });
         bandit.learn(Pulled { slot, arm: 0 }, 0.0, 0.0);
         assert_eq!(bandit.keys[slot].arms[0].value, UNTRIED + 0.1 * (-0.25 - UNTRIED));
+    }
+
+    #[test]
+    fn weights_of_minus_0_are_those_of_0() {
+        let [saved, of_0] = [-0.0, 0.0].map(|weight| {
+            let mut router = Params { workers: 2, ..Params::default() }.build(Source(0)).unwrap();
+            router.route(&Batch { hashes: &[7], weights: Some(&[weight]), now: None }, &mut [0]);
+            router.save()
+        });
+        assert_eq!(saved, of_0);
     }
 
     #[test]

@@ -51,13 +51,13 @@ use crate::router::Router;
 use crate::state::replicas::Tables;
 use crate::types::{Source, Worker};
 
-/// Messages that are held for several threads before they are sent: starting these must be worth it.
-const SHARED: usize = 1 << 18;
+/// Messages that are held before several threads send them: enough to be worth starting these.
+const MANY: usize = 1 << 18;
 
-/// Messages that are held for one thread: few enough for the second-level cache, beside the state of a router.
-const OWN: usize = 1 << 14;
+/// Messages that are held before one thread sends them: few enough for the second-level cache, beside the state of a router.
+const FEW: usize = 1 << 14;
 
-/// The least messages of a source, as far as several threads would hold as many.
+/// Of these at least so many for each source, but no more than [`MANY`] in all.
 const EACH: usize = 1 << 12;
 
 /// The most loads kept at a time for samples.
@@ -109,7 +109,7 @@ impl Simulation {
         let timed = config.timed(trial.numbers())?;
         let events = config.in_order(trial)?;
         let tables = Tables::new(options.most_keys as usize, options.most_groups as usize, options.seed);
-        Ok(Self {
+        let mut simulation = Self {
             sources: Sources::new(grouping, arguments, options.sources)?,
             tracking: Tracking::new(tables),
             events: events.into_iter().peekable(),
@@ -118,12 +118,18 @@ impl Simulation {
             expected: options.messages,
             count: 0,
             threads: 1,
-        })
+        };
+        simulation.use_threads(1);
+        Ok(simulation)
     }
 
     /// How many threads may be used from now on; the result does not depend on it. A timing model uses one.
     pub fn use_threads(&mut self, threads: usize) {
         self.threads = threads.max(1);
+        let sources = self.sources.each.len();
+        // What one source sends is routed by one thread.
+        let is_alone = self.threads == 1 || sources == 1 || self.timing.is_some();
+        self.sources.hold_about(if is_alone { (EACH * sources).clamp(FEW, MANY) } else { MANY });
     }
 
     /// The next messages of the stream, of weight 1 if no weights are given. An error ends the simulation.
@@ -131,8 +137,6 @@ impl Simulation {
         if let Some(weights) = weights {
             check_weights(weights, hashes.len())?;
         }
-        let some = (EACH * self.sources.each.len()).clamp(OWN, SHARED);
-        self.sources.hold_about(if self.threads == 1 { some } else { SHARED });
         while !hashes.is_empty() {
             let taken = self.sources.hold(hashes, weights);
             hashes = &hashes[taken..];

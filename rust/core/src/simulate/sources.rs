@@ -50,15 +50,15 @@ impl Sources {
         Ok(Self { each, start: 0, count: 0, most: 0 })
     }
 
-    /// Holds about this many messages from now on, in whole segments.
+    /// Holds about this many messages from now on, in whole segments, and what is held already.
     pub(super) fn hold_about(&mut self, messages: usize) {
         let segments = self.each[0].segment.map_or(1, |each| each.saturating_mul(self.each.len()));
-        self.most = (messages / segments).max(1).saturating_mul(segments);
+        self.most = (messages / segments).max(self.count.div_ceil(segments)).max(1).saturating_mul(segments);
     }
 
     /// Holds as many messages as there is room for; returns how many.
     pub(super) fn hold(&mut self, hashes: &[u64], weights: Option<&[f64]>) -> usize {
-        let taken = hashes.len().min(self.most.saturating_sub(self.count));
+        let taken = hashes.len().min(self.most - self.count);
         let (sources, next) = (self.each.len(), self.start + self.count as u64);
         for place in 0..taken.min(sources) {
             let source = &mut self.each[((next + place as u64) % sources as u64) as usize];
@@ -70,7 +70,7 @@ impl Sources {
 
     /// Whether no more can be held.
     pub(super) fn are_full(&self) -> bool {
-        self.count >= self.most
+        self.count == self.most
     }
 
     /// Messages held.

@@ -78,7 +78,7 @@ def split_of(split: Any, kind: str) -> str:
 
 def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str, list[DataType]]:
     """Return the types of the key columns on both sides, if they fit, or raise TypeError."""
-    fields = {side: [each.field_of("on", name) for name in names] for side, each in columns.items()}
+    fields = {side: each.fields_of("on", names) for side, each in columns.items()}
     for mine, theirs in zip(fields["left"], fields["right"], strict=True):
         if key_kinds([mine.dataType]) != key_kinds([theirs.dataType]):
             raise TypeError(

@@ -105,6 +105,17 @@ struct Scaling {
     most: u32,
 }
 
+/// A message, with what was looked up and drawn for its block.
+struct Message {
+    hash: KeyHash,
+    /// Where its key's item may be.
+    guess: usize,
+    /// Its key's first worker.
+    first: Worker,
+    weight: Amount,
+    time: f64,
+}
+
 /// Up to so many workers are compared one by one.
 const FEW: u32 = 16;
 
@@ -166,28 +177,21 @@ impl DynamicKey {
         }
     }
 
-    /// Sends a message before which no cycle is due.
+    /// Sends a message before which no cycle is due, of a router that has started at this time.
     #[inline(always)]
-    fn send(
-        &mut self,
-        (start, time): (f64, f64),
-        scale: Scale,
-        hash: KeyHash,
-        guess: usize,
-        first: Worker,
-        weight: Amount,
-    ) -> Worker {
-        let number = scale.number(weight);
-        let slot = self.spaces.see(hash, guess, number, time);
-        let worker = self.scale(start, time, scale, first, slot, weight);
+    fn send(&mut self, start: f64, scale: Scale, message: &Message) -> Worker {
+        let number = scale.number(message.weight);
+        let slot = self.spaces.see(message.hash, message.guess, number, message.time);
+        let worker = self.scale(start, scale, message, slot);
         self.sent += number;
-        self.loads.add(scale, worker, weight);
+        self.loads.add(scale, worker, message.weight);
         worker
     }
 
     /// Algorithms 4 to 6: the least loaded of the key's workers, after scaling the key out or in where due.
     #[inline(always)]
-    fn scale(&mut self, start: f64, time: f64, scale: Scale, first: Worker, slot: usize, weight: Amount) -> Worker {
+    fn scale(&mut self, start: f64, scale: Scale, message: &Message, slot: usize) -> Worker {
+        let &Message { first, time, weight, .. } = message;
         let Scaling { warm_up_s, check_interval_s, limit, most } = self.scaling;
         let item = self.spaces.items[slot];
         let may_grow = item.space == Space::Old && time - start > warm_up_s && time - item.checked >= check_interval_s;
@@ -257,10 +261,14 @@ impl Grouping for DynamicKey {
                     let is_due = self.teenage.is_due(last) || self.old.is_due(last);
                     let end = if is_due { row + 1 } else { hashes.len() };
                     for row in row..end {
-                        let (guess, first) = (guesses[row] as usize, Worker(firsts[row]));
-                        let weight = scale.amount(weights.map_or(1.0, |weights| weights[row]));
-                        let times = (start, self.clock.message(pace));
-                        workers[row] = self.send(times, scale, KeyHash(hashes[row]), guess, first, weight).0;
+                        let message = Message {
+                            hash: KeyHash(hashes[row]),
+                            guess: guesses[row] as usize,
+                            first: Worker(firsts[row]),
+                            weight: scale.amount(weights.map_or(1.0, |weights| weights[row])),
+                            time: self.clock.message(pace),
+                        };
+                        workers[row] = self.send(start, scale, &message).0;
                     }
                     row = end;
                 }
