@@ -55,9 +55,9 @@ def test_threads_that_change(name: str) -> None:
     whole = {"segment_messages": 10_000} if name == "flexd" else {}
 
     def report(*threads: int) -> dict[str, Any]:
-        options = {"sources": 1, "samples": 10, "messages": len(keys)}
+        options = {"sources": 2, "samples": 10, "messages": len(keys)}
         simulation = _core.Simulation(name, {"workers": 10, "seed": 0, **whole}, options)
-        for part, some in zip(np.split(keys, [15_000, 33_333]), threads, strict=True):
+        for part, some in zip(np.split(keys, [33_333, 45_000]), threads, strict=True):
             simulation.add(part, None, some)
         return simulation.finish()
 
