@@ -11,8 +11,6 @@ usage: scripts/with-env python benches/spark_cost.py [--rows 2e7] [--repeats 5] 
 """
 
 import argparse
-import os
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +24,7 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit_experiments.measured.queries import ratios
+from keysplit_experiments.measured.queries import ratios, session
 
 WORKERS, FILES = 32, 32
 
@@ -38,18 +36,8 @@ def main() -> None:
     parser.add_argument("--grouping", default="d_choices")
     parser.add_argument("--only", default="", help="only frames whose names contain this")
     arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.memory", "4g")
-            .config("spark.local.dir", folder)
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = session(folder)
         print("| frame | native | Column expressions | Rust over Arrow |\n|---|---|---|---|")
         for name, df in frames(spark, arguments.rows, Path(folder)).items():
             if arguments.only not in name:

@@ -10,8 +10,6 @@ usage: scripts/with-env python benches/spark_plan_sizes.py [--rows 2e6] [--repea
 """
 
 import argparse
-import os
-import sys
 import tempfile
 import timeit
 from collections.abc import Callable
@@ -22,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from keysplit import spark as kss
 from keysplit.spark.engine import columns
-from keysplit_experiments.measured.queries import ratios
+from keysplit_experiments.measured.queries import ratios, session
 
 SIZES = [(32, 100), (500, 1_000), (4_000, 10_000)]
 """Numbers of workers and of keys."""
@@ -33,18 +31,8 @@ def main() -> None:
     parser.add_argument("--rows", type=lambda text: int(float(text)), default=2_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.memory", "4g")
-            .config("spark.local.dir", folder)
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = session(folder)
         names = [
             "workers",
             "keys",

@@ -1,11 +1,31 @@
 """Queries of Spark that are measured in turns."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
 from keysplit_experiments.measured.processes import cpu_s, jvm_pid
+
+
+def session(folder: str) -> Any:
+    """Return a Spark session of two cores in this process, whose files are in a folder."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "4g")
+        .config("spark.local.dir", folder)
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def ratios(
