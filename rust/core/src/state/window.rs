@@ -19,7 +19,7 @@ pub(crate) struct Window {
     all: f64,
     /// Messages since the sums were last recomputed.
     since: usize,
-    /// Whether all weights since the sums were 0 have been 1: then they are exact.
+    /// Whether it is known that all weights have been 1 since the sums were exact: then they still are.
     #[serde(skip)]
     even: bool,
 }
@@ -136,6 +136,20 @@ mod tests {
         window.push(Worker(1), 0.3); // the third message
         window.push(Worker(0), 1e17);
         assert_eq!(window.push(Worker(0), 0.3), (0.0, 0.0));
+    }
+
+    #[test]
+    fn sums_of_a_window_are_added_up_anew_whatever_its_weights() {
+        for weights in [[1.0, 1.0, 1.0], [0.1, 0.7, 0.3], [1.0, 0.1, 1.0], [1.0, 1.0, 2.7], [1e20, 1.0, 1.0]] {
+            let mut window = Window::new(3, 1);
+            for round in 0..20 {
+                // Other orders in other rounds, so that what rounding has lost does not come back by itself.
+                let order = [0, 1, 2].map(|place| weights[(place * (1 + round % 2) + round) % 3]);
+                let sums = order.map(|weight| window.push(Worker(0), weight));
+                let sum = order.iter().fold(0.0, |sum, weight| sum + weight);
+                assert_eq!(sums[2], (sum, sum), "round {round} of {weights:?}");
+            }
+        }
     }
 
     #[test]
