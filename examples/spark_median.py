@@ -2,7 +2,7 @@
 
 For aggregates Spark's own query is as good, and keysplit returns that. `force=True` places the rows.
 
-Run it with `python examples/spark_median.py`. It needs `pip install 'keysplit[spark]'` and Java 17.
+Run it with `python examples/spark_median.py`. It needs `pip install '.[spark]'` and Java 17.
 """
 
 import os

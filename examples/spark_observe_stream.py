@@ -1,6 +1,6 @@
 """A stream whose hot key changes: its plan follows, and an observer shows how balanced its workers are.
 
-Run it with `python examples/spark_observe_stream.py`. It needs `pip install 'keysplit[observe]'` and Java 17.
+Run it with `python examples/spark_observe_stream.py`. It needs `pip install '.[observe]'` and Java 17.
 The page at the address that it prints is live while the stream runs.
 """
 

@@ -3,7 +3,7 @@
 Spark passes all rows of a key to `applyInPandas` at once, in one task. If the work can be done in parts,
 kss.apply spreads a hot key's rows, works on each part, and merges the small partial results.
 
-Run it with `python examples/spark_python_groups.py`. It needs `pip install 'keysplit[spark]'` and Java 17.
+Run it with `python examples/spark_python_groups.py`. It needs `pip install '.[spark]'` and Java 17.
 """
 
 import os

@@ -17,14 +17,14 @@ if workers.shape != (3,) or not (workers < 4).all():
 # without the extra, importing the Spark layer says how to install it
 answer = subprocess.run([sys.executable, "-c", "from keysplit import spark"], capture_output=True, text=True)
 last = answer.stderr.strip().splitlines()[-1]
-if not last.startswith("ImportError: ") or "keysplit[spark]" not in last:
+if not last.startswith("ImportError: ") or "pip install '.[spark]'" not in last:
     sys.exit(f"importing keysplit.spark without pyspark says: {last}")
 # so does the command of the separate experiments package
 command = [sys.executable, "-m", "keysplit.cli", "reproduce", "d_choices/fig8", "--quick"]
 answer = subprocess.run(command, capture_output=True, text=True)
 if (
     answer.returncode != 2
-    or "pip install keysplit-experiments" not in answer.stderr
+    or "pip install . ./experiments" not in answer.stderr
     or len(answer.stderr.splitlines()) > 1
 ):
     sys.exit(f"keysplit reproduce without the experiments says: {answer.stderr}")

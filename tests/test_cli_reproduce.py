@@ -38,7 +38,7 @@ def test_the_command_is_the_one_that_the_experiments_bring() -> None:
 def test_without_the_experiments_the_list_says_what_to_install() -> None:
     page = keysplit("--help")
     assert page.exit_code == 0
-    assert listed(page.stdout).endswith("pip install keysplit-experiments.")
+    assert listed(page.stdout).endswith("in a clone, pip install . ./experiments.")
 
 
 @pytest.mark.usefixtures("missing")
@@ -48,7 +48,7 @@ def test_without_the_experiments_the_command_says_what_to_install(arguments: lis
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("keysplit: reproduce needs the papers' experiments: ")
-    assert "pip install keysplit-experiments" in result.stderr
+    assert "pip install . ./experiments in a clone of keysplit" in result.stderr
     assert result.stderr.count("\n") == 1
 
 

@@ -395,7 +395,7 @@ def test_the_cause_of_a_failure_is_the_line_that_names_it(tmp_path, told, logged
 @pytest.fixture
 def demo(tmp_path):
     """Runs the demo as a command of its own in an empty folder; returns its figures and what it printed."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[demo]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[demo]'")
     try:
         run.check_java()
     except FileNotFoundError as error:

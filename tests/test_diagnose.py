@@ -176,9 +176,7 @@ def hot(**of_hot: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
 def test_each_verdict_on_a_real_log_is_right_and_there_is_no_false_alarm(log):
-    jobs = pytest.importorskip(
-        "skewed_jobs", reason="pyspark is not installed: pip install 'keysplit[spark]'"
-    )
+    jobs = pytest.importorskip("skewed_jobs", reason="pyspark is not installed: pip install '.[spark]'")
     diagnosis = ks.diagnose(log)
     (found,) = diagnosis.applications
     assert log.name.startswith(f"spark-{found.version}.")

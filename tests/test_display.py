@@ -141,7 +141,7 @@ def test_a_comparison_is_a_list(results):
 @pytest.mark.parametrize(
     ("module", "call", "message"),
     [
-        ("matplotlib", "plot()", "plot needs matplotlib: pip install 'keysplit[plot]'"),
+        ("matplotlib", "plot()", "plot needs matplotlib: pip install '.[plot]' in a clone of keysplit"),
         ("pandas", "to_pandas()", "to_pandas needs pandas: pip install pandas"),
     ],
 )

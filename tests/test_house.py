@@ -280,3 +280,19 @@ def test_only_one_folder_names_what_spark_keeps_private() -> None:
         if PRIVATE.search(path.read_text(encoding="utf-8"))
     }
     assert naming == {"session"}
+
+
+REGISTERED = re.compile(r"pip install (?:-\S+ )*['\"]?keysplit(?!-[^\s'\"`]*\.whl)[^\s]*")
+
+
+def test_nothing_says_to_install_keysplit_by_its_bare_name() -> None:
+    """It is in no registry: whoever takes the name there would have their code run."""
+    folders = ("python", "docs", "examples", "experiments", "scripts")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.*"))]
+    files = [path for path in files if path.suffix in (".py", ".md", ".ipynb")] + [ROOT / "README.md"]
+    naming = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in files
+        for match in REGISTERED.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert naming == []

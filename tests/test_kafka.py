@@ -75,7 +75,9 @@ def test_no_spark_is_imported() -> None:
 def test_a_missing_package_is_named() -> None:
     code = "import sys; sys.modules['xxhash'] = None; import keysplit.kafka"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.stderr.endswith("ImportError: keysplit.kafka needs xxhash: pip install 'keysplit[kafka]'\n")
+    assert run.stderr.endswith(
+        "ImportError: keysplit.kafka needs xxhash: pip install '.[kafka]' in a clone of keysplit\n"
+    )
 
 
 @pytest.mark.parametrize(("key", "hash_"), MURMUR2.items())

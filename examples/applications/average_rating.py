@@ -7,7 +7,7 @@ Ratings are decimals with two places, so that merging their sums is exact, and t
 Run it with `python examples/applications/average_rating.py [FOLDER [FILE]]`. FILE is Parquet or CSV with the
 columns key (the product) and value (the rating, with at most two decimals), in the order of time. Without one
 it is reviews_movietweetings.parquet in the folder that KEYSPLIT_DATA names, or else a stream that is drawn.
-It needs `pip install 'keysplit[spark]'` and Java 17. Stop it and start it again with the same folder: the
+It needs `pip install '.[spark]'` and Java 17. Stop it and start it again with the same folder: the
 stream goes on where it was, with the input of the first run.
 """
 

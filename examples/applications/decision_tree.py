@@ -7,7 +7,7 @@ say how to split the leaves. The algorithm is that of "A Streaming Parallel Deci
 Heterogeneous Cluster" (Nasir et al., 2017, section 8.1) has it as an application. To route by the triplet is
 an idea of this program.
 
-Run it with `python examples/applications/decision_tree.py [FOLDER]`. It needs `pip install 'keysplit[spark]'
+Run it with `python examples/applications/decision_tree.py [FOLDER]`. It needs `pip install '.[spark]'
 scikit-learn` and Java 17. Stop it and start it again with the same folder: the stream goes on where it was.
 """
 

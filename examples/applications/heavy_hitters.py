@@ -6,7 +6,7 @@ application is from "Load Balancing for Skewed Streams on Heterogeneous Cluster"
 8.2), which has the error of one sketch and of one per worker, but not that of two per key. The merge is that
 of "Space-optimal Heavy Hitters with Strong Error Bounds" (Berinde et al., 2010).
 
-Run it with `python examples/applications/heavy_hitters.py [FOLDER]`. It needs `pip install 'keysplit[spark]'`
+Run it with `python examples/applications/heavy_hitters.py [FOLDER]`. It needs `pip install '.[spark]'`
 and Java 17. Stop it and start it again with the same folder: the stream goes on where it was.
 """
 

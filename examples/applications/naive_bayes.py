@@ -5,7 +5,7 @@ by class. A word may have counters on two workers; they are added up after each 
 predicted before it is learned from. This is the running example of "Load Balancing for Skewed Streams on
 Heterogeneous Cluster" (Nasir et al., 2017, section 3).
 
-Run it with `python examples/applications/naive_bayes.py [FOLDER]`. It needs `pip install 'keysplit[spark]'
+Run it with `python examples/applications/naive_bayes.py [FOLDER]`. It needs `pip install '.[spark]'
 scikit-learn` and Java 17. Stop it and start it again with the same folder: the stream goes on where it was.
 In a clone `scripts/texts` downloads 4,200 tweets that people have rated; without them documents are drawn.
 """

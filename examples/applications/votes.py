@@ -5,7 +5,7 @@ data of voters by region. As in the Voter benchmark of databases, a phone may vo
 votes count, all others are rejected. A part of a region's votes is reduced to the first votes of each phone,
 and so are several parts together. So the votes of a large region need not be on one worker.
 
-Run it with `python examples/applications/votes.py [FOLDER]`. It needs `pip install 'keysplit[spark]'` and
+Run it with `python examples/applications/votes.py [FOLDER]`. It needs `pip install '.[spark]'` and
 Java 17. Stop it and start it again with the same folder: the stream goes on where it was.
 """
 

@@ -4,7 +4,7 @@ This is the papers' common application: "When Two Choices Are not Enough" (Nasir
 V-A) and "Adaptive key partitioning in distributed stream processing" (Liu et al., 2024, section 6.1.1).
 Sources split text into words, workers count, and an aggregator merges the counts of each word.
 
-Run it with `python examples/applications/word_count.py [FOLDER]`. It needs `pip install 'keysplit[spark]'`
+Run it with `python examples/applications/word_count.py [FOLDER]`. It needs `pip install '.[spark]'`
 and Java 17. Stop it and start it again with the same folder: the stream goes on where it was.
 """
 

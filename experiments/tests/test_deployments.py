@@ -63,7 +63,7 @@ def test_without_spark_the_remedy_is_told_before_the_work(
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the work was begun"))
     result = keysplit("deployments/fish", "--out", tmp_path)
     assert result.exit_code == 2
-    remedy = "deployments need PySpark: pip install 'keysplit-experiments[spark]'"
+    remedy = "deployments need PySpark: pip install '.[spark]' ./experiments in a clone of keysplit"
     assert result.stderr == f"keysplit: {remedy}\n"
 
 

@@ -52,7 +52,7 @@ def kafka_jars() -> Path:
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:
-        reason = "confluent-kafka is not installed: pip install 'keysplit[kafka]'"
+        reason = "confluent-kafka is not installed: pip install '.[kafka]'"
         assert os.environ.get("KEYSPLIT_JARS") != "required", reason
         pytest.skip(reason)
     return Path(jars.download("kafka"))
@@ -135,15 +135,15 @@ def test_a_broker_ends_with_its_program(kafka_jars: Path, tmp_path: Path) -> Non
 def test_packages_that_are_missing_are_named(
     package: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
     monkeypatch.setitem(sys.modules, package, None)
-    remedy = rf"^deployments need {name}: pip install 'keysplit-experiments\[spark\]'$"
+    remedy = rf"^deployments need {name}: pip install '.\[spark\]' ./experiments in a clone of keysplit$"
     with pytest.raises(ImportError, match=remedy):
         session.need_spark()
 
 
 def test_without_java_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
         FileNotFoundError, match=r"^Spark needs Java, found none in JAVA_HOME=.*: set JAVA_HOME"
@@ -155,7 +155,11 @@ def test_without_java_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     ("name", "missing", "refused"),
     [
         ("dynamic_key", "jars", "must have the jars of a Kafka broker: scripts/jars kafka"),
-        ("dynamic_key", "client", "Kafka needs confluent-kafka: pip install 'keysplit[kafka]'"),
+        (
+            "dynamic_key",
+            "client",
+            "Kafka needs confluent-kafka: pip install '.[kafka]' in a clone of keysplit",
+        ),
         ("flexd", "client", ""),
     ],
 )
@@ -429,7 +433,7 @@ def program() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def found(kafka_jars: Path) -> dict[str, Any]:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
     environment = {**os.environ, JARS: str(kafka_jars)}
     environment["PYTHONPATH"] = str(Path(jars.__file__).parent)
     command = [sys.executable, __file__]

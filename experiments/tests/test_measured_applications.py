@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
 from keysplit_experiments.measured import applications
 

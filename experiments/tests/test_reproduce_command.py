@@ -117,7 +117,7 @@ def test_without_matplotlib_the_remedy_is_told_before_the_work(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for more in ([], ["--no-figures", "--docs", tmp_path / "page.md"]):
         result = keysplit("d_choices/fig8", "--quick", "--out", tmp_path, *more)
-        assert_refused(result, "pip install keysplit-experiments", "--no-figures")
+        assert_refused(result, "pip install matplotlib", "--no-figures")
 
 
 def test_without_matplotlib_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keysplit.extras import missing
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -43,7 +45,7 @@ def import_pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("plot needs matplotlib: pip install 'keysplit[plot]'") from error
+        raise ImportError(missing("plot", "matplotlib", "plot")) from error
     return pyplot
 
 

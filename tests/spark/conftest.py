@@ -6,7 +6,7 @@ import sys
 import jars
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'keysplit[spark]'")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
 from py4j.java_gateway import java_import
 from pyspark.sql import SparkSession

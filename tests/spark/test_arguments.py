@@ -185,4 +185,6 @@ def test_a_missing_package_is_named_with_its_remedy(missing):
     code = f"import sys; sys.modules[{missing!r}] = None\nfrom keysplit import spark"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = run.stderr.strip().splitlines()[-1]
-    assert last == f"ImportError: keysplit.spark needs {missing}: pip install 'keysplit[spark]'"
+    assert (
+        last == f"ImportError: keysplit.spark needs {missing}: pip install '.[spark]' in a clone of keysplit"
+    )

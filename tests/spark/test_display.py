@@ -5,9 +5,7 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 
-matplotlib = pytest.importorskip(
-    "matplotlib", reason="matplotlib is not installed: pip install 'keysplit[plot]'"
-)
+matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
 matplotlib.use("Agg")
 MARKUP = "<b>hot</b>"
 

@@ -9,9 +9,7 @@ sys.path.append(str(Path(__file__).parent.parent))
 import notebooks
 
 pytestmark = pytest.mark.newest
-matplotlib = pytest.importorskip(
-    "matplotlib", reason="matplotlib is not installed: pip install 'keysplit[plot]'"
-)
+matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[plot]'")
 matplotlib.use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot")
 

@@ -567,7 +567,9 @@ def test_prometheus_is_needed_for_a_port_alone():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = run.stderr.strip().splitlines()[-1]
-    assert last == "ImportError: port needs prometheus_client: pip install 'keysplit[observe]'"
+    assert (
+        last == "ImportError: port needs prometheus_client: pip install '.[observe]' in a clone of keysplit"
+    )
 
 
 # The server

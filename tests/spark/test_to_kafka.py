@@ -18,7 +18,7 @@ from keysplit import spark as kss
 from keysplit.kafka import PlanPartitioner, check_partitions, partitions_of
 
 confluent_kafka = pytest.importorskip(
-    "confluent_kafka", reason="confluent-kafka is not installed: pip install 'keysplit[kafka]'"
+    "confluent_kafka", reason="confluent-kafka is not installed: pip install '.[kafka]'"
 )
 
 PROGRAM = Path(__file__).with_name("killed_kafka.py")

@@ -23,9 +23,9 @@ sleeps as long as its messages would take. Sources, routing, shuffle, partial ag
 aggregation are Spark's and keysplit's own, and every total is compared with a plain count.
 
 `keysplit reproduce deployments` runs all of them, `keysplit reproduce deployments/NAME` one, with `--quick`
-a smaller one. They need `pip install './experiments[spark]'` and Java. `deployments/dynamic_key` also
-needs `pip install 'keysplit[kafka]'` and the jars of a Kafka broker: `scripts/jars kafka` in a clone of
-keysplit downloads them into `.cache/kafka/jars`, or `KEYSPLIT_KAFKA_JARS` names their folder.
+a smaller one. They need `pip install '.[spark,kafka]' ./experiments` in a clone of keysplit, and Java.
+`deployments/dynamic_key` also needs the jars of a Kafka broker: `scripts/jars kafka` downloads them into
+`.cache/kafka/jars`, or `KEYSPLIT_KAFKA_JARS` names their folder.
 
 `keysplit reproduce --docs-deployments docs/deployments.md` writes this page from the results of full runs. A
 section from a smaller run says so.

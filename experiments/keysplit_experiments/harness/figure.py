@@ -83,8 +83,7 @@ def need_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            "figures and the page of --docs need matplotlib: pip install keysplit-experiments "
-            "(or pass --no-figures)"
+            "figures and the page of --docs need matplotlib: pip install matplotlib (or pass --no-figures)"
         ) from error
 
 

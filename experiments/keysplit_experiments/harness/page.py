@@ -20,7 +20,7 @@ INTRODUCTION = """\
 # Experiments
 
 The figures and tables of five papers that a simulation can repeat, a page per paper. Install the
-experiments with `pip install ./experiments` in a clone. `keysplit reproduce` lists them.
+experiments with `pip install . ./experiments` in a clone. `keysplit reproduce` lists them.
 `keysplit reproduce NAME` runs one and writes its figure and all numbers; with `--quick` it takes seconds.
 `keysplit reproduce --docs docs/experiments.md` writes these pages from the results of full runs. A section
 from a smaller run says so.

@@ -1,4 +1,4 @@
-"""`keysplit reproduce`: a placeholder. The command itself is in keysplit-experiments."""
+"""`keysplit reproduce`: a placeholder. The command itself is in the package of the experiments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 ENTRY_POINTS = "keysplit.commands"
-PACKAGE = "keysplit-experiments"
+INSTALL = "pip install . ./experiments"
 
 
 class Reproduce(click.Command):
@@ -19,7 +19,7 @@ class Reproduce(click.Command):
         return (
             super().get_short_help_str(limit)
             if _installed()
-            else f"The papers' experiments: pip install {PACKAGE}."
+            else f"The papers' experiments: in a clone, {INSTALL}."
         )
 
     def make_context(
@@ -33,8 +33,7 @@ class Reproduce(click.Command):
         found = _installed()
         if not found:
             raise click.UsageError(
-                f"{info_name} needs the papers' experiments: pip install {PACKAGE} "
-                "(from a checkout: pip install ./experiments)"
+                f"{info_name} needs the papers' experiments: {INSTALL} in a clone of keysplit"
             )
         command: click.Command = found[0].load()
         return command.make_context(info_name, args, parent, **extra)

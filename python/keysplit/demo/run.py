@@ -30,6 +30,7 @@ from keysplit.demo import drift, groups, job
 from keysplit.demo.drift import Drift
 from keysplit.demo.groups import Groups
 from keysplit.demo.stream import Stream
+from keysplit.extras import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,7 +188,7 @@ def check_packages() -> None:
         try:
             version(name)
         except PackageNotFoundError as error:
-            raise ImportError(f"the demo needs the package {name}: pip install 'keysplit[demo]'") from error
+            raise ImportError(missing("the demo", f"the package {name}", "demo")) from error
 
 
 def check_grouping(stream: Stream, *, workers: int, grouping: str) -> None:

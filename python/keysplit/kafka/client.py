@@ -1,9 +1,11 @@
 """Kafka's client, where the extra has it."""
 
+from keysplit.extras import missing
+
 try:
     import confluent_kafka as client
     from confluent_kafka.admin import AdminClient
 except ImportError as error:
-    raise ImportError("Kafka needs confluent-kafka: pip install 'keysplit[kafka]'") from error
+    raise ImportError(missing("Kafka", "confluent-kafka", "kafka")) from error
 
 __all__ = ["AdminClient", "client"]

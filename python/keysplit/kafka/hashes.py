@@ -2,10 +2,12 @@
 
 import struct
 
+from keysplit.extras import missing
+
 try:
     from xxhash import xxh64_intdigest
 except ImportError as error:
-    raise ImportError("keysplit.kafka needs xxhash: pip install 'keysplit[kafka]'") from error
+    raise ImportError(missing("keysplit.kafka", "xxhash", "kafka")) from error
 
 # Spark's xxhash64 begins with it.
 _SPARK_SEED = 42

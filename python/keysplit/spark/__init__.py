@@ -3,12 +3,14 @@
 The guide is docs/spark.md.
 """
 
+from keysplit.extras import missing
+
 for _module in ("pyspark", "pyarrow", "pandas"):
     try:
         __import__(_module)
     except ImportError as error:
-        raise ImportError(f"keysplit.spark needs {_module}: pip install 'keysplit[spark]'") from error
-del _module
+        raise ImportError(missing("keysplit.spark", _module, "spark")) from error
+del _module, missing
 
 from keysplit.planning import CutToFit  # noqa: E402
 from keysplit.spark import streaming  # noqa: E402

@@ -34,7 +34,7 @@ def need_spark() -> None:
         try:
             import_module(package)
         except ImportError as error:
-            remedy = "pip install 'keysplit-experiments[spark]'"
+            remedy = "pip install '.[spark]' ./experiments in a clone of keysplit"
             raise ImportError(f"deployments need {name}: {remedy}") from error
     from keysplit.demo.run import check_java
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keysplit.extras import missing
 from keysplit.spark.streaming.observing.record import Record
 
 MOST_KEYS = 20
@@ -90,7 +91,7 @@ class Exposition:
         try:
             from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, core, generate_latest
         except ImportError as error:
-            raise ImportError("port needs prometheus_client: pip install 'keysplit[observe]'") from error
+            raise ImportError(missing("port", "prometheus_client", "observe")) from error
         self.content_type: str = CONTENT_TYPE_LATEST
         self._families, self._write, self._query = core, generate_latest, query
         self._lock = threading.Lock()

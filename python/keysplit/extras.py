@@ -1,0 +1,14 @@
+"""What to install where a package is missing."""
+
+
+def missing(what: str, package: str, extra: str) -> str:
+    """Return the error that names a missing package with the command that installs it.
+
+    keysplit is in no registry yet, so the command names a clone, never the bare name: anybody may take that.
+
+    Args:
+        what: what needs the package.
+        package: the missing package.
+        extra: the extra of keysplit that has it.
+    """
+    return f"{what} needs {package}: pip install '.[{extra}]' in a clone of keysplit"
