@@ -227,6 +227,27 @@ def test_a_balanced_stage_is_no_finding(tmp_path):
     assert diagnosis.verdict.startswith("no action needed")
 
 
+@pytest.mark.parametrize(
+    "scan", ["Scan parquet", "Scan orc", "InMemoryTableScan", "BatchScan rows", "PhotonScan"]
+)
+def test_rows_of_a_scan_that_returns_batches_are_counted_once(tmp_path, scan):
+    plan = node(
+        "WholeStageCodegen (1)",
+        children=[
+            node("ColumnarToRow", children=[node(scan, number_of_output_rows=5)], number_of_output_rows=6)
+        ],
+    )
+    updates = [[(5, 20), (6, 20)]] * 7 + [[(5, 1500), (6, 1500)]]
+    tasks = [
+        task(1, at, 0, 10 if at == 7 else 1, records=2, shuffle=False, updates=each)
+        for at, each in enumerate(updates)
+    ]
+    events = application(query(plan), stage(1, tasks, [(5, 1640), (6, 1640)]), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.operator == "scan"
+    assert "it read 1,500 of 1,640 rows" in finding.verdict
+
+
 @pytest.mark.parametrize(("seconds", "query_s", "count"), [(0.9, 2.0, 0), (1.1, 2.0, 1), (1.1, 40.0, 0)])
 def test_short_stages_and_small_parts_of_a_query_are_no_findings(tmp_path, seconds, query_s, count):
     tasks = [*(task(1, at, 0, 0.1) for at in range(7)), task(1, 7, 0, seconds, records=5000)]

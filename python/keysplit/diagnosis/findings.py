@@ -150,8 +150,9 @@ def _output_rows(
     """Return how many rows the operator returned in the slowest task, and in the others on average."""
     if gathering.node is None:
         return 0.0, 0.0
+    # What turns batches into rows counts the rows of the operator below it again.
     ids = [id_ for id_, name in gathering.node.metrics.items() if name == "number of output rows"]
-    hot, all_ = (float(sum(of.get(id_, 0) for id_ in ids)) for of in (used, total))
+    hot, all_ = (float(max((of.get(id_, 0) for id_ in ids), default=0)) for of in (used, total))
     return hot, max(all_ - hot, 0.0) / max(tasks - 1, 1)
 
 
