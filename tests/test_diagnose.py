@@ -220,10 +220,110 @@ def test_figures_of_a_skewed_stage(tmp_path):
     assert "splits joins only" in finding.adaptive
 
 
+def loading(hot_at: int, *, rest: int = 7) -> list[dict[str, Any]]:
+    """Tasks on four cores, the first four of which load something for 25 s; one has most of the rows."""
+    tasks, free = [], [0.0] * 4
+    for at in range(5 + rest):
+        core = free.index(min(free))
+        seconds = (25.0 if at < 4 else 0.0) + (16.0 if at == hot_at else 0.5 + at / 100)
+        records = 8199 if at == hot_at else 150 + at
+        tasks.append(task(1, at, free[core], seconds, records=records, updates=READS))
+        free[core] += seconds
+    return tasks
+
+
+@pytest.mark.parametrize(("hot_at", "rest"), [(9, 7), (5, 1), (0, 7), (3, 7), (11, 7)])
+def test_the_task_is_blamed_that_cores_wait_for(tmp_path, hot_at, rest):
+    tasks = loading(hot_at, rest=rest)
+    events = application(query(GROUPS), stage(1, tasks, [(1, 10_000)]), end(0, 50.0), cores=4)
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert (finding.task, finding.cause, finding.columns) == (hot_at, "rows", ("user",))
+    assert finding.spreads["records"].slowest == 8199
+    assert finding.ratio > 2
+
+
+@pytest.mark.parametrize("rest", [0, 1, 3, 4, 7])
+def test_what_first_tasks_load_is_no_finding(tmp_path, rest):
+    events = application(query(GROUPS), stage(1, loading(-1, rest=rest)), end(0, 50.0), cores=4)
+    assert diagnosed(tmp_path, events).findings == ()
+
+
+def test_of_two_long_tasks_that_end_last_the_longer_is_blamed(tmp_path):
+    tasks = [*(task(1, at, at, 1) for at in range(8)), task(1, 8, 7.9, 2.3), task(1, 9, 0, 10, records=5000)]
+    (finding,) = diagnosed(
+        tmp_path, application(query(GROUPS), stage(1, tasks), end(0, 12.0), cores=4)
+    ).findings
+    assert finding.task == 9
+
+
 def test_a_balanced_stage_is_no_finding(tmp_path):
     tasks = [task(1, at, 0, 3 + at / 8) for at in range(8)]
     diagnosis = diagnosed(tmp_path, application(query(GROUPS), stage(1, tasks), end(0, 12.0)))
     assert diagnosis.findings == ()
+    assert diagnosis.verdict.startswith("no action needed")
+
+
+@pytest.mark.parametrize(
+    ("longest", "query_s", "rule"),
+    [
+        (0.9, 2, "took 0.90 s, below 1 s"),
+        (1.8, 4, "took 1.80 times the median, below 2"),
+        (
+            3.0,
+            80,
+            "took 3.00 times the median, and a balanced stage would save 2.1% of its query's time, below 5%",
+        ),
+    ],
+)
+def test_no_action_names_what_is_nearest_to_a_finding(tmp_path, longest, query_s, rule):
+    tasks = [*(task(1, at, 0, 1 if longest > 1 else 0.1) for at in range(7)), task(1, 7, 0, longest)]
+    other = [task(0, at, 0, 0.1) for at in range(8)]
+    events = application(query(GROUPS), stage(0, other), stage(1, tasks), end(0, query_s), end_s=query_s)
+    verdict = diagnosed(tmp_path, events).verdict
+    assert verdict.startswith("no action needed: no stage waits for a slow task. The nearest is stage 1: its")
+    assert verdict.endswith(rule)
+
+
+def read_by(name: str, text: str, shuffle: str, *between: str) -> dict[str, Any]:
+    plan = node("Exchange", shuffle, [node("Scan")], records_read=1, local_bytes_read=2)
+    for each in between:
+        plan = node(each.split()[0], each, [plan])
+    return node(name, text, [plan])
+
+
+@pytest.mark.parametrize(
+    ("plan", "action"),
+    [
+        (read_by("Window", "Window [rank(x)], [x#1 ASC]", "Exchange SinglePartition"), "partition the window by"),
+        (
+            node("Coalesce", "Coalesce 1", [node("Scan parquet", number_of_output_rows=1)]),
+            "put repartition(1) in the place of coalesce(1)",
+        ),
+        (
+            read_by("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1], f(k#1)#2, [k#3]",
+                    "Exchange hashpartitioning(k#1, 48)", "AQEShuffleRead coalesced"),
+            "put df.repartition(n, key) before it: adaptive execution",
+        ),
+        (node("Scan csv", number_of_output_rows=1), "read the input in more parts"),
+    ],
+)  # fmt: skip
+def test_a_stage_of_one_long_task_is_noted_with_why_it_has_one(tmp_path, plan, action):
+    alone = stage(1, [task(1, 0, 0, 8, updates=READS)], READS)
+    diagnosis = diagnosed(tmp_path, application(query(plan), alone, end(0, 10.0)))
+    assert diagnosis.findings == ()
+    assert diagnosis.verdict.startswith(action)
+    (note,) = diagnosis.notes
+    assert note.startswith("stage 1 is one task (")
+    assert "it took 8.0 s of the query's 10.0 s (80%) on one of 8 cores" in note
+    assert action in note
+
+
+@pytest.mark.parametrize(("seconds", "query_s", "cores"), [(0.9, 2, 8), (8, 200, 8), (8, 10, 1)])
+def test_a_stage_of_one_task_that_costs_little_is_not_noted(tmp_path, seconds, query_s, cores):
+    alone = stage(1, [task(1, 0, 0, seconds)])
+    events = application(query(GROUPS), alone, end(0, query_s), cores=cores, end_s=query_s)
+    diagnosis = diagnosed(tmp_path, events)
+    assert diagnosis.notes == ()
     assert diagnosis.verdict.startswith("no action needed")
 
 

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import keysplit as ks
 from keysplit.diagnosis import codecs
 from keysplit.diagnosis.codecs import DamagedError
 from keysplit.diagnosis.events import Events
-from keysplit.diagnosis.waiting import waits
+from keysplit.diagnosis.waiting import is_of_interest
 from test_diagnose import (
     GROUPS,
     MB,
@@ -153,6 +155,109 @@ def test_texts_and_settings_that_are_something_else(tmp_path):
     assert diagnosed(tmp_path, events).findings[0].stage.slots == 4
 
 
+# tasks and stages that have no end
+
+
+def started(of: dict[str, Any]) -> dict[str, Any]:
+    """Return the start of the task that ends so."""
+    info = of["Task Info"] | {"Finish Time": 0, "Accumulables": []}
+    return {**of, "Event": "SparkListenerTaskStart", "Task Info": info}
+
+
+def cut(
+    tasks: list[dict[str, Any]], without: Iterable[int], over_s: float | None = None
+) -> list[dict[str, Any]]:
+    """Return a log of a stage: without the ends of some tasks, and without its own unless it ended then."""
+    for each in tasks:
+        each["Task Info"] = {"Task ID": each["Task Info"]["Index"], **each["Task Info"]}
+    ends = [each for each in tasks if each["Task Info"]["Index"] not in set(without)]
+    events = list(stage(1, [*map(started, tasks), *ends]))
+    for each in (events[0], events[-1]):
+        each["Stage Info"]["Number of Tasks"] = 8
+    if over_s is None:
+        events.pop()
+    else:
+        events[-1]["Stage Info"]["Completion Time"] = round(1000 * over_s)
+    wrote = list(stage(0, [task(0, 0, 0, 0.5)], [(4, 5700)]))
+    wrote[-1]["Stage Info"]["Accumulables"][0]["Name"] = "shuffle records written"
+    plan = json.loads(json.dumps(GROUPS))
+    plan["children"][0]["metrics"].append({"name": "shuffle records written", "accumulatorId": 4})
+    return application(query(plan), wrote, events)
+
+
+LATER = {"Event": "SparkListenerJobStart", "Submission Time": 9000, "Stage IDs": [2]}
+
+
+def test_a_task_that_still_runs_is_found_with_the_rows_that_no_other_has_read(tmp_path):
+    events = [*cut(hot(records=5000), [7])[:-1], LATER]
+    diagnosis = diagnosed(tmp_path, events)
+    (finding,) = diagnosis.findings
+    assert (finding.task, finding.operator, finding.columns, finding.cause) == (
+        7,
+        "python group",
+        ("user",),
+        "rows",
+    )
+    assert (
+        "Stage 1 still runs: 7 of 8 tasks ended, one has run for 9.0 s, 9.00 times the median"
+        in finding.verdict
+    )
+    assert finding.spreads["records"] == (5000, 100, 5000, 5700)
+    assert (finding.stage.state, finding.stage.tasks, finding.stage.named) == ("running", 7, 8)
+
+
+def test_of_several_tasks_that_still_run_the_rows_are_not_known(tmp_path):
+    diagnosis = diagnosed(tmp_path, [*cut(hot(records=5000), [6, 7])[:-1], LATER])
+    (finding,) = diagnosis.findings
+    assert (finding.cause, finding.line) == ("unended", None)
+    assert "6 of 8 tasks ended, the longest of 2 has run for 9.0 s" in finding.verdict
+    assert "python group by user" in finding.verdict
+
+
+@pytest.mark.parametrize("without", [[7], [0, 1, 7], range(8)])
+def test_a_stage_that_still_runs_is_no_reason_to_do_nothing(tmp_path, without):
+    diagnosis = diagnosed(tmp_path, cut(hot(), without)[:-1])  # no event after the first second
+    assert diagnosis.findings == ()
+    assert diagnosis.verdict.startswith("wait for stages to end, or ask the running session")
+    assert f"Stage 1 still runs: {8 - len(without)} of 8 tasks ended" in diagnosis.verdict
+
+
+def test_tasks_that_are_not_launched_yet_make_no_core_wait(tmp_path):
+    events = cut(hot(), [])[:-1]
+    for each in events:
+        if each.get("Stage Info", {}).get("Stage ID") == 1:
+            each["Stage Info"]["Number of Tasks"] = 9
+    diagnosis = diagnosed(tmp_path, events)
+    assert diagnosis.findings == ()
+    assert "8 of 9 tasks ended" in diagnosis.verdict
+
+
+def test_a_file_says_for_how_long_a_task_has_run_unless_it_is_a_copy(tmp_path):
+    path = written(tmp_path, "app-1", cut(hot(), [7])[:-1])
+    os.utime(path, (21, 21))
+    (finding,) = ks.diagnose(path).findings
+    assert finding.spreads["time"].slowest == 21
+    os.utime(path, (10**9, 10**9))
+    assert ks.diagnose(path).findings == ()
+
+
+def test_a_task_whose_end_was_dropped_is_taken_to_end_with_its_stage(tmp_path):
+    diagnosis = diagnosed(tmp_path, cut(hot(records=5000), [7], over_s=10))
+    (finding,) = diagnosis.findings
+    assert (finding.task, finding.cause, finding.spreads["time"].slowest) == (7, "rows", 10)
+    assert "the log lacks the end of one of its tasks" in finding.verdict
+    assert diagnosis.notes == (
+        "stage 1 names 8 tasks, and the log lacks the end of 1: Spark dropped their events",
+    )
+
+
+def test_dropped_ends_are_no_reason_to_do_nothing(tmp_path):
+    diagnosis = diagnosed(tmp_path, cut(hot(), [5, 6, 7], over_s=10))
+    assert diagnosis.findings == ()
+    assert diagnosis.verdict.startswith("make a whole log: this one lacks the ends of tasks")
+    assert "lacks the end of 3" in diagnosis.notes[0]
+
+
 # tasks that are strange
 
 
@@ -190,14 +295,15 @@ def test_a_task_that_ran_again_as_its_output_was_lost_counts_once(tmp_path, orde
     assert starts.tolist() == [0] * 7 + [11]
 
 
-def test_what_a_lost_run_added_to_accumulators_is_not_that_of_the_slowest_task():
+def test_what_a_lost_run_added_to_accumulators_is_not_that_of_the_run_that_counts():
     lost, again = task(1, 0, 0, 20, updates=[(1, 9), (2, 9)]), task(1, 0, 20, 1, updates=READS)
-    events = Events(waits)
+    events = Events(is_of_interest)
     events.feed(text_of(skewed([lost, *hot()[1:], again])).splitlines())
     events.close()
     (recorded,) = events.stages.values()
     assert recorded.array("index").tolist() == [*range(1, 8), 0]
-    assert recorded.accumulators_of_slowest() == {}
+    assert recorded.accumulators_of(6) == dict(READS)
+    assert recorded.accumulators_of(7) == dict(READS), "not those of its run that was lost"
 
 
 # files

@@ -6,7 +6,7 @@ import numpy as np
 
 from keysplit.diagnosis.events import Events, RecordedStage
 from keysplit.diagnosis.model import Spread
-from keysplit.diagnosis.waiting import LEAST_RATIO, durations_s, lower_median
+from keysplit.diagnosis.waiting import LEAST_RATIO, durations_s, is_later, lower_median, usual_s
 
 _PLAIN_RATIO = 4.0  # so many times the median's rows are the cause whatever the time per row is
 _EXPLAINED = (
@@ -24,10 +24,10 @@ def find_spreads(stage: RecordedStage, slowest: int) -> dict[str, Spread]:
         slowest: which of its tasks is the slowest.
     """
     seconds = durations_s(stage)
-    spreads = {"time": _spread(seconds, slowest)}
+    spreads = {"time": _spread(seconds, slowest)._replace(median=float(usual_s(stage)[slowest]))}
     for name in ("bytes", "records", "spill", "memory"):
         values = stage.array(name)
-        if values.any():
+        if values.any() and not (name == "records" and stage.pickled):
             spreads[name] = _spread(values, slowest)
     return spreads
 
@@ -52,9 +52,11 @@ def find_cause(
         spreads: what is uneven in it.
         matches: of a join, how many rows the slowest task returned, and the mean of the others; else zeros.
     """
-    seconds = durations_s(stage)
-    median = lower_median(seconds)
-    excess = float(seconds[slowest]) - median
+    seconds, later = durations_s(stage), is_later(stage)
+    median = spreads["time"].median
+    # What the first task on a core takes may hold what it loads: so do the others that are first.
+    alike = seconds[later == later[slowest]]
+    excess = float(seconds[slowest]) - max(median, lower_median(alike))
     for name in ("records", "bytes"):
         of = spreads.get(name)
         if of is None or of.slowest < LEAST_RATIO * of.median or of.slowest < 1.5 * of.total / stage.ran:
@@ -64,6 +66,8 @@ def find_cause(
     if matches[0] >= _PLAIN_RATIO * max(matches[1], 1.0):
         return "matches"
     run = float(stage.array("run_ms")[slowest])
+    if int(stage.array("index")[slowest]) in stage.unended:
+        return "unended"
     if not run:
         return "lost"
     if stage.array("gc_ms")[slowest] >= _PAUSED * run:

@@ -14,8 +14,9 @@ from keysplit.diagnosis.events import Events
 from keysplit.diagnosis.files import EventLog, find_logs
 from keysplit.diagnosis.findings import list_findings, list_stages
 from keysplit.diagnosis.model import Finding, Stage
+from keysplit.diagnosis.notes import list_notes, say_without_findings
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
-from keysplit.diagnosis.waiting import waits
+from keysplit.diagnosis.waiting import is_of_interest
 from keysplit.display import as_frame, import_pyplot
 from keysplit.profiling.text import Printed, format_count, format_ratio, printable
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-_BALANCED = "no action needed: no stage waits for a slow task"
-_NOTHING = "wait for tasks to end: the log has none yet"
+_NO_ACTION = ("no action needed", "wait for tasks")
 _PLOTTED = 8  # findings
 
 
@@ -42,7 +42,8 @@ class Application:
         stages: its stages, in the order in which they started.
         findings: the stages that wait, those that would save most first.
         failed: the numbers of the stages that failed.
-        notes: what could not be read, of its log or beside it, and why stages failed.
+        notes: what could not be read, of its log or beside it, why stages failed, and which have one task.
+        without_findings: what to do first, in words, if there are no findings.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Application:
     findings: tuple[Finding, ...]
     failed: tuple[int, ...]
     notes: tuple[str, ...]
+    without_findings: str = field(repr=False)
 
     @property
     def title(self) -> str:
@@ -64,11 +66,7 @@ class Application:
     @property
     def verdict(self) -> str:
         """What to do first, in words."""
-        if self.findings:
-            return self.findings[0].verdict
-        if self.failed:
-            return f"look at why stages failed: {', '.join(map(str, self.failed))}"
-        return _BALANCED if self.tasks else _NOTHING
+        return self.findings[0].verdict if self.findings else self.without_findings
 
     @property
     def _figures(self) -> str:
@@ -121,7 +119,7 @@ class Diagnosis(Printed):
         if self.findings:
             return self.findings[0].verdict
         without = [each.verdict for each in self.applications]
-        return next((each for each in without if each not in (_BALANCED, _NOTHING)), max(without))
+        return next((each for each in without if not each.startswith(_NO_ACTION)), max(without))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types."""
@@ -198,7 +196,7 @@ class Diagnosis(Printed):
         if self.findings:
             axes.legend()
         else:
-            axes.set_title(_BALANCED)
+            axes.set_title(shorten(self.verdict, 100))
         return axes
 
     def _repr_html_(self) -> str:
@@ -300,7 +298,7 @@ def _read_all(logs: Sequence[EventLog]) -> list[Application]:
     errors: list[ValueError] = []
     for log in logs:
         try:
-            read.append(_read(log.name, log.lines))
+            read.append(_read(log))
         except ValueError as error:
             errors.append(error)
     if not read:
@@ -310,11 +308,12 @@ def _read_all(logs: Sequence[EventLog]) -> list[Application]:
     return read
 
 
-def _read(name: str, lines: Any) -> Application:
+def _read(log: EventLog) -> Application:
+    name = log.name
     notes: list[str] = []
-    events = Events(waits)
-    events.feed(lines(notes.append))
-    events.close()
+    events = Events(is_of_interest)
+    events.feed(log.lines(notes.append))
+    events.close(log.written_ms)
     if events.damaged == events.lines and events.lines:
         raise ValueError(
             f"{name} must be an event log of Spark: none of its {events.lines:,} lines is an event"
@@ -326,6 +325,11 @@ def _read(name: str, lines: Any) -> Application:
         )
     if events.damaged:
         notes.append(f"{format_count(events.damaged, 'line')} of {name} could not be read")
+    if log.is_compressed and not events.ended:
+        notes.append(
+            f"{name} has no end: while Spark writes a compressed log, it keeps back the latest events. "
+            "kss.diagnose(spark) in the running session has them"
+        )
     return conclude(events, name, notes)
 
 
@@ -337,9 +341,7 @@ def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Appli
         name: what the application is called where they do not say it.
         notes: what could not be read.
     """
-    stages = list_stages(events)
-    failed = [stage for stage in events.stages.values() if stage.failure]
-    reasons = [f"stage {stage.id} failed: {shorten(stage.failure, 200)}" for stage in failed]
+    stages, findings = list_stages(events), list_findings(events)
     return Application(
         name=events.application or name,
         id=events.application_id,
@@ -348,7 +350,8 @@ def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Appli
         ended=events.ended,
         tasks=sum(stage.tasks for stage in stages),
         stages=tuple(stages),
-        findings=tuple(list_findings(events)),
-        failed=tuple(stage.id for stage in failed),
-        notes=(*notes, *reasons),
+        findings=tuple(findings),
+        failed=tuple(stage.id for stage in events.stages.values() if stage.failure),
+        notes=(*notes, *list_notes(events, findings)),
+        without_findings=say_without_findings(events),
     )

@@ -24,6 +24,10 @@ _DESCRIPTION = "spark.job.description"
 _ACCUMULATORS, _AFTER = b'"Accumulables":[', b',"Task Metrics":'
 _LATEST_MS = 1 << 45  # a thousand years from now: what is later is damage
 _WHOLE_TASKS = 4  # of a stage: from these come its accumulators if it does not end
+_SHORTER = 1.05  # so much shorter than one before is a task of which the accumulators are kept beside that's
+_COPIED_MS = 86_400_000  # a file that was written so long after its last event is a copy
+
+SHUFFLE_RECORDS_WRITTEN = "shuffle records written"
 
 COLUMNS = (
     *("index", "launch_ms", "finish_ms", "run_ms", "cpu_ns", "gc_ms", "wait_ms", "executor"),
@@ -45,7 +49,7 @@ class Query:
     end_ms: int | None = None
     plan: Operator | None = None
     conf: dict[str, str] = field(default_factory=dict)
-    waiting: bool = False  # whether a stage of it waits, or is not over
+    waiting: bool = False  # whether a stage of it is of interest
 
 
 @dataclass(eq=False)
@@ -63,11 +67,24 @@ class RecordedStage:
     conf: dict[str, str] = field(default_factory=dict)
     accumulators: dict[int, int] = field(default_factory=dict)
     columns: dict[str, Any] | None = field(default_factory=lambda: {name: array("q") for name in COLUMNS})
-    slowest: tuple[int, bytes] | None = None  # its time, and the accumulators as they are in the log
+    lasting: list[tuple[int, int, bytes]] = field(default_factory=list)  # see `keep_accumulators`
     whole: int = 0
+    launched: dict[int, _Values] = field(
+        default_factory=dict
+    )  # by the id of the attempt, while it has no end
     failed: dict[int, _Values] = field(default_factory=dict)  # the longest attempt of each task
     failure: str = ""
     ended: bool = False
+    over: bool = False  # whether the log says that it ended
+    pickled: bool = False  # whether what it reads of a shuffle are batches of pickled rows
+    others: set[int] = field(default_factory=set)  # tasks of which an attempt failed or was killed
+    unended: frozenset[int] = frozenset()  # tasks that are taken as such, and have no end in the log
+    missing: int = 0  # tasks of a stage that is over, of which the log has no end
+    pending_ms: int = 0  # until then tasks waited for their first launch
+    running_ms: int = 0  # how long the longest of those without an end has run
+    longest_ms: int = 0
+    median_ms: int = 0
+    share: float = 0.0  # of its query's time that it would save if balanced, where cores wait for a task
     start_ms: int = 0
     end_ms: int = 0
     work_ms: int = 0
@@ -81,23 +98,53 @@ class RecordedStage:
             np.frombuffer(self.columns[name], np.int64) if len(self.columns[name]) else np.zeros(0, np.int64)
         )
 
-    def accumulators_of_slowest(self) -> dict[int, int]:
-        """Return what the slowest task added to each accumulator."""
-        return {} if self.slowest is None else _updates_in(self.slowest[1])
+    def accumulators_of(self, at: int) -> dict[int, int]:
+        """Return what the task in this place added to each accumulator; nothing if that was not kept."""
+        took = int(self.array("finish_ms")[at] - self.array("launch_ms")[at])
+        kept = {(time, index): updates for time, index, updates in self.lasting}
+        return _updates_in(kept.get((took, int(self.array("index")[at])), b""))
+
+    def keep_accumulators(self, took_ms: int, index: int, updates: bytes) -> None:
+        """Keep the accumulators of a task that has ended, as they are in the log.
+
+        Cores wait at the end, so only those tasks are of interest after which none as long ended.
+        """
+        while self.lasting and self.lasting[-1][0] <= _SHORTER * took_ms:
+            self.lasting.pop()
+        self.lasting.append((took_ms, index, updates))
 
     def drop_repeated(self) -> None:
         """Keep the last success of each task: one whose output was lost with its executor runs again."""
         if self.columns is None:
             return
         index = self.array("index")
-        _, last = np.unique(index[::-1], return_index=True)
-        if len(last) == len(index):
+        _, first = np.unique(index, return_index=True)
+        if len(first) == len(index):
             return
+        self.pending_ms = int(self.array("launch_ms")[first].max())
+        _, last = np.unique(index[::-1], return_index=True)
         kept = np.sort(len(index) - 1 - last)
         self.columns = {name: array("q", self.array(name)[kept].tolist()) for name in COLUMNS}
-        longest = int((self.array("finish_ms") - self.array("launch_ms")).max())
-        if self.slowest is not None and self.slowest[0] > longest:  # it is one of those dropped
-            self.slowest = None
+
+    def add_unended(self, until_ms: int) -> None:
+        """Take the tasks without an end as tasks that ran until then.
+
+        Of a stage that is over the log has lost ends. A single one must be that of the task that ended last;
+        of several, each may have ended at any time.
+        """
+        if self.columns is None or self.failure:
+            return
+        succeeded = set(self.columns["index"])
+        first = reversed(self.launched.values())  # a copy was launched later
+        waiting = {each[0]: each for each in first if each[0] not in succeeded}
+        if self.over:
+            self.missing = max(self.tasks - len(succeeded | self.others), 0)
+            if self.missing != 1 or len(waiting) != 1:
+                return
+        for values in waiting.values():
+            values[2] = max(until_ms, values[1])
+            self.add(values)
+        self.unended = frozenset(waiting)
 
     def add_failed(self) -> None:
         """Take the tasks for which the stage failed as tasks: each by its longest attempt."""
@@ -112,19 +159,24 @@ class RecordedStage:
         assert self.columns is not None
         for name, value in zip(COLUMNS, values, strict=True):
             self.columns[name].append(value)
+        self.pending_ms = max(self.pending_ms, values[1])
 
     def close(self, keep: bool) -> None:
         """Note the totals, and drop the tasks unless they are of interest."""
-        self.failed = {}
+        self.failed, self.launched, self.others = {}, {}, set()
         if self.columns is None or self.ran:
             return
         launch, finish = self.array("launch_ms"), self.array("finish_ms")
         self.ran = len(launch)
         if self.ran:
             self.start_ms, self.end_ms = int(launch.min()), int(finish.max())
-            self.work_ms = int((finish - launch).sum())
+            took = np.sort(finish - launch)
+            self.work_ms, self.longest_ms = int(took.sum()), int(took[-1])
+            index = self.array("index")
+            self.running_ms = int((finish - launch)[np.isin(index, [*self.unended])].max(initial=0))
+            self.median_ms = int(took[(self.ran - 1) // 2])
         if not keep:
-            self.columns, self.slowest, self.accumulators = None, None, {}
+            self.columns, self.lasting, self.accumulators = None, [], {}
 
 
 class Events:
@@ -146,6 +198,7 @@ class Events:
         self.damaged = 0
         self.applications = 0
         self.lines = 0
+        self.written: dict[int, int] = {}  # how many rows shuffles got, by the accumulator that counts them
         self._numbers: dict[str, int] = {}
         self._cores: dict[str, int] = {}
         self._query_of_stage: dict[int, Mapping[str, str]] = {}
@@ -158,19 +211,26 @@ class Events:
             if not line.strip():
                 continue
             self.lines += 1
-            # {"Event":"SparkListenerTaskStart", ...
-            if name.startswith((b"SparkListenerTaskStart", b"SparkListenerBlock", b"SparkListenerStageExec")):
+            # {"Event":"SparkListenerBlockUpdated", ...
+            if name.startswith((b"SparkListenerBlock", b"SparkListenerStageExec")):
                 continue
             try:
                 self._event(line)
             except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
                 self.damaged += 1
 
-    def close(self) -> None:
-        """Note what is still running when the log ends."""
+    def close(self, written_ms: int = 0) -> None:
+        """Note what is still running when the log ends.
+
+        Args:
+            written_ms: when the log was last written; 0 if that is not known.
+        """
+        until = self.end_ms or self._last_ms
+        if not self.end_ms and 0 < written_ms - until <= _COPIED_MS:
+            until = written_ms
         for stage in self.stages.values():
             if not stage.ended:
-                self._end_stage(stage)
+                self._end_stage(stage, until)
         if not self.end_ms:
             self.end_ms = max([self._last_ms, *(stage.end_ms for stage in self.stages.values())])
         if not self.start_ms:
@@ -206,6 +266,8 @@ class Events:
         if "Stage Name" in info:
             stage.name = str(info["Stage Name"])
             stage.tasks = int(info["Number of Tasks"])
+            names = {each.get("Name") for each in info.get("RDD Info") or ()}
+            stage.pickled = {"PythonRDD", "ShuffledRDD"} <= names
         return stage
 
     def _take_properties(self, stage: RecordedStage, properties: Mapping[str, str]) -> None:
@@ -226,12 +288,21 @@ class Events:
             of_task = 1
         stage.cores = max(stage.cores, sum(self._cores.values()) // of_task)
 
-    def _end_stage(self, stage: RecordedStage) -> None:
+    def _executor(self, info: Mapping[str, Any]) -> int:
+        """Return the number of the executor of a task."""
+        executor = f"{info['Executor ID']} {info['Host']}"
+        number = self._numbers.setdefault(executor, len(self._numbers))
+        if number == len(self.executors):
+            self.executors.append(executor)
+        return number
+
+    def _end_stage(self, stage: RecordedStage, until_ms: int) -> None:
         if stage.ended:  # in a log that holds it twice
             return
         stage.ended = True
         stage.drop_repeated()
         stage.add_failed()
+        stage.add_unended(until_ms)
         self._count_cores(stage)
         keep = self._waits(stage)
         stage.close(keep)
@@ -303,9 +374,27 @@ def _stage_completed(events: Events, event: Mapping[str, Any]) -> None:
     info = event["Stage Info"]
     stage = events._stage(info)
     stage.failure = (info.get("Failure Reason") or "").split("\n")[0]
-    stage.accumulators = _values(info.get("Accumulables") or ()) or stage.accumulators
-    events._end_stage(stage)
+    accumulables = info.get("Accumulables") or ()
+    stage.accumulators = _numbers(accumulables, "Value") or stage.accumulators
+    if not (stage.attempt or stage.failure or stage.others):  # else it counts rows that were written twice
+        events.written.update(_numbers(filter(_is_written, accumulables), "Value"))
+    stage.over = True
+    ended_ms = _milliseconds(info.get("Completion Time") or events._last_ms)
+    events._last_ms = max(events._last_ms, ended_ms)
+    events._end_stage(stage, ended_ms)
     events._query_of_stage.pop(stage.id, None)
+
+
+def _task_start(events: Events, event: Mapping[str, Any]) -> None:
+    stage = events._stage(event)
+    if stage.columns is None or stage.ended:
+        return
+    info = event["Task Info"]
+    launch = _milliseconds(info["Launch Time"])
+    events._last_ms = max(events._last_ms, launch)
+    events._count_cores(stage)
+    values = {"index": int(info["Index"]), "launch_ms": launch, "executor": events._executor(info)}
+    stage.launched[int(info["Task ID"])] = array("q", [values.get(name, 0) for name in COLUMNS])
 
 
 def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"") -> None:
@@ -314,20 +403,19 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
     info = event["Task Info"]
     launch, finish = _milliseconds(info["Launch Time"]), _milliseconds(info["Finish Time"])
     events._last_ms = max(events._last_ms, finish)
+    stage.launched.pop(info.get("Task ID"), None)
     if stage.columns is None or stage.ended:  # a copy of a task that ended after its stage
         return
     succeeded = event["Task End Reason"]["Reason"] == "Success"
-    if not succeeded and info.get("Killed", False):
-        return
+    if not succeeded:
+        stage.others.add(int(info["Index"]))
+        if info.get("Killed", False):
+            return
     metrics = _known(event.get("Task Metrics"))
     read, written = _known(metrics.get("Shuffle Read Metrics")), _known(metrics.get("Shuffle Write Metrics"))
     source, sink = _known(metrics.get("Input Metrics")), _known(metrics.get("Output Metrics"))
     shuffled = read.get("Remote Bytes Read", 0) + read.get("Local Bytes Read", 0)
-    executor = f"{info['Executor ID']} {info['Host']}"
     memory = metrics.get("Peak Execution Memory", 0) or metrics.get("Peak On Heap Execution Memory", 0)
-    number = events._numbers.setdefault(executor, len(events._numbers))
-    if number == len(events.executors):
-        events.executors.append(executor)
     values = array(
         "q",
         (
@@ -338,7 +426,7 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
             metrics.get("Executor CPU Time", 0),
             metrics.get("JVM GC Time", 0),
             read.get("Fetch Wait Time", 0),
-            number,
+            events._executor(info),
             shuffled + source.get("Bytes Read", 0),
             read.get("Total Records Read", 0) + source.get("Records Read", 0),
             written.get("Shuffle Bytes Written", 0) + sink.get("Bytes Written", 0),
@@ -354,8 +442,7 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
     stage.add(values)
     if not accumulators:  # not written as Spark does it
         accumulators = json.dumps(info.get("Accumulables") or []).encode()
-    if stage.slowest is None or finish - launch > stage.slowest[0]:
-        stage.slowest = finish - launch, accumulators
+    stage.keep_accumulators(finish - launch, values[0], accumulators)
     if stage.whole < _WHOLE_TASKS:
         stage.whole += 1
         for id_, value in _updates_in(accumulators).items():
@@ -396,15 +483,12 @@ _HANDLERS: dict[str, Any] = {
     "SparkListenerJobStart": _job_start,
     "SparkListenerStageSubmitted": _stage_submitted,
     "SparkListenerStageCompleted": _stage_completed,
+    "SparkListenerTaskStart": _task_start,
     "SparkListenerTaskEnd": _task_end,
     "SparkListenerSQLExecutionStart": _query_start,
     "SparkListenerSQLAdaptiveExecutionUpdate": _query_update,
     "SparkListenerSQLExecutionEnd": _query_end,
 }
-
-
-def _values(accumulables: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    return _numbers(accumulables, "Value")
 
 
 def _updates_in(accumulables: bytes) -> dict[int, int]:
@@ -413,6 +497,10 @@ def _updates_in(accumulables: bytes) -> dict[int, int]:
         return _numbers(json.loads(accumulables), "Update")
     except (RecursionError, TypeError, ValueError):
         return {}
+
+
+def _is_written(accumulable: Any) -> bool:
+    return isinstance(accumulable, Mapping) and accumulable.get("Name") == SHUFFLE_RECORDS_WRITTEN
 
 
 def _numbers(accumulables: Iterable[Mapping[str, Any]], field_: str) -> dict[int, int]:

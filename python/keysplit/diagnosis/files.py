@@ -29,6 +29,16 @@ class EventLog:
     _system: Any
     missing: tuple[str, ...] = ()
 
+    @property
+    def written_ms(self) -> int:
+        """When it was last written, in milliseconds; 0 if the file system does not say."""
+        return (self._system.get_file_info(self.files[-1]).mtime_ns or 0) // 1_000_000
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its last file is compressed."""
+        return _reader_of(self.files[-1]) is not plain
+
     def lines(self, note: Callable[[str], None]) -> Iterator[bytes]:
         """Return the lines, as far as they can be read.
 

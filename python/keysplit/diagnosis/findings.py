@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,60 +10,78 @@ import numpy as np
 from keysplit.diagnosis.adaptive import explain_adaptive
 from keysplit.diagnosis.advice import Advice, advise
 from keysplit.diagnosis.causes import find_cause, find_spreads
-from keysplit.diagnosis.events import Events, Query, RecordedStage
+from keysplit.diagnosis.events import SHUFFLE_RECORDS_WRITTEN, Events, Query, RecordedStage
 from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks
 from keysplit.diagnosis.operators import Gathering, find_gathering, sides
 from keysplit.diagnosis.plan import Fragment, Operator, fragment_of
 from keysplit.diagnosis.verdict import advise_without_rows, write_verdict
-from keysplit.diagnosis.waiting import LEAST_SHARE, balanced_s, durations_s, slots_of, span_s, waiting_core_s
+from keysplit.diagnosis.waiting import (
+    LEAST_SHARE,
+    balanced_s,
+    slots_of,
+    span_s,
+    waited_for,
+    waiting_core_s,
+)
 
 _OURS = ("keysplit", "_keysplit")
 
 
 def list_stages(events: Events) -> list[Stage]:
     """Return the stages that ran tasks, in the order in which they started."""
-    ran = [_stage(events, each) for each in events.stages.values() if each.ran]
+    ran = [make_stage(events, each) for each in events.stages.values() if each.ran]
     return sorted(ran, key=lambda stage: (stage.start_s, stage.id, stage.attempt))
 
 
 def list_findings(events: Events) -> list[Finding]:
     """Return the findings, those that save most first; those of a stream's batches as one."""
-    found = []
+    found = [_find(events, stage, others) for stage, others in stages_of_interest(events)]
+    found = [each for each in found if each is not None]
+    return sorted(_by_stream(found), key=lambda finding: -(finding.saved_s.high * finding.times))
+
+
+def stages_of_interest(events: Events) -> Iterator[tuple[RecordedStage, np.ndarray]]:
+    """Return the stages of which the tasks are known, each with the start, end and work of all others, in ms."""
     ran = [stage for stage in events.stages.values() if stage.ran]
     intervals = np.array([(each.start_ms, each.end_ms, each.work_ms) for each in ran]).reshape(-1, 3)
     for at, stage in enumerate(ran):
         if stage.columns is not None:
-            finding = _find(events, stage, np.delete(intervals, at, axis=0))
-            found += [] if finding is None else [finding]
-    return sorted(_by_stream(found), key=lambda finding: -(finding.saved_s.high * finding.times))
+            yield stage, np.delete(intervals, at, axis=0)
 
 
-def _stage(events: Events, of: RecordedStage) -> Stage:
+def make_stage(events: Events, of: RecordedStage) -> Stage:
     return Stage(
         id=of.id,
         attempt=of.attempt,
         name=of.name,
         start_s=(of.start_ms - events.start_ms) / 1000,
         end_s=(of.end_ms - events.start_ms) / 1000,
-        tasks=of.ran,
+        tasks=of.ran - len(of.unended),
+        named=max(of.tasks, of.ran),
+        state="ended" if of.over else "stopped" if events.ended else "running",
+        running=len(of.unended),
+        running_s=of.running_ms / 1000,
         work_s=of.work_ms / 1000,
         slots=slots_of(of) if of.columns is not None else min(of.cores, of.ran),
     )
 
 
 def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding | None:
-    query = _query_of(events, stage)
+    slowest = waited_for(stage)
+    if slowest is None:
+        return None
+    query = query_of(events, stage)
     balanced, took = balanced_s(stage), span_s(stage)
     waiting, overlapped = waiting_core_s(stage, others)
-    query_s = max(_seconds_of(events, stage, query), took)
+    query_s = seconds_of(events, stage, query)
     saved = Bounds(max(took - balanced.high - overlapped, 0.0), took - balanced.low)
-    if min(saved.high, waiting / slots_of(stage)) < LEAST_SHARE * query_s:
+    stage.share = min(saved.high, waiting / slots_of(stage)) / query_s
+    if stage.share < LEAST_SHARE:
         return None
-    slowest = int(np.argmax(durations_s(stage)))
-    plan = events.queries[stage.query].plan if stage.query in events.queries else None
-    fragment = None if plan is None else fragment_of(plan, set(stage.accumulators))
-    gathering = find_gathering(fragment, writes=bool(stage.array("output_bytes").any()))
-    used, total = stage.accumulators_of_slowest(), stage.accumulators
+    fragment, gathering = gathering_of(events, stage)
+    if stage.unended == {int(stage.array("index")[slowest])}:
+        _fill_rows(events, stage, slowest, fragment)
+    used, total = stage.accumulators_of(slowest), stage.accumulators
     read = [_read(side, used, total, stage.ran) for side in _sides(gathering)]
     spreads = find_spreads(stage, slowest)
     if gathering.kind == "scan" and (rows := _rows_of(gathering, used, total, stage.ran)) is not None:
@@ -77,7 +95,7 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     if cause in ("rows", "matches"):
         adaptive = explain_adaptive(gathering, fragment, conf, [each[:2] for each in read])
     finding = Finding(
-        stage=_stage(events, stage),
+        stage=make_stage(events, stage),
         query=_describe(stage, query),
         query_id=stage.query,
         stream=stage.stream,
@@ -99,18 +117,45 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     return replace(finding, verdict=write_verdict(finding, advice, matches))
 
 
-def _query_of(events: Events, stage: RecordedStage) -> Query | None:
+def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None, Gathering]:
+    """Return what the tasks of a stage run, None if that is not known, and what of it gathers rows by key."""
+    plan = events.queries[stage.query].plan if stage.query in events.queries else None
+    fragment = None if plan is None else fragment_of(plan, set(stage.accumulators))
+    return fragment, find_gathering(fragment, writes=bool(stage.array("output_bytes").any()))
+
+
+def _fill_rows(events: Events, stage: RecordedStage, at: int, fragment: Fragment | None) -> None:
+    """Note what the only task without an end reads: the rows of its shuffles that no other task has read."""
+    if fragment is None or not fragment.inputs or any("skewed" in each.text for each in fragment.operators):
+        return
+    written = {
+        id_
+        for each in fragment.inputs
+        for id_, name in each.metrics.items()
+        if name == SHUFFLE_RECORDS_WRITTEN
+    }
+    if (
+        len(written) == len(fragment.inputs)
+        and written <= events.written.keys()
+        and stage.columns is not None
+    ):
+        left = sum(events.written[id_] for id_ in written) - sum(stage.columns["records"])
+        stage.columns["records"][at] = max(left, 0)
+
+
+def query_of(events: Events, stage: RecordedStage) -> Query | None:
     """Return the query as a user started it: some start others."""
     query = events.queries.get(stage.query) if stage.query is not None else None
     root = events.queries.get(query.root) if query is not None and query.root is not None else None
     return root or query
 
 
-def _seconds_of(events: Events, stage: RecordedStage, query: Query | None) -> float:
+def seconds_of(events: Events, stage: RecordedStage, query: Query | None) -> float:
+    """Return how long a query took, or at least how long a stage of it did."""
     if query is None:
-        return 0.0
+        return span_s(stage)
     end = query.end_ms if query.end_ms is not None else events.end_ms
-    return max(end - query.start_ms, 0) / 1000
+    return max((end - query.start_ms) / 1000, span_s(stage))
 
 
 def _describe(stage: RecordedStage, query: Query | None) -> str:
@@ -183,6 +228,10 @@ def _advise(
     cause: str,
     rows: list[float],
 ) -> Advice:
+    if cause == "unended":
+        place = events.executors[stage.array("executor")[slowest]]
+        what = f"task {stage.array('index')[slowest]} of stage {stage.id} ({gathering.what})"
+        return Advice(f"look at what {what} does on executor {place}, in Spark's UI by its thread dump", None)
     if cause not in ("rows", "matches", "lost"):
         return advise_without_rows(events, stage, slowest, cause)
     placed = [column for each in (fragment.inputs if fragment else ()) for column in each.partitioning]

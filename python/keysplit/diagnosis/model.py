@@ -56,7 +56,11 @@ class Stage:
         name: what Spark calls it.
         start_s: when its first task started.
         end_s: when its last task ended.
-        tasks: how many succeeded.
+        tasks: how many ended: succeeded, or made the stage fail.
+        named: how many it has.
+        state: "ended"; "running" if the log ends before it does; "stopped" if the application ended before.
+        running: how many tasks the log has a start of and no end.
+        running_s: how long the longest of them has run.
         work_s: how long they took, together.
         slots: how many may run at once.
     """
@@ -67,6 +71,10 @@ class Stage:
     start_s: float
     end_s: float
     tasks: int
+    named: int
+    state: str
+    running: int
+    running_s: float
     work_s: float
     slots: int
 
@@ -108,9 +116,10 @@ class Finding:
         node: Spark's name of the operator, such as "SortMergeJoin".
         columns: by which columns its rows are partitioned; none if they are not.
         cause: "rows" if the slowest task has more to do; else what is wrong: "matches" (its rows make more
-            rows than others), "gc", "fetch", "host", "lost" (with its executor and its figures), "time".
+            rows than others), "gc", "fetch", "host", "lost" (with its executor and its figures), "unended" (the
+            log has no end of it, so no figures), "time".
         spreads: what is uneven, by the keys of `WHAT`.
-        task: the index of the slowest task.
+        task: the index of the task that cores wait for, here called the slowest.
         executor: where it ran.
         waiting_core_s: how long cores waited, in core-seconds.
         query_s: how long the query took.
@@ -179,6 +188,8 @@ class Finding:
             "columns": list(self.columns),
             "cause": self.cause,
             "tasks": self.stage.tasks,
+            "tasks_named": self.stage.named,
+            "state": self.stage.state,
             "slots": self.stage.slots,
             "task": self.task,
             "executor": self.executor,

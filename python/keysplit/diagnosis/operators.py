@@ -54,6 +54,11 @@ class Gathering:
     right: tuple[str, ...] = ()
     how: str = "inner"
 
+    @property
+    def what(self) -> str:
+        """The kind with its columns, in a few words."""
+        return f"{self.kind} by {', '.join(self.columns)}" if self.columns else self.kind
+
 
 def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
     """Return what gathers the rows of a key in a stage.

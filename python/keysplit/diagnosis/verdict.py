@@ -8,6 +8,7 @@ from keysplit.diagnosis.advice import Advice
 from keysplit.diagnosis.causes import costs_more_cpu, slow_host
 from keysplit.diagnosis.events import Events, RecordedStage
 from keysplit.diagnosis.model import Finding, Spread
+from keysplit.diagnosis.running import say_unended
 from keysplit.diagnosis.text import format_bytes, format_time
 from keysplit.profiling.text import format_ratio
 
@@ -62,7 +63,8 @@ def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]
     """
     stage, slowest = finding.stage, finding.spreads["time"].slowest
     took = f"took {format_time(slowest)}, {format_ratio(finding.ratio)} times the median"
-    what = f"Task {finding.task} of {stage.tasks:,} {took}"
+    usual_s = finding.spreads["time"].median
+    what = say_unended(stage, usual_s) if stage.running else f"Task {finding.task} of {stage.tasks:,} {took}"
     share = _share(finding.spreads)
     if finding.cause == "matches":
         share = f"its rows match {matches[0]:,.0f} rows, those of another task {matches[1]:,.0f} on average"

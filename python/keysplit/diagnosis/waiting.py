@@ -17,10 +17,79 @@ LEAST_SHARE = 0.05
 """A balanced stage would save at least this share of the query's time."""
 
 
-def waits(stage: RecordedStage) -> bool:
-    """Say whether a stage that is over may be a finding, by its own tasks."""
+_FEWEST = 2  # tasks that began on a warm worker: from fewer nothing is said of how long such take
+_AS_MUCH = 0.5  # of the waiting that any task causes: a longer one that causes so much is the one to blame
+
+
+def is_of_interest(stage: RecordedStage) -> bool:
+    """Say whether the tasks of a stage are to be kept: cores wait for one, it is a single long one, or not over."""
+    return not stage.over or waited_for(stage) is not None or is_single(stage)
+
+
+def is_single(stage: RecordedStage) -> bool:
+    """Say whether a stage is one long task."""
+    return max(stage.tasks, len(stage.array("index"))) == 1 and bool(
+        (durations_s(stage) >= LEAST_TASK_S).any()
+    )
+
+
+def waited_for(stage: RecordedStage) -> int | None:
+    """Return for which task cores wait at the end of a stage, by its place; None if they wait for no long one.
+
+    A task that is long and ends before the last ones start makes no core wait: the first tasks of a worker
+    may be long for what they load. Of those that make cores wait it is the longest, unless another one makes
+    them wait for more than twice as long.
+    """
+    if len(stage.array("index")) < max(2, 0 if stage.over else stage.tasks):
+        return None
+    seconds, waiting = durations_s(stage), _waiting_for_each(stage)
+    long = (seconds >= LEAST_TASK_S) & (seconds >= LEAST_RATIO * usual_s(stage)) & (waiting > 0)
+    if not long.any():
+        return None
+    to_blame = long & (waiting >= _AS_MUCH * waiting[long].max())
+    return int(np.argmax(np.where(to_blame, seconds, -1.0)))
+
+
+def usual_s(stage: RecordedStage) -> np.ndarray:
+    """Return for each task how long it would take if it were as the others are: their median.
+
+    The first tasks on each core may load what later ones find. So a later one that reads more than others
+    do is compared with later ones.
+    """
     seconds = durations_s(stage)
-    return len(seconds) > 1 and float(seconds.max()) >= max(LEAST_TASK_S, LEAST_RATIO * lower_median(seconds))
+    usual = np.full(len(seconds), lower_median(seconds))
+    later = is_later(stage)
+    if later.sum() >= _FEWEST:
+        more = np.zeros(len(seconds), bool)
+        for name in ("records", "bytes"):
+            read = stage.array(name)
+            more |= read >= LEAST_RATIO * max(lower_median(read), 1.0)
+        usual[later & more] = min(usual[0], lower_median(seconds[later]))
+    return usual
+
+
+def is_later(stage: RecordedStage) -> np.ndarray:
+    """Return which tasks are not the first on their core, as far as the order of their launches says it."""
+    later = np.zeros(len(stage.array("index")), bool)
+    later[np.argsort(stage.array("launch_ms"), kind="stable")[slots_of(stage) :]] = True
+    return later
+
+
+def _waiting_for_each(stage: RecordedStage) -> np.ndarray:
+    """Return how long slots are free while each task runs, when none is left to launch; shared by those that run."""
+    start = _all_launched_ms(stage)
+    finish = stage.array("finish_ms").clip(start)
+    order = np.argsort(finish, kind="stable")
+    running = len(finish) - np.arange(len(finish))
+    free = (slots_of(stage) - running).clip(0) / running
+    waiting = np.empty(len(finish))
+    waiting[order] = np.cumsum(np.diff(finish[order], prepend=start) * free) / 1000
+    return waiting
+
+
+def _all_launched_ms(stage: RecordedStage) -> int:
+    """Return when the last task was launched that had not run before."""
+    return min(stage.pending_ms, int(stage.array("launch_ms").max()))
 
 
 def durations_s(stage: RecordedStage) -> np.ndarray:
@@ -82,8 +151,10 @@ def waiting_core_s(stage: RecordedStage, others: np.ndarray) -> tuple[float, flo
         Core-seconds of waiting, and seconds in which another stage ran.
     """
     launch, finish = stage.array("launch_ms"), stage.array("finish_ms")
-    start, end = int(launch.max()), int(finish.max())
-    free_ms = max(float(slots_of(stage) * (end - start) - (finish.clip(start) - start).sum()), 0.0)
+    start, end = _all_launched_ms(stage), int(finish.max())
+    free_ms = max(
+        float(slots_of(stage) * (end - start) - (finish.clip(start) - launch.clip(start)).sum()), 0.0
+    )
     others = others[(others[:, 0] < end) & (others[:, 1] > start) & (others[:, 1] > others[:, 0])]
     begins, ends = others[:, 0].clip(start), others[:, 1].clip(max=end)
     used_ms = float((others[:, 2] * ((ends - begins) / (others[:, 1] - others[:, 0]))).sum())

@@ -14,9 +14,10 @@ from keysplit import diagnosis
 from keysplit.diagnosis import Diagnosis
 from keysplit.diagnosis.events import Events, Query, RecordedStage
 from keysplit.diagnosis.plan import read_plan
-from keysplit.diagnosis.waiting import waits
+from keysplit.diagnosis.waiting import is_of_interest, waited_for
 from keysplit.spark.session import Records, records_of
 
+_EXECUTION = "spark.sql.execution.id"
 _BATCH = re.compile(r"id = (\S+)\s+runId = \S+\s+batch = (\d+)")
 _METRICS = {
     "Shuffle Read Metrics": "shuffleReadMetrics",
@@ -68,7 +69,8 @@ def diagnose(spark: SparkSession) -> Diagnosis:
     """
     records = records_of(spark)
     path = records.event_log()
-    if path is not None:
+    # the log gets the events of tasks late, those of stages at once
+    if path is not None and not any(each["status"] == "ACTIVE" for each in records.stages()):
         for each in (path, f"{path}.inprogress"):
             with suppress(OSError, ValueError):
                 return diagnosis.diagnose(each)
@@ -78,7 +80,7 @@ def diagnose(spark: SparkSession) -> Diagnosis:
 def _read(records: Records) -> Events:
     """Return what the status store says as if it were a log."""
     application = records.application()
-    events = Events(waits)
+    events = Events(is_of_interest)
     events.version, events.application, events.application_id = (
         application[each] for each in ("version", "name", "id")
     )
@@ -95,8 +97,8 @@ def _read(records: Records) -> Events:
     for stage in records.stages():
         execution = of_stage.get(stage["stageId"])
         events.feed(_lines(records, stage, {} if execution is None else _properties(execution)))
+    events.close(application["now_ms"])
     events.end_ms = application["now_ms"]
-    events.close()
     waiting = defaultdict(list)
     for recorded in events.stages.values():
         if recorded.columns is not None and recorded.query is not None:
@@ -118,7 +120,7 @@ def _line(event: str, **fields: Any) -> bytes:
 
 
 def _properties(execution: Any) -> dict[str, str]:
-    found = {"spark.sql.execution.id": str(execution.id), "spark.job.description": execution.description}
+    found = {_EXECUTION: str(execution.id), "spark.job.description": execution.description}
     if match := _BATCH.search(execution.description):
         found |= {"sql.streaming.queryId": match[1], "streaming.sql.batchId": match[2]}
     return found
@@ -133,6 +135,8 @@ def _lines(records: Records, stage: dict[str, Any], properties: dict[str, str]) 
     properties = {"spark.job.description": stage.get("description") or "", **properties}
     key = {"Stage ID": id_, "Stage Attempt ID": attempt}
     info = {**key, "Stage Name": stage["name"], "Number of Tasks": stage["numTasks"]}
+    if _EXECUTION not in properties:  # of PySpark's RDDs
+        info["RDD Info"] = [{"Name": "PythonRDD"}, {"Name": "ShuffledRDD"}]
     lines = [_line("SparkListenerStageSubmitted", **{"Stage Info": info, "Properties": properties})]
     lines += [line for each in records.tasks(id_, attempt) if (line := _task(key, each)) is not None]
     if ended is not None:
@@ -143,15 +147,18 @@ def _lines(records: Records, stage: dict[str, Any], properties: dict[str, str]) 
 
 def _task(key: dict[str, int], of: dict[str, Any]) -> bytes | None:
     metrics = of.get("taskMetrics")
-    if of["status"] != "SUCCESS" or metrics is None or of.get("duration") is None:
-        return None
     info = {
+        "Task ID": of["taskId"],
         "Index": of["index"],
         "Launch Time": of["launchTime"],
-        "Finish Time": of["launchTime"] + of["duration"],
         "Executor ID": of["executorId"],
         "Host": of["host"],
     }
+    if of["status"] == "RUNNING":
+        return _line("SparkListenerTaskStart", **{**key, "Task Info": info})
+    if of["status"] != "SUCCESS" or metrics is None or of.get("duration") is None:
+        return None
+    info["Finish Time"] = of["launchTime"] + of["duration"]
     found: dict[str, Any] = {_NAMES[name]: value for name, value in metrics.items() if name in _NAMES}
     for name, theirs in _METRICS.items():
         names = _NAMES_OF[name]
@@ -166,11 +173,14 @@ def _fill_accumulators(records: Records, execution: int, stages: list[RecordedSt
     """Say which accumulators the tasks of stages filled: those whose largest value is of one of them."""
     by_id = {stage.id: stage for stage in stages}
     largest: dict[int, dict[int, float]] = defaultdict(dict)
-    for accumulator, (stage, _, most, total) in records.largest(execution).items():
-        if stage in by_id:
-            by_id[stage].accumulators[accumulator] = round(total)
-            largest[stage][accumulator] = most
-    for stage, found in largest.items():
-        took = by_id[stage].slowest
-        updates = [{"ID": id_, "Update": round(most)} for id_, most in found.items()]
-        by_id[stage].slowest = (0 if took is None else took[0], json.dumps(updates).encode())
+    for accumulator, (id_, _, most, total) in records.largest(execution).items():
+        if id_ in by_id:
+            by_id[id_].accumulators[accumulator] = round(total)
+            largest[id_][accumulator] = most
+    for id_, found in largest.items():
+        stage = by_id[id_]
+        at = waited_for(stage)
+        if at is not None:
+            took = int(stage.array("finish_ms")[at] - stage.array("launch_ms")[at])
+            updates = [{"ID": accumulator, "Update": round(most)} for accumulator, most in found.items()]
+            stage.keep_accumulators(took, int(stage.array("index")[at]), json.dumps(updates).encode())

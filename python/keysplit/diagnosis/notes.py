@@ -1,0 +1,139 @@
+"""What a diagnosis says beyond its findings: what still runs, what the log lacks, and what came close."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keysplit.diagnosis.events import Events, RecordedStage
+from keysplit.diagnosis.findings import gathering_of, make_stage, query_of, seconds_of, stages_of_interest
+from keysplit.diagnosis.model import Finding
+from keysplit.diagnosis.operators import Gathering
+from keysplit.diagnosis.plan import Fragment
+from keysplit.diagnosis.running import say_unended
+from keysplit.diagnosis.text import format_time, shorten
+from keysplit.diagnosis.waiting import LEAST_RATIO, LEAST_SHARE, LEAST_TASK_S, is_single, waiting_core_s
+from keysplit.profiling.text import format_count, format_ratio
+
+_OLDEST = (3, 5)  # the first version of Spark whose logs are tested
+_READS = ("AQEShuffleRead", "CustomShuffleReader")
+_MOST = 3  # notes on stages of one task
+
+
+class _Single(NamedTuple):
+    took_s: float
+    stage: int = 0
+    action: str = ""
+    note: str = ""
+
+
+def say_without_findings(events: Events) -> str:
+    """Return the verdict on a log without findings: what to do first, in words."""
+    stages = list(events.stages.values())
+    if failed := [str(stage.id) for stage in stages if stage.failure]:
+        return f"look at why stages failed: {', '.join(failed)}"
+    if running := [stage for stage in stages if stage.ran and not stage.over]:
+        say = ". ".join(_say_running(events, stage) for stage in running)
+        return f"wait for stages to end, or ask the running session, kss.diagnose(spark). {say}"
+    if missing := [str(stage.id) for stage in stages if stage.missing]:
+        return (
+            "make a whole log: this one lacks the ends of tasks, and a slow one may be among them (of stage "
+            f"{', '.join(missing)}). Where Spark dropped events, raise "
+            "spark.scheduler.listenerbus.eventqueue.capacity"
+        )
+    if single := _single(events):
+        return f"{single[0].action}: stage {single[0].stage} is one task"
+    if not any(stage.ran for stage in stages):
+        return "wait for tasks to end: the log has none yet"
+    return f"no action needed: no stage waits for a slow task{_nearest(stages)}"
+
+
+def list_notes(events: Events, findings: Sequence[Finding]) -> list[str]:
+    """Return the notes: what the log lacks, why stages failed, and what no finding says of stages."""
+    notes = []
+    version = re.match(r"(\d+)\.(\d+)", events.version)
+    if version is not None and (int(version[1]), int(version[2])) < _OLDEST:
+        notes.append(
+            f"Spark {events.version} wrote this log: only logs of 3.5 and newer are tested, and older ones may "
+            "name operators and metrics differently"
+        )
+    told = {(finding.stage.id, finding.stage.attempt) for finding in findings}
+    for stage in events.stages.values():
+        if findings and stage.ran and not stage.over and (stage.id, stage.attempt) not in told:
+            notes.append(_say_running(events, stage))
+        if stage.failure:
+            notes.append(f"stage {stage.id} failed: {shorten(stage.failure, 200)}")
+        if stage.missing and not events.damaged:
+            notes.append(
+                f"stage {stage.id} names {format_count(stage.tasks, 'task')}, and the log lacks the end of "
+                f"{stage.missing:,}: Spark dropped their events"
+            )
+    return notes + [each.note for each in _single(events)]
+
+
+def _say_running(events: Events, stage: RecordedStage) -> str:
+    gathering = gathering_of(events, stage)[1]
+    return f"{say_unended(make_stage(events, stage), stage.median_ms / 1000)}. It runs {gathering.what}"
+
+
+def _single(events: Events) -> list[_Single]:
+    """Return the stages of one task that take a good part of their query, the longest first; of a stream one."""
+    found: dict[object, _Single] = {}
+    for stage, others in stages_of_interest(events):
+        if not is_single(stage) or stage.cores < 2 or not stage.over or stage.failure:
+            continue
+        query_s = seconds_of(events, stage, query_of(events, stage))
+        took = stage.longest_ms / 1000
+        if took - waiting_core_s(stage, others)[1] < LEAST_SHARE * query_s:
+            continue
+        fragment, gathering = gathering_of(events, stage)
+        action = _more_tasks(fragment, gathering)
+        note = (
+            f"stage {stage.id} is one task ({gathering.kind}): it took {format_time(took)} of the query's "
+            f"{format_time(query_s)} ({took / query_s:.0%}) on one of {stage.cores:,} cores. To spread it, {action}"
+        )
+        same = (stage.stream, gathering.kind) if stage.stream else (stage.id, stage.attempt)
+        found[same] = max(found.get(same, _Single(0.0)), _Single(took, stage.id, action, note))
+    return sorted(found.values(), reverse=True)[:_MOST]
+
+
+def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
+    """Say why a stage has one task, as what to do about it."""
+    operators = () if fragment is None else fragment.operators
+    inputs = () if fragment is None else fragment.inputs
+    if any(each.name == "Coalesce" for each in operators):
+        return "put repartition(1) in the place of coalesce(1), so that what is before it runs in many tasks"
+    if any("coalesced" in each.text for each in operators if each.name.startswith(_READS)):
+        return "put df.repartition(n, key) before it: adaptive execution has made one of its partitions, by bytes"
+    if any("SinglePartition" in each.text for each in inputs):
+        by = "the window" if gathering.kind == "window" else "what gathers all rows"
+        return f"partition {by} by columns: without, all rows go to one task"
+    if gathering.kind == "scan":
+        return "read the input in more parts: smaller files, a format that can be cut (no gzip), or repartition(n)"
+    return "give the stage more partitions"
+
+
+def _nearest(stages: list[RecordedStage]) -> str:
+    """Say which stage is nearest to a finding, and which rule it does not meet."""
+    several = [stage for stage in stages if stage.ran > 1]
+    if not several:
+        return ""
+    nearest = max(several, key=_nearness)
+    share, ratio, seconds = _nearness(nearest)
+    what = f". The nearest is stage {nearest.id}: its slowest task took"
+    if seconds < LEAST_TASK_S:
+        return f"{what} {seconds:.2f} s, below {LEAST_TASK_S:g} s"
+    if ratio < LEAST_RATIO:
+        return f"{what} {format_ratio(ratio)} times the median, below {LEAST_RATIO:g}"
+    return (
+        f"{what} {format_ratio(ratio)} times the median, and a balanced stage would save {share:.1%} of its query's "
+        f"time, below {LEAST_SHARE:.0%}"
+    )
+
+
+def _nearness(stage: RecordedStage) -> tuple[float, float, float]:
+    """Return what a stage would save, its slowest task's time by the median, and that time, each up to its rule."""
+    seconds = stage.longest_ms / 1000
+    ratio = stage.longest_ms / max(stage.median_ms, 1) if seconds >= LEAST_TASK_S else 0.0
+    return stage.share, ratio, seconds
