@@ -11,6 +11,8 @@ from keysplit.diagnosis.text import format_bytes
 
 _THRESHOLD = "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes"
 _FACTOR = "spark.sql.adaptive.skewJoin.skewedPartitionFactor"
+_REBALANCED = "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled"
+_ADVISED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -39,6 +41,12 @@ def explain_adaptive(
         return "Adaptive execution is off (spark.sql.adaptive.enabled)"
     if gathering.kind in ("write", "repartition"):
         return "Adaptive execution leaves an explicit repartition as it is"
+    if gathering.kind == "rebalance":
+        if conf.get(_REBALANCED, "true") == "false":
+            return f"Adaptive execution splits no rebalanced partition ({_REBALANCED} is off)"
+        return (
+            f"Adaptive execution splits rebalanced partitions above {_ADVISED} ({conf.get(_ADVISED, '64MB')})"
+        )
     if gathering.kind != "join" or gathering.node is None:
         return "Adaptive execution splits joins only"
     return f"Adaptive execution {_of_join(gathering, fragment, conf, read)}"

@@ -97,6 +97,12 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
     if kind == "repartition":
         function = "kss.streaming.repartition" if stream else "kss.repartition"
         return _split(f"the repartition{by}", f"{function}(df, {key}{options})")
+    if kind == "rebalance":
+        return Advice(
+            "lower spark.sql.adaptive.advisoryPartitionSizeInBytes: adaptive execution splits the partitions of "
+            f"a REBALANCE hint{by} that are larger",
+            None,
+        )
     if kind == "scan" and detail == "cache":
         return Advice("spread the rows before caching them: df.repartition(n).cache()", None)
     if kind == "scan":

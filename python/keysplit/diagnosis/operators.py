@@ -91,6 +91,9 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
     by_hand = [each for each in fragment.inputs if is_explicit(each)]
     if by_hand:
         return _repartitioned(fragment, by_hand[0], writes)
+    rebalanced = next((each for each in fragment.inputs if "REBALANCE_PARTITIONS_BY" in each.text), None)
+    if rebalanced is not None:
+        return Gathering("rebalance", "hint", rebalanced, rebalanced.partitioning)
     combined = fragment.first(*_COMBINES)
     if combined is not None and combined.lists and combined.lists[0]:
         return Gathering("aggregate", "combines", combined, _columns(combined, 0, fragment))
