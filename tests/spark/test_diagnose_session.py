@@ -4,9 +4,12 @@ import ast
 import inspect
 import subprocess
 import sys
+import threading
+import time
 from operator import attrgetter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import skewed_jobs
 from pyspark import cloudpickle
@@ -88,6 +91,37 @@ def test_a_diagnosis_of_a_session_names_it(spark, diagnosis):
     assert application.version == spark.version
     assert not application.ended
     assert "kss.apply" in str(diagnosis)
+
+
+def test_a_job_that_hangs_is_told_from_one_that_ended(spark, tmp_path):
+    done = tmp_path / "done"
+
+    def wait(rows: pd.DataFrame) -> pd.DataFrame:
+        while len(rows) > 1 and not done.exists():
+            time.sleep(0.05)
+        return rows
+
+    rows = spark.range(0, 60).selectExpr("IF(id < 50, 0, id) AS key", "id AS n").repartition(8, "key")
+    job = threading.Thread(target=rows.groupBy("key").applyInPandas(wait, rows.schema).collect, daemon=True)
+    job.start()
+    try:
+        verdict = ""
+        for _ in range(600):
+            verdict = next((each for each in _verdicts(spark) if "7 of 8 tasks ended" in each), "")
+            if verdict:
+                break
+            time.sleep(0.1)
+    finally:
+        done.touch()
+        job.join()
+    assert "still runs: 7 of 8 tasks ended, one has run for" in verdict
+    assert "python group by key" in verdict or "Python function by key" in verdict
+    assert not any("still runs" in each for each in _verdicts(spark))
+
+
+def _verdicts(spark):
+    diagnosis = kss.diagnose(spark)
+    return [diagnosis.verdict, *diagnosis.notes, *(finding.verdict for finding in diagnosis.findings)]
 
 
 def test_what_is_no_classic_session_is_refused():
