@@ -1,5 +1,6 @@
 """Diagnoses of event logs: of real ones of each version of Spark, and of made-up ones for each cause."""
 
+import gzip
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -294,7 +295,10 @@ def read_by(name: str, text: str, shuffle: str, *between: str) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("plan", "action"),
     [
-        (read_by("Window", "Window [rank(x)], [x#1 ASC]", "Exchange SinglePartition"), "partition the window by"),
+        (
+            read_by("Window", "Window [rank(x)], [x#1 ASC]", "Exchange SinglePartition"),
+            "partition the window by",
+        ),
         (
             node("Coalesce", "Coalesce 1", [node("Scan parquet", number_of_output_rows=1)]),
             "put repartition(1) in the place of coalesce(1)",
@@ -524,6 +528,38 @@ def test_stages_without_sql_are_found_too(tmp_path):
     assert finding.line is None
 
 
+@pytest.mark.parametrize(
+    ("rdds", "pickled"),
+    [
+        (["PythonRDD", "ShuffledRDD", "MapPartitionsRDD"], True),
+        (["PythonRDD", "ShuffledRowRDD"], False),
+        (["ShuffledRDD"], False),
+        (["PythonRDD", "HadoopRDD"], False),
+    ],
+)
+def test_batches_of_pickled_rows_are_no_rows(tmp_path, rdds, pickled):
+    events = list(stage(1, hot(records=40, size=50 * MB), query=None))
+    for event in (events[0], events[-1]):
+        event["Stage Info"] = {**event["Stage Info"], "RDD Info": [{"Name": name} for name in rdds]}
+    (finding,) = diagnosed(tmp_path, application(events)).findings
+    assert finding.cause == "rows"
+    assert ("records" not in finding.spreads) == pickled
+    assert "50 MiB of 57 MiB" in finding.verdict
+
+
+@pytest.mark.parametrize("partitioning", ["hashpartitioning(k#1, 8)", "RoundRobinPartitioning(8)"])
+def test_a_rebalance_hint_is_no_repartition(tmp_path, partitioning):
+    by = "COL" if "k#1" in partitioning else "NONE"
+    plan = read_by(
+        "Project", "Project [k#1]", f"Exchange {partitioning}, REBALANCE_PARTITIONS_BY_{by}, [plan_id=7]"
+    )
+    events = application(query(plan), stage(1, hot(records=5000)), end(0, 12.0))
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert (finding.operator, finding.line) == ("rebalance", None)
+    assert finding.verdict.startswith("lower spark.sql.adaptive.advisoryPartitionSizeInBytes")
+    assert finding.adaptive.endswith("spark.sql.adaptive.advisoryPartitionSizeInBytes (64MB)")
+
+
 def failing(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     events = list(stage(1, tasks))
     events[-1]["Stage Info"]["Failure Reason"] = "Job aborted: task 7 failed 4 times\n\tat x"
@@ -602,6 +638,8 @@ def packed(kind: str, data: bytes, size: int) -> bytes:
     parts = [data[at : at + size] for at in range(0, len(data), size)]
     if kind == "zstd":
         return b"".join(pa.Codec("zstd").compress(part, asbytes=True) for part in parts)
+    if kind == "gz":
+        return b"".join(map(gzip.compress, parts))
     if kind == "snappy":
         frames = [pa.Codec("snappy").compress(part, asbytes=True) for part in parts]
         start = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
@@ -623,7 +661,7 @@ def as_far_as_it_goes(kind: str, data: bytes) -> bytes:
     return read
 
 
-@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy", "gz"])
 @given(data=st.binary(min_size=1, max_size=500), size=st.integers(1, 200), part=st.floats(0, 1))
 def test_what_is_compressed_is_read_as_far_as_it_goes(kind, data, size, part):
     whole = packed(kind, data, size)
@@ -636,7 +674,7 @@ def test_what_is_compressed_is_read_as_far_as_it_goes(kind, data, size, part):
         assert len(read) >= max(ends, default=0)
 
 
-@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy", "gz"])
 def test_nothing_comes_twice_of_a_long_file_that_breaks_off(kind):
     data = b"".join(b"%d " % number for number in range(100_000))
     cut = packed(kind, data, 50_000)[:-200]
@@ -645,7 +683,7 @@ def test_nothing_comes_twice_of_a_long_file_that_breaks_off(kind):
     assert len(read) > len(data) - 100_000
 
 
-@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy", "gz"])
 def test_a_damaged_log_is_read_up_to_the_damage_and_noted(tmp_path, kind):
     rest = [{"Event": "SparkListenerUnpersistRDD", "RDD ID": id_} for id_ in range(100)]
     data = packed(
@@ -657,7 +695,7 @@ def test_a_damaged_log_is_read_up_to_the_damage_and_noted(tmp_path, kind):
     assert diagnosis.findings[0].operator == "python group"
     assert any("was read up to where it is damaged" in note for note in diagnosis.notes)
     path.write_bytes(b"nonsense" * 100)
-    with pytest.raises(ValueError, match=f"must be compressed with {kind}"):
+    with pytest.raises(ValueError, match=f"must be compressed with {codecs.READERS[kind].__name__}"):
         ks.diagnose(path)
     path.write_bytes(b"")
     assert ks.diagnose(path).verdict == "wait for tasks to end: the log has none yet"
@@ -680,6 +718,49 @@ def test_rolled_logs_are_read_in_order_and_compacted_ones_replace_what_is_before
     assert ks.diagnose(f"file://{folder}/").to_dict() == found.to_dict(), "a URL"
     (folder / "events_2_app-1.compact").write_bytes(b"".join(lines[:9]))
     assert ks.diagnose(folder).to_dict() == found.to_dict()
+
+
+def test_logs_in_folders_of_folders_are_found_and_hidden_ones_are_not(tmp_path):
+    text = text_of(application(query(GROUPS), stage(1, hot(records=5000)), end(0, 12.0)))
+    for folder in ("dt=1", "dt=2/a", "dt=2/_hidden/a", ".hidden"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "app-1").write_bytes(text)
+    (tmp_path / "dt=3" / "eventlog_v2_app-2").mkdir(parents=True)
+    (tmp_path / "dt=3" / "eventlog_v2_app-2" / "events_1_app-2").write_bytes(text)
+    found = ks.diagnose(tmp_path)
+    assert len(found.applications) == len(found.findings) == 3
+    assert ks.diagnose(tmp_path / ".hidden").findings
+
+
+def test_a_log_that_databricks_cut_by_the_hour_is_one(tmp_path):
+    lines = text_of(application(query(GROUPS), stage(1, hot(records=5000)), end(0, 12.0)))
+    lines = lines.splitlines(keepends=True)
+    (tmp_path / "eventlog").write_bytes(b"".join(lines[9:]))
+    (tmp_path / "eventlog-2024-01-01--10-00.gz").write_bytes(gzip.compress(b"".join(lines[5:9])))
+    (tmp_path / "eventlog-2024-01-01--09-00.gz").write_bytes(gzip.compress(b"".join(lines[:5])))
+    (found,) = ks.diagnose(tmp_path).applications
+    assert found.tasks == 8
+    assert found.ended
+
+
+@pytest.mark.parametrize(
+    ("version", "noted"), [("2.4.8", 1), ("3.4.1-amzn-0", 1), ("3.5.0", 0), ("4.3.0", 0), ("", 0)]
+)
+def test_a_log_of_an_older_spark_is_read_with_a_note(tmp_path, version, noted):
+    events = application(query(GROUPS), stage(1, hot(records=5000)), end(0, 12.0))
+    events[0]["Spark Version"] = version
+    diagnosis = diagnosed(tmp_path, events)
+    assert len(diagnosis.findings) == 1
+    assert [note.split(" wrote")[0] for note in diagnosis.notes] == [f"Spark {version}"] * noted
+
+
+@pytest.mark.parametrize("kind", ["zstd", "lz4", "snappy"])
+def test_a_compressed_log_that_is_still_written_points_to_the_session(tmp_path, kind):
+    data = packed(kind, text_of(application(query(GROUPS), stage(1, hot()), end(0, 12.0))), 500)
+    path = tmp_path / f"app-1.{kind}.inprogress"
+    for size in (0, 3, 30, 600):
+        path.write_bytes(data[:size])
+        assert "kss.diagnose(spark) in the running session" in ks.diagnose(path).notes[-1]
 
 
 def test_what_is_no_log_is_refused(tmp_path):

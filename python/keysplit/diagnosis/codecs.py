@@ -1,12 +1,13 @@
-"""The formats in which Spark compresses event logs, decompressed in small parts, as far as the bytes go.
+"""The formats in which event logs are compressed, decompressed in small parts, as far as the bytes go.
 
-zstd is read by pyarrow. For lz4 and snappy Spark writes the framings of two Java libraries, which nothing
-else reads: `LZ4BlockOutputStream` of lz4-java and `SnappyOutputStream` of snappy-java. Here is what frames
-the blocks; pyarrow decompresses them.
+Databricks writes gzip, Spark the others. zstd is read by pyarrow. For lz4 and snappy Spark writes the
+framings of two Java libraries, which nothing else reads: `LZ4BlockOutputStream` of lz4-java and
+`SnappyOutputStream` of snappy-java. Here is what frames the blocks; pyarrow decompresses them.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,6 +16,7 @@ _PART = 1 << 16
 _LZ4_MAGIC = b"LZ4Block"
 _LZ4_STORED, _LZ4_PACKED = 0x10, 0x20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_WITH_HEADER = 31  # zlib's number of bits for what begins as gzip does
 _MOST = 1 << 28  # of a block: more is damage
 
 
@@ -108,22 +110,43 @@ def snappy(file: Any) -> Iterator[bytes]:
         first = False
 
 
+def gzip(file: Any) -> Iterator[bytes]:
+    """Decompress the members of gzip, one after another.
+
+    Raises:
+        DamagedError: after all that can be read, if the file ends in the middle of a member.
+    """
+    decoder = None
+    while part := bytes(file.read(_PART)):
+        while part:
+            decoder = decoder or zlib.decompressobj(_WITH_HEADER)
+            try:
+                yield decoder.decompress(part)
+            except zlib.error as error:
+                raise DamagedError(str(error)) from error
+            part = decoder.unused_data
+            decoder = None if decoder.eof else decoder
+    if decoder is not None:
+        raise DamagedError("the file ends in the middle of a member of gzip")
+
+
 READERS: dict[str, Callable[[Any], Iterator[bytes]]] = {
     "zstd": zstd,
     "zst": zstd,
     "lz4": lz4,
     "snappy": snappy,
+    "gz": gzip,
 }
 """By the ending of a file's name."""
 
-_MAGICS = {zstd: b"\x28\xb5\x2f\xfd", lz4: _LZ4_MAGIC[:4], snappy: _SNAPPY_MAGIC[:4]}
+_MAGICS = {zstd: b"\x28\xb5\x2f\xfd", lz4: _LZ4_MAGIC[:4], snappy: _SNAPPY_MAGIC[:4], gzip: b"\x1f\x8b"}
 
 
 def begins_so(read: Callable[[Any], Iterator[bytes]], file: Any) -> bool:
     """Whether a file may begin as one of this format does; it is at its start afterwards."""
     head = bytes(file.read(4))
     file.seek(0)
-    return read not in _MAGICS or _MAGICS[read].startswith(head)
+    return read not in _MAGICS or _MAGICS[read].startswith(head) or head.startswith(_MAGICS[read])
 
 
 def _take(file: Any, size: int, *, optional: bool = False) -> bytes:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+_HELD_BACK = (
+    ". While Spark writes a compressed log, it keeps back the latest events: kss.diagnose(spark) in the "
+    "running session has them"
+)
 _NO_ACTION = ("no action needed", "wait for tasks")
 _PLOTTED = 8  # findings
 
@@ -264,13 +268,14 @@ def make_findings_table(findings: Sequence[Finding]) -> Any:
 def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Diagnosis:
     """Read Spark's event logs, and say which stages wait for a slow task, why, and what would help.
 
-    A stage is a finding if its slowest task took a second or longer and at least twice the median, and if the
-    query would have ended at least 5 % earlier with the stage balanced. Logs are read line by line, as far
-    as they are written; a file of a folder that is no event log is passed over, with a note.
+    A stage is a finding if cores wait at its end for a task of a second or longer and at least twice the
+    median, and if the query would have ended at least 5 % earlier with the stage balanced. Logs are read line
+    by line, as far as they are written; a file of a folder that is no event log is passed over, with a note.
 
     Args:
-        paths: files or folders of event logs of Spark 3.5 and newer, rolled or not, compressed with zstd, lz4
-            or snappy or not at all; or their URLs, of any file system that pyarrow knows.
+        paths: files of event logs, or folders with such at any depth, rolled or not, compressed with zstd,
+            lz4, snappy or gzip or not at all; or their URLs, of any file system that pyarrow knows. Logs of
+            Spark below 3.5 are read with a note.
 
     Returns:
         The diagnosis.
@@ -317,6 +322,7 @@ def _read(log: EventLog) -> Application:
     if events.damaged == events.lines and events.lines:
         raise ValueError(
             f"{name} must be an event log of Spark: none of its {events.lines:,} lines is an event"
+            f"{_HELD_BACK if log.is_compressed else ''}"
         )
     if events.applications > 1:
         raise ValueError(
@@ -326,10 +332,7 @@ def _read(log: EventLog) -> Application:
     if events.damaged:
         notes.append(f"{format_count(events.damaged, 'line')} of {name} could not be read")
     if log.is_compressed and not events.ended:
-        notes.append(
-            f"{name} has no end: while Spark writes a compressed log, it keeps back the latest events. "
-            "kss.diagnose(spark) in the running session has them"
-        )
+        notes.append(f"{name} has no end{_HELD_BACK}")
     return conclude(events, name, notes)
 
 

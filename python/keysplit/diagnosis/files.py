@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _ROLLED = re.compile(r"events_(\d+)_(.*)")
+_BY_HOUR = re.compile(
+    r"eventlog(|-\d{4}-\d{2}-\d{2}--\d{2}-\d{2}(\.gz)?)"
+)  # of Databricks; the latest has no time
+_HIDDEN = (".", "_", "appstatus_")
 _NOT_READ = "lzf"
 _LONGEST_LINE = 1 << 29
 
@@ -97,24 +101,35 @@ def _find(path: str) -> Iterator[EventLog]:
     if info.type != FileType.Directory:
         yield EventLog(_base(name), (name,), system)
         return
-    inside = system.get_file_info(FileSelector(name))
-    yield from _logs_of(system, name, inside)
-    for each in inside:
-        if each.type == FileType.Directory and each.base_name.startswith("eventlog_v2_"):
-            yield from _logs_of(system, each.path, system.get_file_info(FileSelector(each.path)))
+    folders: dict[str, list[Any]] = {}
+    for each in system.get_file_info(FileSelector(name, recursive=True)):
+        folder, _, base = each.path.rpartition("/")
+        if each.is_file and not any(part.startswith(_HIDDEN) for part in (*_below(folder, name), base)):
+            folders.setdefault(folder, []).append(each)
+    for folder, inside in folders.items():
+        yield from _logs_of(system, folder, inside)
+
+
+def _below(folder: str, top: str) -> list[str]:
+    """Return the names of the folders on the way from a folder to one in it."""
+    return folder[len(top) :].strip("/").split("/") if folder != top else []
 
 
 def _logs_of(system: FileSystem, folder: str, inside: Iterable[Any]) -> Iterator[EventLog]:
     """Return the logs whose files lie in a folder: a rolled one of each application, and the others."""
     rolled: dict[str, list[tuple[int, bool, str]]] = {}
-    others = []
+    others, by_hour = [], []
     for each in inside:
-        if each.is_file and not each.base_name.startswith((".", "_", "appstatus_")):
-            if match := _ROLLED.match(each.base_name):
-                part = int(match[1]), each.base_name.endswith(".compact"), each.path
-                rolled.setdefault(_uncompressed(match[2]), []).append(part)
-            else:
-                others.append(EventLog(each.base_name, (each.path,), system))
+        if match := _ROLLED.match(each.base_name):
+            part = int(match[1]), each.base_name.endswith(".compact"), each.path
+            rolled.setdefault(_uncompressed(match[2]), []).append(part)
+        elif _BY_HOUR.fullmatch(each.base_name):
+            by_hour.append(each.path)
+        else:
+            others.append(EventLog(each.base_name, (each.path,), system))
+    if by_hour:
+        latest_last = sorted(by_hour, key=lambda path: (path.endswith("/eventlog"), path))
+        others.append(EventLog(_base(latest_last[0]), tuple(latest_last), system))
     yield from others
     for application, parts in rolled.items():
         alone = len(rolled) == 1 and not others
@@ -164,7 +179,8 @@ def _reader_of(name: str) -> Callable[[Any], Iterator[bytes]]:
     if ending == _NOT_READ:
         raise ValueError(
             f"{last}: event logs compressed with lzf are not read: set spark.eventLog.compression.codec to "
-            "zstd, or save the log from Spark's history server, which decompresses it"
+            "zstd, or save the log from Spark's history server, which decompresses it. "
+            "kss.diagnose(spark) reads a running session without its log"
         )
     return READERS.get(ending, plain)
 

@@ -41,7 +41,7 @@ def list_findings(events: Events) -> list[Finding]:
 
 
 def stages_of_interest(events: Events) -> Iterator[tuple[RecordedStage, np.ndarray]]:
-    """Return the stages of which the tasks are known, each with the start, end and work of all others, in ms."""
+    """Return the stages whose tasks are known, each with the start, end and work of all others, in ms."""
     ran = [stage for stage in events.stages.values() if stage.ran]
     intervals = np.array([(each.start_ms, each.end_ms, each.work_ms) for each in ran]).reshape(-1, 3)
     for at, stage in enumerate(ran):
@@ -50,6 +50,7 @@ def stages_of_interest(events: Events) -> Iterator[tuple[RecordedStage, np.ndarr
 
 
 def make_stage(events: Events, of: RecordedStage) -> Stage:
+    """Return what is shown of a stage."""
     return Stage(
         id=of.id,
         attempt=of.attempt,

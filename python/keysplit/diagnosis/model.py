@@ -111,13 +111,13 @@ class Finding:
         query_id: the number of the SQL execution, None for one without SQL.
         stream: the id of the streaming query, None for a batch.
         times: in how many batches of the stream this was found; 1 for a batch.
-        operator: "join", "aggregate", "window", "python group", "write", "repartition", "stateful stream",
-            "scan" or "other".
+        operator: "join", "aggregate", "window", "python group", "write", "repartition", "rebalance" (the
+            hint), "stateful stream", "scan" or "other".
         node: Spark's name of the operator, such as "SortMergeJoin".
         columns: by which columns its rows are partitioned; none if they are not.
         cause: "rows" if the slowest task has more to do; else what is wrong: "matches" (its rows make more
-            rows than others), "gc", "fetch", "host", "lost" (with its executor and its figures), "unended" (the
-            log has no end of it, so no figures), "time".
+            rows than others), "gc", "fetch", "host", "lost" (with its executor and its figures), "unended"
+            (the log has no end of it, so no figures), "time".
         spreads: what is uneven, by the keys of `WHAT`.
         task: the index of the task that cores wait for, here called the slowest.
         executor: where it ran.

@@ -55,8 +55,8 @@ def list_notes(events: Events, findings: Sequence[Finding]) -> list[str]:
     version = re.match(r"(\d+)\.(\d+)", events.version)
     if version is not None and (int(version[1]), int(version[2])) < _OLDEST:
         notes.append(
-            f"Spark {events.version} wrote this log: only logs of 3.5 and newer are tested, and older ones may "
-            "name operators and metrics differently"
+            f"Spark {events.version} wrote this log: only logs of 3.5 and newer are tested, and older ones "
+            "may name operators and metrics differently"
         )
     told = {(finding.stage.id, finding.stage.attempt) for finding in findings}
     for stage in events.stages.values():
@@ -78,7 +78,7 @@ def _say_running(events: Events, stage: RecordedStage) -> str:
 
 
 def _single(events: Events) -> list[_Single]:
-    """Return the stages of one task that take a good part of their query, the longest first; of a stream one."""
+    """Return the stages of one task that take a good part of their query, the longest first."""
     found: dict[object, _Single] = {}
     for stage, others in stages_of_interest(events):
         if not is_single(stage) or stage.cores < 2 or not stage.over or stage.failure:
@@ -91,7 +91,8 @@ def _single(events: Events) -> list[_Single]:
         action = _more_tasks(fragment, gathering)
         note = (
             f"stage {stage.id} is one task ({gathering.kind}): it took {format_time(took)} of the query's "
-            f"{format_time(query_s)} ({took / query_s:.0%}) on one of {stage.cores:,} cores. To spread it, {action}"
+            f"{format_time(query_s)} ({took / query_s:.0%}) on one of {stage.cores:,} cores. To spread it, "
+            f"{action}"
         )
         same = (stage.stream, gathering.kind) if stage.stream else (stage.id, stage.attempt)
         found[same] = max(found.get(same, _Single(0.0)), _Single(took, stage.id, action, note))
@@ -105,12 +106,16 @@ def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
     if any(each.name == "Coalesce" for each in operators):
         return "put repartition(1) in the place of coalesce(1), so that what is before it runs in many tasks"
     if any("coalesced" in each.text for each in operators if each.name.startswith(_READS)):
-        return "put df.repartition(n, key) before it: adaptive execution has made one of its partitions, by bytes"
+        return (
+            "put df.repartition(n, key) before it: adaptive execution has made its partitions one, by bytes"
+        )
     if any("SinglePartition" in each.text for each in inputs):
         by = "the window" if gathering.kind == "window" else "what gathers all rows"
         return f"partition {by} by columns: without, all rows go to one task"
     if gathering.kind == "scan":
-        return "read the input in more parts: smaller files, a format that can be cut (no gzip), or repartition(n)"
+        return (
+            "read the input in more parts: smaller files, a format that can be cut (no gzip), repartition(n)"
+        )
     return "give the stage more partitions"
 
 
@@ -127,13 +132,13 @@ def _nearest(stages: list[RecordedStage]) -> str:
     if ratio < LEAST_RATIO:
         return f"{what} {format_ratio(ratio)} times the median, below {LEAST_RATIO:g}"
     return (
-        f"{what} {format_ratio(ratio)} times the median, and a balanced stage would save {share:.1%} of its query's "
-        f"time, below {LEAST_SHARE:.0%}"
+        f"{what} {format_ratio(ratio)} times the median, and a balanced stage would save {share:.1%} of its "
+        f"query's time, below {LEAST_SHARE:.0%}"
     )
 
 
 def _nearness(stage: RecordedStage) -> tuple[float, float, float]:
-    """Return what a stage would save, its slowest task's time by the median, and that time, each up to its rule."""
+    """Return a stage's figures of the rules, the last rule first: what it would save, its ratio, its time."""
     seconds = stage.longest_ms / 1000
     ratio = stage.longest_ms / max(stage.median_ms, 1) if seconds >= LEAST_TASK_S else 0.0
     return stage.share, ratio, seconds

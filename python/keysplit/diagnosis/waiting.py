@@ -22,7 +22,7 @@ _AS_MUCH = 0.5  # of the waiting that any task causes: a longer one that causes 
 
 
 def is_of_interest(stage: RecordedStage) -> bool:
-    """Say whether the tasks of a stage are to be kept: cores wait for one, it is a single long one, or not over."""
+    """Say whether to keep a stage's tasks: it is not over, cores wait for one, or it is a single long one."""
     return not stage.over or waited_for(stage) is not None or is_single(stage)
 
 
@@ -34,7 +34,7 @@ def is_single(stage: RecordedStage) -> bool:
 
 
 def waited_for(stage: RecordedStage) -> int | None:
-    """Return for which task cores wait at the end of a stage, by its place; None if they wait for no long one.
+    """Return for which task cores wait at the end of a stage, by its place; None if for no long one.
 
     A task that is long and ends before the last ones start makes no core wait: the first tasks of a worker
     may be long for what they load. Of those that make cores wait it is the longest, unless another one makes
@@ -76,7 +76,7 @@ def is_later(stage: RecordedStage) -> np.ndarray:
 
 
 def _waiting_for_each(stage: RecordedStage) -> np.ndarray:
-    """Return how long slots are free while each task runs, when none is left to launch; shared by those that run."""
+    """Return for each task its share of the free slots' time, from when no task is left to launch."""
     start = _all_launched_ms(stage)
     finish = stage.array("finish_ms").clip(start)
     order = np.argsort(finish, kind="stable")
