@@ -99,8 +99,8 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
         return _split(f"the repartition{by}", f"{function}(df, {key}{options})")
     if kind == "rebalance":
         return Advice(
-            "lower spark.sql.adaptive.advisoryPartitionSizeInBytes: adaptive execution splits the partitions of "
-            f"a REBALANCE hint{by} that are larger",
+            "lower spark.sql.adaptive.advisoryPartitionSizeInBytes: adaptive execution splits the partitions "
+            f"of a REBALANCE hint{by} that are larger",
             None,
         )
     if kind == "scan" and detail == "cache":
