@@ -198,10 +198,7 @@ def test_a_task_that_still_runs_is_found_with_the_rows_that_no_other_has_read(tm
         ("user",),
         "rows",
     )
-    assert (
-        "Stage 1 still runs: 7 of 8 tasks ended, one has run for 9.0 s, 9.00 times the median"
-        in finding.verdict
-    )
+    assert "Stage 1 still runs: 7 of 8 tasks ended, one has run for 9.0 s, 9.00 times" in finding.verdict
     assert finding.spreads["records"] == (5000, 100, 5000, 5700)
     assert (finding.stage.state, finding.stage.tasks, finding.stage.named) == ("running", 7, 8)
 

@@ -229,10 +229,6 @@ def _advise(
     cause: str,
     rows: list[float],
 ) -> Advice:
-    if cause == "unended":
-        place = events.executors[stage.array("executor")[slowest]]
-        what = f"task {stage.array('index')[slowest]} of stage {stage.id} ({gathering.what})"
-        return Advice(f"look at what {what} does on executor {place}, in Spark's UI by its thread dump", None)
     if cause not in ("rows", "matches", "lost"):
         return advise_without_rows(events, stage, slowest, cause)
     placed = [column for each in (fragment.inputs if fragment else ()) for column in each.partitioning]

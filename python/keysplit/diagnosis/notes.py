@@ -73,8 +73,8 @@ def list_notes(events: Events, findings: Sequence[Finding]) -> list[str]:
 
 
 def _say_running(events: Events, stage: RecordedStage) -> str:
-    gathering = gathering_of(events, stage)[1]
-    return f"{say_unended(make_stage(events, stage), stage.median_ms / 1000)}. It runs {gathering.what}"
+    what = gathering_of(events, stage)[1].what
+    return say_unended(make_stage(events, stage), what, stage.median_ms / 1000)
 
 
 def _single(events: Events) -> list[_Single]:

@@ -7,23 +7,22 @@ from keysplit.diagnosis.text import format_time
 from keysplit.profiling.text import format_ratio
 
 
-def say_unended(stage: Stage, usual_s: float) -> str:
+def say_unended(stage: Stage, what: str, usual_s: float) -> str:
     """Say how far a stage is, and for how long the longest task without an end has run.
 
     Args:
         stage: the stage.
+        what: the operator that it runs, with its columns.
         usual_s: what others take: their median.
     """
     ratio = format_ratio(stage.running_s / max(usual_s, 1e-3))
     took = f"run for {format_time(stage.running_s)}, {ratio} times the median"
     if stage.state == "ended":
-        return f"Stage {stage.id} ended, and the log lacks the end of one of its tasks, which has {took}"
-    runs = "still runs" if stage.state == "running" else "still ran when the application ended"
-    text = f"Stage {stage.id} {runs}: {stage.tasks:,} of {stage.named:,} tasks ended"
-    if not stage.running:
-        return text
-    return (
-        f"{text}, one has {took}"
-        if stage.running == 1
-        else f"{text}, the longest of {stage.running:,} has {took}"
-    )
+        text = f"Stage {stage.id} ended, and the log lacks the end of one of its tasks, which has {took}"
+    else:
+        runs = "still runs" if stage.state == "running" else "still ran when the application ended"
+        text = f"Stage {stage.id} {runs}: {stage.tasks:,} of {stage.named:,} tasks ended"
+        if stage.running:
+            one = "one" if stage.running == 1 else f"the longest of {stage.running:,}"
+            text = f"{text}, {one} has {took}"
+    return f"{text} ({what})"

@@ -24,6 +24,10 @@ def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, caus
         slowest: which of its tasks is the slowest.
         cause: as `Finding.cause`.
     """
+    if cause == "unended":
+        place = events.executors[stage.array("executor")[slowest]]
+        task = f"task {stage.array('index')[slowest]} of stage {stage.id}"
+        return Advice(f"look at what {task} does: Spark's UI has the thread dump of executor {place}", None)
     slow = slow_host(events, stage) if cause == "host" else None
     if cause == "gc":
         action = (
@@ -64,7 +68,11 @@ def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]
     stage, slowest = finding.stage, finding.spreads["time"].slowest
     took = f"took {format_time(slowest)}, {format_ratio(finding.ratio)} times the median"
     usual_s = finding.spreads["time"].median
-    what = say_unended(stage, usual_s) if stage.running else f"Task {finding.task} of {stage.tasks:,} {took}"
+    what = (
+        say_unended(stage, finding.what, usual_s)
+        if stage.running
+        else f"Task {finding.task} of {stage.tasks:,} {took}"
+    )
     share = _share(finding.spreads)
     if finding.cause == "matches":
         share = f"its rows match {matches[0]:,.0f} rows, those of another task {matches[1]:,.0f} on average"
