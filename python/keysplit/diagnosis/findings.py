@@ -35,8 +35,7 @@ def list_stages(events: Events) -> list[Stage]:
 
 def list_findings(events: Events) -> list[Finding]:
     """Return the findings, those that save most first; those of a stream's batches as one."""
-    found = [_find(events, stage, others) for stage, others in stages_of_interest(events)]
-    found = [each for each in found if each is not None]
+    found = filter(None, (_find(events, stage, others) for stage, others in stages_of_interest(events)))
     return sorted(_by_stream(found), key=lambda finding: -(finding.saved_s.high * finding.times))
 
 
