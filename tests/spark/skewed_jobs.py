@@ -40,6 +40,7 @@ class Job:
     adaptive: str = ""  # a word of the reason why adaptive execution did not help
     conf: dict[str, str] = field(default_factory=dict)
     since: tuple[int, int] = (3, 5)
+    kept: bool = True  # whether the logs that are kept have it
 
 
 JOBS: dict[str, Job] = {}
@@ -309,6 +310,38 @@ def files(spark: SparkSession, folder: Path) -> None:
     consume(spark.read.csv(path).mapInPandas(sleep_per_batch, "_c0 string, _c1 string, _c2 string, part int"))
 
 
+@job("scan", kept=False)
+def orc(spark: SparkSession, folder: Path) -> None:
+    """As the files before, in a format that is read in batches of rows."""
+    path = f"{folder}/orc"
+    spark.range(0, HOT, 1, 1).write.mode("overwrite").orc(path)
+    for _ in range(5):
+        spark.range(0, 20, 1, 1).write.mode("append").orc(path)
+    consume(slowly(spark.read.orc(path)))
+
+
+@job("rebalance", "user", adaptive="advisoryPartitionSizeInBytes", kept=False)
+def rebalance(spark: SparkSession, folder: Path) -> None:
+    consume(slowly(skewed(spark).hint("rebalance", "user")))
+
+
+@job("other", kept=False)
+def rdd(spark: SparkSession, folder: Path) -> None:
+    def slow(pair: Any) -> Any:
+        time.sleep(len(pair[1]) / 1000)
+        return pair[0]
+
+    pairs = spark.sparkContext.range(0, ROWS, 1, 6).map(lambda n: ("hot" if n < HOT else n, os.urandom(20)))
+    pairs.groupByKey(PARTITIONS).map(slow).count()
+
+
+@job(kept=False)
+def single(spark: SparkSession, folder: Path) -> None:
+    """No task waits for another: there is one."""
+    order = Window.orderBy("n")
+    consume(slowly(even(spark).withColumn("place", F.row_number().over(order))))
+
+
 BASE = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -489,7 +522,7 @@ def main(folder: str, option: str = "", file: str = "", *jobs: str) -> None:
     jvm = spark.sparkContext._jvm
     spark.stop()
     if option == "--keep":
-        (log,) = find_logs([place / "log"])
+        (log,) = find_logs(place / "log")
         keep(jvm, log.lines(print), place, Path(file))
     print("\n".join(table(ks.diagnose(file or place / "log"), names)))
 

@@ -44,6 +44,11 @@ def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, caus
             f"check the machine {slow[0]}: no split helps, tasks there take {format_ratio(slow[1])} times as "
             f"long for as many rows. {_SPECULATION}"
         )
+    elif stage.pickled:
+        action = (
+            "count the rows of each key: the log has those of RDDs as batches, so it does not say whether "
+            "the slowest task has more"
+        )
     elif costs_more_cpu(stage, slowest):
         action = (
             "look at the rows of the slowest task: no split by key helps, they are as many as others, and "
