@@ -202,6 +202,7 @@ class Events:
         self._numbers: dict[str, int] = {}
         self._cores: dict[str, int] = {}
         self._query_of_stage: dict[int, Mapping[str, str]] = {}
+        self.silent_ms = 0  # how long after its last event the log was written
         self._last_ms = 0
 
     def feed(self, lines: Iterable[bytes]) -> None:
@@ -227,7 +228,7 @@ class Events:
         """
         until = self.end_ms or self._last_ms
         if not self.end_ms and 0 < written_ms - until <= _COPIED_MS:
-            until = written_ms
+            self.silent_ms, until = written_ms - until, written_ms
         for stage in self.stages.values():
             if not stage.ended:
                 self._end_stage(stage, until)
@@ -347,10 +348,12 @@ def _environment(events: Events, event: Mapping[str, Any]) -> None:
 
 
 def _executor_added(events: Events, event: Mapping[str, Any]) -> None:
+    events._last_ms = max(events._last_ms, _milliseconds(event.get("Timestamp", 0)))
     events._cores[event["Executor ID"]] = int(event["Executor Info"]["Total Cores"])
 
 
 def _executor_removed(events: Events, event: Mapping[str, Any]) -> None:
+    events._last_ms = max(events._last_ms, _milliseconds(event.get("Timestamp", 0)))
     events._cores.pop(event["Executor ID"], None)
 
 
@@ -469,6 +472,7 @@ def _query_end(events: Events, event: Mapping[str, Any]) -> None:
     query = events.queries.get(int(event["executionId"]))
     if query is not None:
         query.end_ms = _milliseconds(event["time"])
+        events._last_ms = max(events._last_ms, query.end_ms)
         if not query.waiting:
             query.plan = None
 

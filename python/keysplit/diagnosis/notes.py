@@ -58,6 +58,11 @@ def list_notes(events: Events, findings: Sequence[Finding]) -> list[str]:
             f"Spark {events.version} wrote this log: only logs of 3.5 and newer are tested, and older ones "
             "may name operators and metrics differently"
         )
+    if events.silent_ms and any(stage.unended and not stage.over for stage in events.stages.values()):
+        notes.append(
+            "tasks without an end are taken to run until the log was last written, "
+            f"{format_time(events.silent_ms / 1000)} after its last event"
+        )
     told = {(finding.stage.id, finding.stage.attempt) for finding in findings}
     for stage in events.stages.values():
         if findings and stage.ran and not stage.over and (stage.id, stage.attempt) not in told:

@@ -97,8 +97,8 @@ def _read(records: Records) -> Events:
     for stage in records.stages():
         execution = of_stage.get(stage["stageId"])
         events.feed(_lines(records, stage, {} if execution is None else _properties(execution)))
-    events.close(application["now_ms"])
     events.end_ms = application["now_ms"]
+    events.close()
     waiting = defaultdict(list)
     for recorded in events.stages.values():
         if recorded.columns is not None and recorded.query is not None:
