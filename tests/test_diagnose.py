@@ -233,7 +233,7 @@ def loading(hot_at: int, *, rest: int = 7) -> list[dict[str, Any]]:
     return tasks
 
 
-@pytest.mark.parametrize(("hot_at", "rest"), [(9, 7), (5, 1), (0, 7), (3, 7), (11, 7)])
+@pytest.mark.parametrize(("hot_at", "rest"), [(9, 7), (5, 1), (0, 7), (0, 1), (3, 7), (11, 7)])
 def test_the_task_is_blamed_that_cores_wait_for(tmp_path, hot_at, rest):
     tasks = loading(hot_at, rest=rest)
     events = application(query(GROUPS), stage(1, tasks, [(1, 10_000)]), end(0, 50.0), cores=4)
