@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import threading
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -751,6 +754,43 @@ def test_a_log_that_databricks_cut_by_the_hour_is_one(tmp_path):
     (found,) = ks.diagnose(tmp_path).applications
     assert found.tasks == 8
     assert found.ended
+
+
+def test_a_zip_of_logs_is_read_from_a_file_and_from_a_history_server(tmp_path):
+    text = text_of(application(query(GROUPS), stage(1, hot(records=5000)), end(0, 12.0)))
+    lines = text.splitlines(keepends=True)
+    path = tmp_path / "logs.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip_:
+        zip_.writestr("eventlog_v2_app-1/events_1_app-1", b"".join(lines[:9]))
+        zip_.writestr("eventlog_v2_app-1/events_2_app-1.zstd", packed("zstd", b"".join(lines[9:]), 300))
+    (found,) = ks.diagnose(path).applications
+    assert (len(found.findings), found.ended, found.notes) == (1, True, ())
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path == "/api/v1/applications/app%201/2/logs"
+            self.send_response(200 if known else 404)
+            self.end_headers()
+            self.wfile.write(path.read_bytes() if known else b"")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        done = CliRunner().invoke(main, ["diagnose", address, "app 1/2"])
+        assert done.exit_code == 0, done.output
+        assert "python group by user" in done.output
+        done = CliRunner().invoke(main, ["diagnose", address, "app-2"])
+        assert done.exit_code == 2
+        assert "the history server answers 404" in done.output
+        server.shutdown()
+    with pytest.raises(OSError, match="the history server cannot be reached"):
+        ks.diagnose(f"{address}api/v1/applications/app-1/logs")
+    path.write_bytes(b"none")
+    with pytest.raises(ValueError, match=r"logs\.zip must be a zip of event logs, and is none"):
+        ks.diagnose(path)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import click
 import keysplit as ks
 from keysplit.cli.errors import bad_usage
 from keysplit.cli.options import deliver, output_options
+from keysplit.diagnosis.archives import is_of_server, url_of
 
 
 @click.command(short_help="Which stages of a Spark job wait for a slow task, and why?")
@@ -15,9 +16,12 @@ from keysplit.cli.options import deliver, output_options
 def diagnose(eventlogs: tuple[str, ...], json_: Path | None, report: Path | None) -> None:
     """Read event logs of Spark and name the stages that wait for a slow task: why, and what would help.
 
-    EVENTLOG is a file, a folder of a rolled log, a folder of logs, or a URL such as s3://bucket/logs.
+    EVENTLOG is a file, a folder of a rolled log, a folder or a zip of logs, or a URL such as s3://bucket/logs.
+    Of a history server, give its address and the application: http://host:18080 app-20260401.
     """
     with bad_usage():
+        if len(eventlogs) == 2 and is_of_server(eventlogs[0]):
+            eventlogs = (url_of(*eventlogs),)
         found = ks.diagnose(eventlogs)
     deliver(
         json_,

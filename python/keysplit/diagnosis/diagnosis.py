@@ -273,9 +273,9 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
     by line, as far as they are written; a file of a folder that is no event log is passed over, with a note.
 
     Args:
-        paths: files of event logs, or folders with such at any depth, rolled or not, compressed with zstd,
-            lz4, snappy or gzip or not at all; or their URLs, of any file system that pyarrow knows. Logs of
-            Spark below 3.5 are read with a note.
+        paths: files of event logs, or folders or zips with such at any depth, rolled or not, compressed with
+            zstd, lz4, snappy or gzip or not at all; or their URLs, of any file system that pyarrow knows, or
+            http://HISTORY-SERVER/api/v1/applications/APP/logs. Logs of Spark below 3.5 are read with a note.
 
     Returns:
         The diagnosis.

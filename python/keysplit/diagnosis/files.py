@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keysplit.diagnosis.archives import BadZipFile, Zip, download, is_of_server
 from keysplit.diagnosis.codecs import READERS, DamagedError, begins_so, plain
 from keysplit.stores import is_url, open_store
 
@@ -70,7 +71,8 @@ def find_logs(path: str | os.PathLike[str]) -> list[EventLog]:
     """Find the event logs at a path, or what may be one: any file of a folder.
 
     Args:
-        path: a file, the folder of a rolled log (`eventlog_v2_...`), a folder of logs, or a URL of these.
+        path: a file, the folder of a rolled log (`eventlog_v2_...`), a folder or a zip of logs, or a URL of
+            these; of a history server that of an application's logs.
 
     Returns:
         The logs, by name.
@@ -94,15 +96,25 @@ def find_logs(path: str | os.PathLike[str]) -> list[EventLog]:
 def _find(path: str) -> Iterator[EventLog]:
     from pyarrow.fs import FileSelector, FileType
 
+    if is_of_server(path):
+        yield from _in_folders("", Zip(download(path), path))
+        return
     system, name = _open(path)
     info = system.get_file_info(name)
     if info.type == FileType.NotFound:
         raise FileNotFoundError(f"{path}: no such file or folder")
-    if info.type != FileType.Directory:
+    if info.type == FileType.Directory:
+        yield from _in_folders(name, system, system.get_file_info(FileSelector(name, recursive=True)))
+    elif name.endswith(".zip"):
+        yield from _in_folders("", Zip(system.open_input_file(name), _base(name)))
+    else:
         yield EventLog(_base(name), (name,), system)
-        return
+
+
+def _in_folders(name: str, system: Any, files: Iterable[Any] | None = None) -> Iterator[EventLog]:
+    """Return the logs in a folder and those below it, but not in hidden ones; of a zip in all of it."""
     folders: dict[str, list[Any]] = {}
-    for each in system.get_file_info(FileSelector(name, recursive=True)):
+    for each in system.files() if files is None else files:
         folder, _, base = each.path.rpartition("/")
         if each.is_file and not any(part.startswith(_HIDDEN) for part in (*_below(folder, name), base)):
             folders.setdefault(folder, []).append(each)
@@ -200,7 +212,7 @@ def _lines(parts: Iterator[bytes], name: str, note: Callable[[str], None]) -> It
             length += len(lines[-1])
             if length > _LONGEST_LINE:
                 raise DamagedError(f"a line of more than {_LONGEST_LINE:,} bytes")
-    except DamagedError as error:
+    except (BadZipFile, DamagedError) as error:
         note(f"{name} was read up to where it is damaged ({error})")
     if length:
         yield b"".join(rest)

@@ -1,0 +1,78 @@
+"""Zips of event logs, as Spark's history server gives them out."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import urllib.request
+import zipfile
+from typing import IO, TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo
+
+BadZipFile = zipfile.BadZipFile
+_TIMEOUT_S = 60
+_MISSING = 404
+
+
+def url_of(server: str, application: str) -> str:
+    """Return where a history server has the logs of an application, or of one attempt (`app-1/2`)."""
+    return f"{server.rstrip('/')}/api/v1/applications/{quote(application)}/logs"
+
+
+def is_of_server(path: str) -> bool:
+    """Return whether a path is a URL that a history server answers."""
+    return path.lower().startswith(("http://", "https://"))
+
+
+def download(url: str) -> IO[bytes]:
+    """Return the answer of a history server, in a file without a name.
+
+    Raises:
+        FileNotFoundError: if it has nothing there.
+        OSError: if it cannot be reached.
+    """
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (it is read later)
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+            shutil.copyfileobj(answer, file)
+    except HTTPError as error:
+        kind = FileNotFoundError if error.code == _MISSING else OSError
+        raise kind(f"{url}: the history server answers {error.code} ({error.reason})") from error
+    except URLError as error:
+        raise OSError(f"{url}: the history server cannot be reached ({error.reason})") from error
+    return file
+
+
+class Zip:
+    """The files in a zip, opened as those of a file system of pyarrow."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        """Open it; `name` is what it is called.
+
+        Raises:
+            ValueError: if it is none.
+        """
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (BadZipFile, ValueError) as error:  # of pyarrow, for a seek before the start
+            raise ValueError(f"{name} must be a zip of event logs, and is none: {error}") from error
+
+    def files(self) -> list[FileInfo]:
+        """Return the files in it."""
+        return [self.get_file_info(each.filename) for each in self._zip.infolist() if not each.is_dir()]
+
+    def get_file_info(self, name: str) -> FileInfo:
+        """Return what is known of a file; not when it was written."""
+        from pyarrow.fs import FileInfo, FileType
+
+        return FileInfo(name, FileType.File)
+
+    def open_input_file(self, name: str) -> Any:
+        """Open a file to read it."""
+        import pyarrow as pa
+
+        return pa.PythonFile(self._zip.open(name), "r")
