@@ -213,7 +213,10 @@ def test_of_several_tasks_that_still_run_the_rows_are_not_known(tmp_path):
 
 @pytest.mark.parametrize("without", [[7], [0, 1, 7], range(8)])
 def test_a_stage_that_still_runs_is_no_reason_to_do_nothing(tmp_path, without):
-    diagnosis = diagnosed(tmp_path, cut(hot(), without)[:-1])  # no event after the first second
+    log = cut(hot(), without)
+    stopped = diagnosed(tmp_path, log)
+    assert "Stage 1 still ran when the application ended" in f"{stopped.verdict} {stopped.notes}"
+    diagnosis = diagnosed(tmp_path, log[:-1])  # no event after the first second
     assert diagnosis.findings == ()
     assert diagnosis.verdict.startswith("wait for stages to end, or ask the running session")
     assert f"Stage 1 still runs: {8 - len(without)} of 8 tasks ended" in diagnosis.verdict
@@ -227,6 +230,26 @@ def test_tasks_that_are_not_launched_yet_make_no_core_wait(tmp_path):
     diagnosis = diagnosed(tmp_path, events)
     assert diagnosis.findings == ()
     assert "8 of 9 tasks ended" in diagnosis.verdict
+
+
+@pytest.mark.parametrize("submitted", [True, False])
+def test_a_job_without_an_end_is_no_reason_to_do_nothing(tmp_path, submitted):
+    """Spark writes the starts of jobs at once, the events of tasks late."""
+    first = stage(0, [task(0, at, 0, 1) for at in range(8)])
+    jobs = [
+        {"Event": "SparkListenerJobStart", "Job ID": id_, "Submission Time": 1, "Stage IDs": []}
+        for id_ in (3, 4)
+    ]
+    events = [jobs[0], *first, {"Event": "SparkListenerJobEnd", "Job ID": 3}, jobs[1]]
+    events += list(stage(1, [task(1, at, 0, 1) for at in range(8)]))[: int(submitted)]
+    open_, ended = application(query(GROUPS), events)[:-1], application(query(GROUPS), events)
+    runs = (
+        "Stage 1 still runs: 0 of 8 tasks ended" if submitted else "Job 4 still runs, and the log has nothing"
+    )
+    assert runs in diagnosed(tmp_path, open_).verdict
+    assert "no action needed" not in diagnosed(tmp_path, open_).verdict
+    verdict = diagnosed(tmp_path, ended).verdict
+    assert verdict.startswith("look at why stages did not end" if submitted else "no action needed")
 
 
 def test_a_file_says_for_how_long_a_task_has_run_unless_it_is_a_copy(tmp_path):

@@ -198,6 +198,7 @@ class Events:
         self.damaged = 0
         self.applications = 0
         self.lines = 0
+        self.jobs: set[int] = set()  # that have not ended
         self.written: dict[int, int] = {}  # how many rows shuffles got, by the accumulator that counts them
         self._numbers: dict[str, int] = {}
         self._cores: dict[str, int] = {}
@@ -303,6 +304,8 @@ class Events:
         stage.ended = True
         stage.drop_repeated()
         stage.add_failed()
+        if stage.columns is not None and 0 < stage.tasks <= len(stage.columns["index"]):
+            stage.over = True
         stage.add_unended(until_ms)
         self._count_cores(stage)
         keep = self._waits(stage)
@@ -364,8 +367,14 @@ def _job_start(events: Events, event: Mapping[str, Any]) -> None:
         name: properties[name] for name in (_EXECUTION, _QUERY, _BATCH, _DESCRIPTION) if name in properties
     }
     short |= _interesting(properties)
+    if "Job ID" in event:
+        events.jobs.add(int(event["Job ID"]))
     for stage in event["Stage IDs"]:
         events._query_of_stage[int(stage)] = short
+
+
+def _job_end(events: Events, event: Mapping[str, Any]) -> None:
+    events.jobs.discard(int(event["Job ID"]))
 
 
 def _stage_submitted(events: Events, event: Mapping[str, Any]) -> None:
@@ -485,6 +494,7 @@ _HANDLERS: dict[str, Any] = {
     "SparkListenerExecutorAdded": _executor_added,
     "SparkListenerExecutorRemoved": _executor_removed,
     "SparkListenerJobStart": _job_start,
+    "SparkListenerJobEnd": _job_end,
     "SparkListenerStageSubmitted": _stage_submitted,
     "SparkListenerStageCompleted": _stage_completed,
     "SparkListenerTaskStart": _task_start,

@@ -33,9 +33,12 @@ def say_without_findings(events: Events) -> str:
     stages = list(events.stages.values())
     if failed := [str(stage.id) for stage in stages if stage.failure]:
         return f"look at why stages failed: {', '.join(failed)}"
-    if running := [stage for stage in stages if stage.ran and not stage.over]:
-        say = ". ".join(_say_running(events, stage) for stage in running)
-        return f"wait for stages to end, or ask the running session, kss.diagnose(spark). {say}"
+    running = [_say_running(events, stage) for stage in stages if not stage.over]
+    if not running and not events.ended and any(stage.ran for stage in stages):
+        running = [f"Job {job} still runs, and the log has nothing of its stages yet" for job in events.jobs]
+    if running:
+        wait = "wait for stages to end, or ask the running session, kss.diagnose(spark)"
+        return ". ".join(["look at why stages did not end" if events.ended else wait, *running])
     if missing := [str(stage.id) for stage in stages if stage.missing]:
         return (
             "make a whole log: this one lacks the ends of tasks, and a slow one may be among them (of stage "
