@@ -53,8 +53,8 @@ def waited_for(stage: RecordedStage) -> int | None:
 def usual_s(stage: RecordedStage) -> np.ndarray:
     """Return for each task how long it would take if it were as the others are: their median.
 
-    The first tasks on each core may load what later ones find. So a task that reads more than others do is
-    compared with later ones, unless it is a first one that takes about as long as the other first ones.
+    The first tasks on each core may load what later ones find. So a task that reads more than others do, and
+    takes no longer, is compared with later ones, unless it is a first one that takes about as long as those.
     """
     seconds = durations_s(stage)
     usual = np.full(len(seconds), lower_median(seconds))
@@ -66,7 +66,7 @@ def usual_s(stage: RecordedStage) -> np.ndarray:
             more |= read >= LEAST_RATIO * max(lower_median(read), 1.0)
         pace = min(usual[0], lower_median(seconds[later]))
         loaded = np.where(later, 0.0, lower_median(seconds[~later]))
-        usual[more & (seconds - loaded >= pace)] = pace
+        usual[more & (seconds < LEAST_RATIO * usual) & (seconds - loaded >= pace)] = pace
     return usual
 
 
