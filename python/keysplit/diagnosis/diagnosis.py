@@ -282,6 +282,7 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
 
     Raises:
         FileNotFoundError: if there is nothing at a path, or no log in a folder.
+        OSError: if a store or a history server cannot be reached.
         TypeError: if paths are none.
         ValueError: if a file is no event log, or compressed with lzf; of a folder, if all are.
 
