@@ -219,6 +219,8 @@ def test_a_stage_that_still_runs_is_no_reason_to_do_nothing(tmp_path, without):
     diagnosis = diagnosed(tmp_path, log[:-1])  # no event after the first second
     assert diagnosis.findings == ()
     assert diagnosis.verdict.startswith("wait for stages to end, or ask the running session")
+    assert "(python group by user)" in diagnosis.verdict
+    assert ("times the median" in diagnosis.verdict) == (len(without) < 8)
     assert f"Stage 1 still runs: {8 - len(without)} of 8 tasks ended" in diagnosis.verdict
 
 

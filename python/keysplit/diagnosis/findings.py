@@ -13,7 +13,7 @@ from keysplit.diagnosis.causes import find_cause, find_spreads
 from keysplit.diagnosis.events import SHUFFLE_RECORDS_WRITTEN, Events, Query, RecordedStage
 from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks
 from keysplit.diagnosis.operators import Gathering, find_gathering, sides
-from keysplit.diagnosis.plan import Fragment, Operator, fragment_of
+from keysplit.diagnosis.plan import Fragment, Operator, fragment_of, fragments
 from keysplit.diagnosis.verdict import advise_without_rows, write_verdict
 from keysplit.diagnosis.waiting import (
     LEAST_SHARE,
@@ -120,8 +120,28 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
 def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None, Gathering]:
     """Return what the tasks of a stage run, None if that is not known, and what of it gathers rows by key."""
     plan = events.queries[stage.query].plan if stage.query in events.queries else None
-    fragment = None if plan is None else fragment_of(plan, set(stage.accumulators))
+    if plan is None:
+        fragment = None
+    elif stage.accumulators or stage.over:
+        fragment = fragment_of(plan, set(stage.accumulators))
+    else:
+        fragment = _next_fragment(events, plan)
     return fragment, find_gathering(fragment, writes=bool(stage.array("output_bytes").any()))
+
+
+def _next_fragment(events: Events, plan: Operator) -> Fragment | None:
+    """Return what of a plan must run now, None if several: its shuffles are written, what it writes is not."""
+
+    def is_written(shuffle: Operator) -> bool:
+        counts = [id_ for id_, name in shuffle.metrics.items() if name == SHUFFLE_RECORDS_WRITTEN]
+        return any(id_ in events.written for id_ in counts)
+
+    found = [
+        each
+        for each in fragments(plan)
+        if all(map(is_written, each.inputs)) and not (each.output is not None and is_written(each.output))
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _fill_rows(events: Events, stage: RecordedStage, at: int, fragment: Fragment | None) -> None:

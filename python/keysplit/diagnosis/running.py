@@ -15,8 +15,9 @@ def say_unended(stage: Stage, what: str, usual_s: float) -> str:
         what: the operator that it runs, with its columns.
         usual_s: what others take: their median.
     """
-    ratio = format_ratio(stage.running_s / max(usual_s, 1e-3))
-    took = f"run for {format_time(stage.running_s)}, {ratio} times the median"
+    took = f"run for {format_time(stage.running_s)}"
+    if stage.tasks:
+        took = f"{took}, {format_ratio(stage.running_s / max(usual_s, 1e-3))} times the median"
     if stage.state == "ended":
         text = f"Stage {stage.id} ended, and the log lacks the end of one of its tasks, which has {took}"
     else:
