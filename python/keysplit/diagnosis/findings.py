@@ -130,7 +130,7 @@ def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None,
 
 
 def _next_fragment(events: Events, plan: Operator) -> Fragment | None:
-    """Return what of a plan must run now, None if several: its shuffles are written, what it writes is not."""
+    """Return what of a plan runs now, None if several: its shuffles are written, what it writes is not."""
 
     def is_written(shuffle: Operator) -> bool:
         counts = [id_ for id_, name in shuffle.metrics.items() if name == SHUFFLE_RECORDS_WRITTEN]
