@@ -1,4 +1,4 @@
-"""`measured/adapting.py` and `benches/spark_streaming_cost.py` run, and their tables have every row."""
+"""The programs that measure plans that adapt run, and their tables have every row."""
 
 import subprocess
 import sys
@@ -34,3 +34,9 @@ def test_the_cost_of_adapting_is_measured_for_every_operation() -> None:
     found = rows([sys.executable, str(BENCH), "--rows", "2e3", "--batches", "4", "--repeats", "1"])
     assert len(found) == 6
     assert all(float(cell) >= 0 for row in found for cell in row[1:])
+
+
+def test_driving_compares_the_rules_of_memory() -> None:
+    found = rows([sys.executable, "-m", "keysplit_experiments.measured.driving", "--batches", "12"])
+    by_stream = {row[0]: row[1:] for row in found if row[0] != "---"}
+    assert float(by_stream["A, B in turn"][0]) > 4 > 1.3 > float(by_stream["A, B in turn"][3])

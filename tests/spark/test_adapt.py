@@ -33,6 +33,7 @@ from keysplit.spark.options import Options, check
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import driver, session_of
 from keysplit.spark.session.classic import Classic
+from keysplit_experiments.measured import driving
 
 WORKERS, ROWS = 4, 3000
 
@@ -849,15 +850,48 @@ def test_memory_fades_and_estimates_are_unbiased():
     assert summary.sample.effective == pytest.approx(10_000**2 / (400 * 100 * 0.25 + 400 * 400))
 
 
-def test_memory_is_dropped_where_the_keys_have_changed():
-    memory = Memory(12, 0.02, 0.9)
-    before = [1] * 400 + list(range(10, 610))
+def test_memory_keeps_what_keys_had_before_others_became_frequent():
+    memory, rare = Memory(12, 0.02, 0.5), list(range(10, 610))
     for number in range(5):
-        memory.add(batch(number, before))
-    assert memory.total > 4000
-    memory.add(batch(5, [2] * 400 + list(range(10, 610))))
-    assert memory.total == 1000
-    assert memory.summary().counts.tolist() == [400]
+        memory.add(batch(number, [1] * 400 + rare))
+    assert memory.total == 1000 * (1 - 0.5**5) / 0.5
+    memory.add(batch(5, [2] * 400 + rare))
+    assert memory.total == 1000, "loads are those of the rows since the keys have changed"
+    summary, whole = memory.summary(), 2000 * (1 - 0.5**6)
+    kept = 400 * (whole - 1000) / whole
+    hashes = np.array([2, 1]) * 0x1E3779B97F4A7C15
+    assert summary.hashes.tolist() == hashes.tolist()
+    assert summary.counts.tolist() == pytest.approx([400, kept])
+    assert summary.total == pytest.approx(1000 + kept)
+    expected = np.bincount(bucket_of(np.array(rare) * 0x1E3779B97F4A7C15, 12), minlength=4096).astype(float)
+    np.add.at(expected, bucket_of(hashes, 12), [400, kept])
+    assert summary.buckets == pytest.approx(expected)
+    for number in range(6, 12):
+        memory.add(batch(number, [2] * 400 + rare))
+    assert len(memory.summary().hashes) == 1, "what does not come back fades"
+
+
+def test_memory_that_does_not_decay_forgets_nothing():
+    memory, rare = Memory(12, 0.02, 1.0), list(range(10, 610))
+    for number in range(20):
+        memory.add(batch(number, [number % 5] * 400 + rare))
+    assert memory.total == 20_000
+    assert memory.summary().counts.tolist() == [1600.0] * 5
+
+
+@pytest.mark.parametrize("decay", [0.5, 1])
+@pytest.mark.parametrize("turns", ["A, B in turn", "A, B, C in turn", "A, A, B, B", "four batches each"])
+def test_keys_that_take_turns_stay_split(turns, decay):
+    shown = driving.driven(driving.turning(driving.TURNS[turns], 24), kss.streaming.Adapt(decay=decay))
+    versions = {id(each.plan) for each in shown}
+    assert len(versions) <= 4, "the first plan, and one for each key"
+    assert max(each.busiest for each in shown[5:]) < 1.3
+
+
+def test_keys_that_do_not_come_back_cost_no_balance():
+    shown = driving.driven(driving.drifting(8, 24), kss.streaming.Adapt())
+    settled = [each.busiest for number, each in enumerate(shown) if number % 8 > 2]
+    assert np.mean(settled) < 1.15
 
 
 def test_what_chance_explains_changes_nothing():

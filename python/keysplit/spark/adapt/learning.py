@@ -47,8 +47,9 @@ class Memory:
     """The weight of keys in a stream, of older batches less than of newer ones.
 
     Each batch is weighed with `decay` for each batch after it. Estimates are unbiased: a row that was drawn
-    stands for one over its chance. Where the shares of frequent keys in a batch differ from those in memory
-    by more than five standard deviations, what was before the batch is dropped.
+    stands for one over its chance. There are two sums. The *recent* one begins again where the shares of
+    frequent keys in a batch differ from those in memory by more than five standard deviations, unless `decay`
+    is 1. The *whole* one never does, so that keys which take turns are remembered.
 
     Args:
         bits: how many bits of a hash give its bucket.
@@ -62,9 +63,10 @@ class Memory:
     def __init__(self, bits: int, threshold: float, decay: float) -> None:
         self._bits, self.threshold, self._decay = bits, threshold, decay
         self._hashes: np.ndarray = np.empty(0, np.int64)
-        self._weights: np.ndarray = np.empty(0)
-        self._buckets: np.ndarray = np.zeros(2**bits)
-        self._squares = 0.0  # of the weights that rows stand for
+        self._weights: np.ndarray = np.empty((2, 0))  # recent and whole, as below
+        self._totals: np.ndarray = np.zeros(2)
+        self._squares: np.ndarray = np.zeros(2)  # of the weights that rows stand for
+        self._buckets: np.ndarray = np.zeros(2**bits)  # recent
         self._texts: dict[int, tuple[str | None, ...]] = {}
 
     @classmethod
@@ -80,30 +82,36 @@ class Memory:
         made._texts.update(texts)
         if summary.total > 0:
             order = np.argsort(summary.hashes)
-            made._hashes, made._weights = summary.hashes[order], summary.counts[order]
+            made._hashes, made._weights = summary.hashes[order], np.tile(summary.counts[order], (2, 1))
             made._buckets = summary.buckets.copy()
             rows = summary.total if summary.sample is None else max(summary.sample.effective, 1.0)
-            made._squares = summary.total**2 / rows
+            made._totals[:] = summary.total
+            made._squares[:] = summary.total**2 / rows
         return made
 
     def add(self, batch: Batch) -> None:
         """Remember a batch."""
         if not len(batch.hashes):
             return
-        weights = batch.amounts
+        amounts = batch.amounts
         hashes, at = np.unique(batch.hashes, return_inverse=True)
-        counts = np.bincount(at, weights, minlength=len(hashes))
-        squares = float((weights**2).sum())
-        decay = 0.0 if self._has_changed(hashes, counts, squares) else self._decay
+        counts = np.bincount(at, amounts, minlength=len(hashes))
+        squares = float((amounts**2).sum())
+        begins = self._decay < 1 and self._has_changed(hashes, counts, squares)
+        decays = np.array([0.0 if begins else self._decay, self._decay])
         buckets = np.bincount(bucket_of(hashes, self._bits), counts, minlength=len(self._buckets))
-        self._buckets = self._buckets * decay + buckets
-        self._squares = self._squares * decay**2 + squares
-        every = np.concatenate([self._hashes, hashes])
-        self._hashes, at = np.unique(every, return_inverse=True)
-        self._weights = np.bincount(at, np.concatenate([self._weights * decay, counts]))
+        self._buckets = self._buckets * decays[0] + buckets
+        self._totals = self._totals * decays + counts.sum()
+        self._squares = self._squares * decays**2 + squares
+        before = len(self._hashes)
+        self._hashes, at = np.unique(np.concatenate([self._hashes, hashes]), return_inverse=True)
+        weights = np.zeros((2, len(self._hashes)))
+        weights[:, at[:before]] = self._weights * decays[:, np.newaxis]
+        weights[:, at[before:]] += counts
+        self._weights = weights
         if len(self._hashes) > MOST_KEYS:
-            kept = np.sort(np.argpartition(-self._weights, MOST_KEYS)[:MOST_KEYS])
-            self._hashes, self._weights = self._hashes[kept], self._weights[kept]
+            kept = np.sort(np.argpartition(-weights[1], MOST_KEYS)[:MOST_KEYS])
+            self._hashes, self._weights = self._hashes[kept], weights[:, kept]
         self._texts.update(batch.texts)
         if len(self._texts) > 2 * MOST_KEYS:
             known = set(self._hashes.tolist())
@@ -111,28 +119,38 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """The weight of all rows."""
-        return float(self._buckets.sum())
+        """The recent weight of all rows."""
+        return float(self._totals[0])
 
     @property
     def effective(self) -> float:
-        """How many rows of equal weight would say as much."""
-        return self.total**2 / self._squares if self._squares else 0.0
+        """How many rows of equal weight would say as much as the recent ones."""
+        return self.total**2 / float(self._squares[0]) if self._squares[0] else 0.0
 
     def summary(self) -> Summary:
-        """Return the frequent keys, the most frequent first, and the weight of all buckets."""
-        total = self.total
-        frequent = np.flatnonzero(self._weights >= self.threshold * total) if total else np.empty(0, np.int64)
-        frequent = frequent[self._weights[frequent] * self.effective >= _MET * total]
-        order = frequent[np.lexsort((self._hashes[frequent], -self._weights[frequent]))]
-        rows = round(self.effective)
+        """Return the frequent keys, the most frequent first, and the weight of all buckets.
+
+        A key has the larger of its recent share and its share of the whole. What it has beyond the recent
+        one is added to its bucket and to the total: the plan leaves room for its return.
+        """
+        frequent, counts = np.empty(0, np.int64), np.empty(0)
+        if self.total:
+            least = np.maximum(self.threshold * self._totals, _MET * self._squares / self._totals)
+            is_frequent = self._weights >= least[:, np.newaxis]
+            frequent = np.flatnonzero(is_frequent.any(axis=0))
+            kept = self._weights[1] * is_frequent[1] * (self._totals[0] / self._totals[1])
+            counts = np.maximum(self._weights[0], kept)[frequent]
+        order = np.lexsort((self._hashes[frequent], -counts))
+        frequent, counts = frequent[order], counts[order]
+        hashes, buckets, rows = self._hashes[frequent], self._buckets.copy(), round(self.effective)
+        np.add.at(buckets, bucket_of(hashes, self._bits), counts - self._weights[0, frequent])
         return Summary(
-            total=total,
-            hashes=self._hashes[order],
-            counts=self._weights[order],
-            errors=np.zeros(len(order)),
-            buckets=self._buckets,
-            sample=Sample(rows, min(1.0, rows / total) if total else 0.0, max(self.effective, 1.0)),
+            total=float(buckets.sum()),
+            hashes=hashes,
+            counts=counts,
+            errors=np.zeros(len(frequent)),
+            buckets=buckets,
+            sample=Sample(rows, min(1.0, rows / self.total) if self.total else 0.0, max(self.effective, 1.0)),
         )
 
     def text_of(self, hash_: int) -> tuple[str | None, ...]:
@@ -140,22 +158,19 @@ class Memory:
         return self._texts.get(hash_, (f"hash {hash_ & 0xFFFF_FFFF_FFFF_FFFF:016x}",))
 
     def _has_changed(self, hashes: np.ndarray, counts: np.ndarray, squares: float) -> bool:
-        """Say whether the frequent keys of a batch differ from those in memory."""
+        """Say whether the frequent keys of a batch differ from the recent ones."""
         total, weight = self.total, float(counts.sum())
         if not total or not weight:
             return False
-        every = np.union1d(hashes[counts >= self.threshold * weight], self._frequent())
+        frequent = self._hashes[self._weights[0] >= self.threshold * total]
+        every = np.union1d(hashes[counts >= self.threshold * weight], frequent)
         now, before = (
             _shares(every, hashes, counts / weight),
-            _shares(every, self._hashes, self._weights / total),
+            _shares(every, self._hashes, self._weights[0] / total),
         )
         share = (now + before) / 2
         variances = share * (1 - share) * (squares / weight**2 + 1 / max(self.effective, 1.0))
         return bool((np.abs(now - before) > _DEVIATIONS * np.sqrt(variances) + 1e-12).any())
-
-    def _frequent(self) -> np.ndarray:
-        frequent: np.ndarray = self._hashes[self._weights >= self.threshold * self.total]
-        return frequent
 
 
 def _shares(wanted: np.ndarray, hashes: np.ndarray, shares: np.ndarray) -> np.ndarray:

@@ -30,8 +30,10 @@ class Adapt:
 
     Args:
         decay: what the memory counts for after one more batch, 0..=1. 0 forgets all but the last batch, 1
-            forgets nothing. Where the keys of a batch differ from the memory by more than chance explains,
-            the memory is dropped.
+            forgets nothing: all batches count alike. Below 1, loads are balanced for the batches since the
+            keys last differed from those before by more than chance explains. A key that was frequent before
+            stays frequent while its share of the whole memory is large enough, so keys may take turns: at
+            0.5 up to four keys that in turn have half of a batch stay split, at 0.9 up to five.
         gain: the smallest gain worth a change, as a fraction of a fair share, above 0.
         horizon: for how many batches a plan is expected to hold, at least 1.
         copy_cost: the cost of one more partial result, in rows, at least 0.

@@ -1,0 +1,219 @@
+"""What plans that adapt do with streams whose keys change, by the driver's code alone: a table in Markdown.
+
+usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.measured.driving [--batches 60]
+
+There is no Spark. Each micro-batch is routed by its plan as Spark would route it, and rows are drawn for the
+driver as tasks draw them. *recent* is the rule of version 0.2 and before: where the keys of a batch differ
+from the memory by more than chance explains, all before the batch is forgotten. *adapt* is `Adapt()`, *all*
+is `Adapt(decay=1)`.
+
+*Busiest* is the rows of the busiest worker over the mean: the mean and the 95th percentile over all
+micro-batches from the fifth on. *Changes* is how often the plan changed over all micro-batches.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow.parquet as pq
+from pyspark.sql.types import LongType
+
+import keysplit as ks
+from keysplit.planning import Summary, bucket_bits, place
+from keysplit.spark.adapt import running
+from keysplit.spark.adapt.drawn import Bounds
+from keysplit.spark.adapt.learning import Batch, Memory
+from keysplit.spark.adapt.parameters import Adapt
+from keysplit.spark.adapt.running import Running, Shared, rows_wanted
+from keysplit.spark.adapt.tables import BY_CELLS
+from keysplit.spark.plans import Plan
+from keysplit.spark.session import MicroBatch, Sent
+from keysplit_experiments.measured.files import data_folder, numbered, why_left_out
+
+WORKERS, ROWS = 8, 5000
+TASKS = 4
+
+
+class Seen(NamedTuple):
+    """What a micro-batch has shown.
+
+    Attributes:
+        rows: the rows of each worker.
+        busy_s: for how long each was busy.
+        plan: the plan that the batch went by.
+    """
+
+    rows: np.ndarray
+    busy_s: np.ndarray
+    plan: Plan
+
+    @property
+    def busiest(self) -> float:
+        """The rows of the busiest worker over the mean."""
+        return float(self.rows.max() / self.rows.mean())
+
+    @property
+    def busiest_s(self) -> float:
+        """The busy time of the busiest worker over the mean."""
+        return float(self.busy_s.max() / self.busy_s.mean())
+
+
+Busy = Callable[[int, np.ndarray], np.ndarray]
+"""Returns for how long each worker was busy, of a micro-batch and the rows of each worker."""
+
+
+def equally_busy(_: int, rows: np.ndarray) -> np.ndarray:
+    """Return times of workers that take a tenth of a millisecond per row."""
+    return rows * 1e-4
+
+
+def driven(
+    batches: Iterable[np.ndarray],
+    adapt: Adapt,
+    *,
+    workers: int = WORKERS,
+    busy: Busy = equally_busy,
+) -> list[Seen]:
+    """Send a stream through the driver's part of a query whose plan adapts.
+
+    Args:
+        batches: the keys of each micro-batch, int64.
+        adapt: how the plan changes.
+        workers: the number of workers.
+        busy: for how long each worker is busy.
+
+    Returns:
+        What each micro-batch has shown.
+    """
+    first, rng = nothing_known(workers), np.random.default_rng(1)
+    wanted = rows_wanted(adapt, first)
+    sent: list[Sent] = []
+    times: list[float] = []
+    outside: Any = SimpleNamespace(of=lambda *_: sent, forget=lambda _: None, task_times=lambda *_: times)
+    shared = Shared(outside, first, adapt, [LongType()], False, outside, Bounds(wanted, 0.0))
+    seen = []
+    with tempfile.TemporaryDirectory(prefix="keysplit-driving-") as folder:
+        query = Running(shared, MicroBatch("query", "run", 0, folder), f"{folder}/log", lambda: outside)
+        for number, keys in enumerate(batches):
+            hashes = ks.hash_keys(keys).view(np.int64)
+            last = int(query.answer(BY_CELLS, number).partition(",")[0])  # the last random number that counts
+            plan = query.plan_of(number)
+            assert plan is not None
+            identities = ks.hash_keys(rng.permutation(len(keys)), seed=number).view(np.int64)
+            routed = plan.tables.in_rust().route(hashes, identities)
+            rows = np.bincount(routed, minlength=workers)
+            sent[:] = [Sent("query", number, rows, drawn(hashes, (last + 2**63) / 2**64, wanted, rng))]
+            times[:] = busy(number, rows).tolist()
+            query.learn(number)
+            seen.append(Seen(rows, np.array(times), plan))
+    return seen
+
+
+def nothing_known(workers: int) -> Plan:
+    """Return the plan that a stream begins with: every key on the worker of its hash."""
+    none, params = np.empty(0), ks.DChoices(workers=workers)
+    summary = Summary(0.0, none.astype(np.int64), none, none, np.zeros(2 ** bucket_bits(workers)))
+    return Plan.of(
+        summary,
+        place(summary, params),
+        grouping=params,
+        key=("key",),
+        key_types=("bigint",),
+        texts={},
+        capacities=None,
+    )
+
+
+def drawn(hashes: np.ndarray, chance: float, wanted: int, rng: np.random.Generator) -> list[str]:
+    """Return what tasks send of the rows that they draw, see `keysplit.spark.adapt.drawn`."""
+    fields = []
+    for task, part in enumerate(np.array_split(hashes, TASKS), 1):
+        part = part[rng.random(len(part)) <= chance]
+        places = task * np.arange(1, len(part) + 1)
+        for at in np.flatnonzero(rng.random(len(part)) * places < wanted).tolist():
+            fields += [str(part[at]), str(places[at]), "null"]
+    return fields
+
+
+class Recent(Memory):
+    """A memory that is dropped where the keys have changed."""
+
+    def add(self, batch: Batch) -> None:
+        """Remember a batch."""
+        super().add(batch)
+        for sums in (self._weights, self._totals, self._squares):
+            sums[1] = sums[0]
+
+
+WAYS = {"recent": (Recent, Adapt()), "adapt": (Memory, Adapt()), "all": (Memory, Adapt(decay=1))}
+TURNS: dict[str, Callable[[int], int]] = {
+    "A, B in turn": lambda batch: batch % 2,
+    "A, B, C in turn": lambda batch: batch % 3,
+    "A, A, B, B": lambda batch: batch // 2 % 2,
+    "four batches each": lambda batch: batch // 4 % 2,
+    "a new key every 8 batches": lambda batch: batch // 8,
+    "a new key in every batch": lambda batch: batch,
+}
+"""Which key has half of the rows of a micro-batch."""
+REAL = ("reviews_movietweetings", "drift_scoop_updates")
+
+
+def turning(hot: Callable[[int], int], batches: int) -> Iterator[np.ndarray]:
+    """Yield micro-batches of which one key has half of the rows, and 1,000 others the rest."""
+    rng = np.random.default_rng(7)
+    for batch in range(batches):
+        keys = 10**6 + rng.integers(0, 1000, ROWS)
+        keys[::2] = hot(batch)
+        yield keys
+
+
+def drifting(every: int, batches: int) -> Iterator[np.ndarray]:
+    """Yield micro-batches of Zipf's law with exponent 1.2, other keys being frequent every so many."""
+    keys = ks.streams.zipf(1.2, keys=10_000, messages=batches * ROWS, seed=1).astype(np.int64)
+    for batch in range(batches):
+        yield (keys[batch * ROWS : (batch + 1) * ROWS] + batch // every * 1_000) % 10_000
+
+
+def streams(batches: int, folder: Path | None) -> Iterator[tuple[str, Callable[[], Iterable[np.ndarray]]]]:
+    """Yield the streams by name, each to be read several times, the real ones as far as there are files."""
+    for name, hot in TURNS.items():
+        yield name, lambda hot=hot: turning(hot, batches)
+    for every in (8, 20):
+        yield f"Zipf, other keys every {every}", lambda every=every: drifting(every, batches)
+    for name in REAL:
+        path = folder / f"{name}.parquet" if folder else None
+        if path and path.exists():
+            keys = numbered(pq.read_table(path, columns=["key"])["key"])
+            yield name, lambda keys=keys: np.array_split(keys, batches)
+        else:
+            print(f"{name} is left out: {why_left_out(name)}", file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batches", type=int, default=60)
+    batches = parser.parse_args().batches
+    if batches < 6:
+        parser.error(f"--batches must be at least 6, got {batches}")
+    print("| stream | " + " | ".join(f"{way}: mean | 95 % | changes" for way in WAYS) + " |")
+    print("|---|" + "---:|" * 3 * len(WAYS))
+    for name, read in streams(batches, data_folder()):
+        cells = []
+        for memory, adapt in WAYS.values():
+            with patch.object(running, "Memory", memory):
+                seen = driven(read(), adapt)
+            busiest = [each.busiest for each in seen[4:]]
+            changes = sum(one.plan is not other.plan for one, other in pairwise(seen))
+            cells += [f"{np.mean(busiest):.2f}", f"{np.quantile(busiest, 0.95):.2f}", str(changes)]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
