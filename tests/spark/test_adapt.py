@@ -973,24 +973,62 @@ def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
     placed = kss.streaming.repartition(stream.read(), "key", workers=WORKERS, adapt=adapt)
     query = start(placed, slowly, tmp_path / "c")
     try:
-        for number in range(4):
+        for number in range(6):
             stream.add(hot=0)
             learned(query, number)
     finally:
         query.stop()
-    rows = found.batches[3].worker.value_counts()
+    rows = found.batches[5].worker.value_counts()
     assert rows[2] < 0.6 * rows.drop(2).mean()
     assert all(len(each) == WORKERS and sum(each) > 0 for each in measured)
 
 
+def added(speeds, *batches):
+    """Add times of 1,000 rows each, after two batches that are left out."""
+    for times in [[9.0, 1.0, 1.0, 1.0]] * 2 + list(batches):
+        speeds.add(np.full(4, 1000), np.array(times))
+    return speeds
+
+
 def test_speeds_are_measured_relative_to_the_median():
+    assert added(Speeds(4)).relative.tolist() == [1, 1, 1, 1], "the first batches of a run say nothing"
+    few = added(Speeds(4), *[[0.01, 0.01, 0.04, 0.01]] * 5)
+    assert few.relative.tolist() == [1, 1, 1, 1], "the start of a task counts for more than its rows"
     speeds = Speeds(4)
-    assert speeds.relative.tolist() == [1, 1, 1, 1]
-    speeds.add(np.array([100, 100, 100, 100]), np.array([0.01, 0.01, 0.04, 0.01]))
-    assert speeds.relative.tolist() == [1, 1, 1, 1], "the start of a task counts for more than its rows"
-    for _ in range(20):
+    for _ in range(5):
         speeds.add(np.array([1000, 500, 1000, 0]), np.array([1.0, 0.55, 4.0, 9.0]))
     assert speeds.relative.tolist() == pytest.approx([1, 1, 0.275, 1])
+
+
+def test_a_speed_needs_repeated_evidence_and_fades_without():
+    slow, fast, equal = [1.0, 1.0, 2.0, 1.0], [1.0, 1.0, 0.5, 1.0], [1.0] * 4
+    assert added(Speeds(4), slow, slow, equal, slow, slow).relative.tolist() == [1, 1, 1, 1]
+    assert added(Speeds(4), slow, slow, fast, slow, fast).relative.tolist() == [1, 1, 1, 1]
+    assert added(Speeds(4), slow, [1.0, 1.0, 1.6, 1.0], slow).relative[2] == pytest.approx(1 / 1.6)
+    assert added(Speeds(4), fast, fast, fast).relative[2] == pytest.approx(2)
+    refuted = added(Speeds(4), slow, slow, slow, *[equal] * 6)
+    assert refuted.relative[2] == pytest.approx(1, abs=0.02)
+    silent = added(Speeds(4), slow, slow, slow, [1.0, 1.0, 0.01, 1.0])
+    assert 0.5 < silent.relative[2] < 0.6, "a short batch refutes nothing"
+    alone = added(Speeds(4), slow, slow, slow, *[[1.0, 0.01, 0.01, 0.01]] * 30)
+    assert alone.relative[2] == pytest.approx(1, abs=0.05), "what is never confirmed fades"
+
+
+@pytest.mark.parametrize("name", [name for name in driving.SPEEDS if "then short" in name])
+def test_workers_that_are_equal_are_taken_for_equal_again(name):
+    adapt = kss.streaming.Adapt(capacities="measured")
+    shown = driving.driven(driving.drifting(30, 30), adapt, busy=driving.SPEEDS[name]())
+    assert shown[-1].plan.speeds == pytest.approx(np.ones(driving.WORKERS), abs=0.1)
+    assert max(each.busiest for each in shown[-10:]) < 1.2
+
+
+def test_workers_that_are_slow_are_learned():
+    adapt = kss.streaming.Adapt(capacities="measured")
+    shown = driving.driven(driving.drifting(12, 12), adapt, busy=driving.SPEEDS["one at half speed"]())
+    speeds = shown[-1].plan.speeds
+    assert speeds[2] == pytest.approx(0.5, abs=0.1)
+    assert np.delete(speeds, 2) == pytest.approx(np.ones(driving.WORKERS - 1), abs=0.1)
+    assert shown[-1].rows[2] < 0.7 * shown[-1].rows.mean()
 
 
 ONLINE = sorted(set(ks.GROUPINGS) - set(PLANS))

@@ -1,14 +1,18 @@
-"""What plans that adapt do with streams whose keys change, by the driver's code alone: a table in Markdown.
+"""What plans that adapt do where keys or speeds change, by the driver's code alone: tables in Markdown.
 
 usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.measured.driving [--batches 60]
 
 There is no Spark. Each micro-batch is routed by its plan as Spark would route it, and rows are drawn for the
-driver as tasks draw them. *recent* is the rule of version 0.2 and before: where the keys of a batch differ
-from the memory by more than chance explains, all before the batch is forgotten. *adapt* is `Adapt()`, *all*
-is `Adapt(decay=1)`.
+driver as tasks draw them. Rules of version 0.2 and before stand beside those of today.
 
-*Busiest* is the rows of the busiest worker over the mean: the mean and the 95th percentile over all
-micro-batches from the fifth on. *Changes* is how often the plan changed over all micro-batches.
+Keys: with *recent*, where the keys of a batch differ from the memory by more than chance explains, all before
+the batch is forgotten. *adapt* is `Adapt()`, *all* is `Adapt(decay=1)`. *Busiest* is the rows of the busiest
+worker over the mean: the mean and the 95th percentile over all micro-batches from the fifth on. *Changes* is
+how often the plan changed over all micro-batches.
+
+Speeds: how long each worker is busy is made up. *Followed* takes each measurement half for itself.
+*Confirmed* is `Adapt(capacities="measured")`. *Speeds* are the smallest and the largest in the last plan.
+*Rows* and *time* are those of the busiest worker over the mean, over the last ten micro-batches.
 """
 
 import argparse
@@ -32,6 +36,7 @@ from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.adapt.learning import Batch, Memory
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.adapt.running import Running, Shared, rows_wanted
+from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.adapt.tables import BY_CELLS
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import MicroBatch, Sent
@@ -196,6 +201,52 @@ def streams(batches: int, folder: Path | None) -> Iterator[tuple[str, Callable[[
             print(f"{name} is left out: {why_left_out(name)}", file=sys.stderr)
 
 
+class Followed(Speeds):
+    """Speeds that follow each measurement."""
+
+    def add(self, rows: np.ndarray, times: np.ndarray) -> None:
+        """Add a batch."""
+        known = (rows > 0) & (times >= 0.05)
+        if known.sum() < 2:
+            return
+        relative = times[known] / rows[known]
+        relative /= np.median(relative)
+        relative[(relative < 1.3) & (relative > 1 / 1.3)] = 1.0
+        self._times[known] = np.log((np.exp(self._times[known]) + relative) / 2)
+
+
+def busy_with(
+    noise: Callable[[int], float], speed: Callable[[int], float] = lambda _: 1.0, short_from: int = 10**9
+) -> Busy:
+    """Return how long workers are busy: 0.2 ms per row, by chance more or less.
+
+    Args:
+        noise: the standard deviation of the logarithm of a worker's time, in a batch.
+        speed: the speed of worker 2 in a batch.
+        short_from: from this batch on all takes a tenth of the time.
+    """
+    rng = np.random.default_rng(3)
+
+    def busy(batch: int, rows: np.ndarray) -> np.ndarray:
+        times = rows * (2e-5 if batch >= short_from else 2e-4) * rng.lognormal(0, noise(batch), len(rows))
+        times[2] /= speed(batch)
+        return times
+
+    return busy
+
+
+SPEEDS: dict[str, Callable[[], Busy]] = {
+    "equal, noise in the first batch, then short": lambda: busy_with(lambda at: 0.4 * (at < 1), short_from=1),
+    "equal, noise in two batches, then short": lambda: busy_with(lambda at: 0.4 * (at < 2), short_from=2),
+    "equal, noise in ten batches, then short": lambda: busy_with(lambda at: 0.4 * (at < 10), short_from=10),
+    "equal, noise for ever": lambda: busy_with(lambda _: 0.4),
+    "one at half speed": lambda: busy_with(lambda _: 0.1, lambda _: 0.5),
+    "one slows to 30 % at 20": lambda: busy_with(lambda _: 0.1, lambda at: 0.3 if at >= 20 else 1.0),
+    "one at 30 % recovers at 20": lambda: busy_with(lambda _: 0.1, lambda at: 0.3 if at < 20 else 1.0),
+}
+"""How long workers are busy; each has chances of its own."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--batches", type=int, default=60)
@@ -210,9 +261,29 @@ def main() -> None:
             with patch.object(running, "Memory", memory):
                 seen = driven(read(), adapt)
             busiest = [each.busiest for each in seen[4:]]
-            changes = sum(one.plan is not other.plan for one, other in pairwise(seen))
-            cells += [f"{np.mean(busiest):.2f}", f"{np.quantile(busiest, 0.95):.2f}", str(changes)]
+            cells += [f"{np.mean(busiest):.2f}", f"{np.quantile(busiest, 0.95):.2f}", str(changes_in(seen))]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    rules = {"followed": Followed, "confirmed": Speeds}
+    print("\n| workers | " + " | ".join(f"{rule}: speeds | rows | time | changes" for rule in rules) + " |")
+    print("|---|" + "---:|" * 4 * len(rules))
+    for name, busy in SPEEDS.items():
+        cells = []
+        for rule in rules.values():
+            with patch.object(running, "Speeds", rule):
+                seen = driven(drifting(batches, batches), Adapt(capacities="measured"), busy=busy())
+            speeds, last = seen[-1].plan.speeds, seen[-10:]
+            cells += [
+                f"{speeds.min():.2f} to {speeds.max():.2f}",
+                f"{np.mean([each.busiest for each in last]):.2f}",
+                f"{np.mean([each.busiest_s for each in last]):.2f}",
+                str(changes_in(seen)),
+            ]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def changes_in(seen: list[Seen]) -> int:
+    """Return how often the plan changed."""
+    return sum(one.plan is not other.plan for one, other in pairwise(seen))
 
 
 if __name__ == "__main__":

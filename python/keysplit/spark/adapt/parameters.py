@@ -45,9 +45,10 @@ class Adapt:
         capacities: a function that returns the current relative speed of each worker, above 0; it is called
             on the driver after each batch, and the next one waits for it. "measured" derives the speeds from
             the time per row of tasks. It needs an operation that places rows, such as `repartition`, so that
-            a worker is a task. Until the batches are balanced, a batch waits for the times of the one
-            before, but at most a tenth of the time since that began, and at most a second. If left out,
-            speeds are those of the plan.
+            a worker is a task. A run's first two batches are left out; a worker counts as slow or fast once
+            three batches in a row say so, and what later ones do not confirm fades. Until the batches are
+            balanced, a batch waits for the times of the one before, but at most a tenth of the time since
+            that began, and at most a second. If left out, speeds are those of the plan.
         log: the folder of the plan log, or its URL as `Plan.save` takes it. If left out, `keysplit` in the
             checkpoint of the query.
 
