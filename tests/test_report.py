@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +256,37 @@ def test_an_axis_has_a_few_round_ticks_inside(low, ratio, most, logarithmic):
     assert axis.at(math.sqrt(low * low * ratio) if logarithmic else low * (1 + ratio) / 2) == pytest.approx(
         50
     )
+
+
+@pytest.mark.parametrize("top", [9.5, 2.3e4, 1.26e6, 7.7e9, 3e-4])
+def test_no_two_ticks_have_one_text(top):
+    series = [charts.Line("a", "third", [0, 10], [top / 2, top])]
+    drawn = str(charts.lines(series, x_name="x", y_name="y", logarithmic=False, label="x"))
+    texts = re.findall(r'<text class="tick end"[^>]*>([^<]*)<', drawn.split("</svg>")[0])[:-1]
+    assert len(texts) > 3
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("low", [1e-7, 1e-6, 0.01])
+def test_no_two_shares_have_one_text(low):
+    texts = [charts.format_tick(tick) for tick in charts.Axis(low, low * 9, 0, 1, True).ticks(7)]
+    assert len(set(texts)) == len(texts) > 3
+
+
+@pytest.mark.parametrize(
+    ("span_s", "texts"),
+    [
+        (20, ["03:04:10", "03:04:15", "03:04:20", "03:04:25"]),
+        (900, ["03:05", "03:10", "03:15"]),
+        (4 * 86_400, ["01-03", "01-04", "01-05", "01-06"]),
+    ],
+)
+def test_a_clock_has_round_times(span_s, texts):
+    start = datetime(2026, 1, 2, 3, 4, 7, tzinfo=UTC).timestamp()
+    series = [charts.Line("a", "third", [start, start + span_s], [1.0, 2.0])]
+    drawn = charts.lines(series, x_name="t", y_name="y", logarithmic=False, label="x", left=start, clock=True)
+    found = re.findall(r'<text class="tick middle"[^>]*>([^<]*)<', str(drawn).split("</svg>")[0])
+    assert found == texts
 
 
 def test_names_of_lines_do_not_lie_on_one_another():

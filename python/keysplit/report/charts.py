@@ -7,6 +7,7 @@ keeps its size.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
@@ -17,6 +18,9 @@ _HEIGHT = 330
 _TOP = 26  # above it is the axis title
 _TEXT = 11  # pixels
 _LETTER = 6.8  # pixels, about
+_DAY_S = 86_400
+# Steps on a clock, in seconds, up to half a day.
+_CLOCK = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200)
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,10 @@ class Axis:
     def _scaled(self, value: float) -> float:
         return math.log10(value) if self.logarithmic else value
 
-    def ticks(self, most: int) -> list[float]:
-        """Return round values from `low` to `high`, at most about `most`."""
+    def ticks(self, most: int, *, clock: bool = False) -> list[float]:
+        """Return round values from `low` to `high`, at most about `most`; those of a clock are seconds."""
         if not self.logarithmic:
-            step = _round_step((self.high - self.low) / most)
+            step = (_clock_step if clock else _round_step)((self.high - self.low) / most)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             return [number * step for number in range(first, last + 1)]
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
@@ -65,6 +69,10 @@ class Axis:
 def _round_step(least: float) -> float:
     power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
     return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * 0.999)
+
+
+def _clock_step(least: float) -> float:
+    return next((step for step in _CLOCK if step >= least), _round_step(least / _DAY_S) * _DAY_S)
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,7 @@ def lines(
     label: str,
     y_text: Callable[[float], str] | None = None,
     left: float = 0.0,
+    clock: bool = False,
     events: Sequence[tuple[float, str]] = (),
 ) -> Markup:
     """Draw lines over the stream, each with its name at its end.
@@ -118,6 +127,7 @@ def lines(
         label: alternative text of the chart.
         y_text: makes the text of a value on the vertical axis.
         left: the position at which the horizontal axis begins.
+        clock: whether positions are seconds since 1970, which the axis shows as times of the day, in UTC.
         events: positions that are marked by a vertical line, each with what happened there.
 
     Returns:
@@ -131,7 +141,10 @@ def lines(
         margin = 12 + _LETTER * max(len(line.name) for line in series if not line.quiet or len(series) == 1)
         x = Axis(left, float(right), 58, width - margin)
         y = Axis(low, high, _HEIGHT - 40, _TOP, logarithmic)
-        yield from _axes(x, y, width, x_name=x_name, y_name=y_name, x_text=_count, y_text=y_text or _value)
+        x_text = _time if clock else _count
+        yield from _axes(
+            x, y, width, x_name=x_name, y_name=y_name, x_text=x_text, y_text=y_text or _count, clock=clock
+        )
         for position, name in events:
             at = x.at(position)
             yield f'<path class="event" d="M{at:.1f} {y.start:.1f}V{y.end:.1f}">'
@@ -228,12 +241,13 @@ def _axes(
     y_name: str,
     x_text: Callable[[float], str],
     y_text: Callable[[float], str],
+    clock: bool = False,
 ) -> Iterable[str]:
     for value in y.ticks(7):
         at = y.at(value)
         yield f'<path class="grid" d="M{x.start:.1f} {at:.1f}H{x.end:.1f}"/>'
         yield f'<text class="tick end" x="{x.start - 6:.1f}" y="{at + 4:.1f}">{y_text(value)}</text>'
-    for value in x.ticks(5 if width > 400 else 3):
+    for value in x.ticks(5 if width > 400 else 3, clock=clock):
         at = x.at(value)
         yield f'<path class="grid" d="M{at:.1f} {y.start:.1f}v4"/>'
         yield f'<text class="tick middle" x="{at:.1f}" y="{y.start + 17:.1f}">{x_text(value)}</text>'
@@ -298,15 +312,21 @@ def _count(value: float) -> str:
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:g} {unit}"
-    return f"{value:g}"
+    return _short(value)
+
+
+def _time(value: float) -> str:
+    time = datetime.fromtimestamp(value, UTC)
+    if value % _DAY_S == 0:
+        return f"{time:%m-%d}"
+    return f"{time:%H:%M}" if value % 60 == 0 else f"{time:%H:%M:%S}"
 
 
 def format_tick(share: float) -> str:
     """Return a round share as text, in per cent."""
-    return f"{100 * share:g} %" if 100 * share >= 1e-3 else f"{100 * share:.0e} %".replace("e-0", "e-")
+    return f"{_short(100 * share)} %"
 
 
-def _value(value: float) -> str:
-    if value and not 1e-3 <= abs(value) < 1e4:
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
-    return f"{value:g}"
+def _short(value: float) -> str:
+    """Return a value with all its digits: two ticks must not have one text."""
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
