@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyspark
 import pytest
 from pyspark.sql import functions as F
 
@@ -220,6 +222,35 @@ def test_progress_is_read():
     assert progress_of(said(7, durationMs={"triggerExecution": 3})) is None, "no batch ran"
 
 
+def test_progress_has_the_watermark_the_state_and_late_rows():
+    state = {"numRowsTotal": 7, "memoryUsedBytes": 500, "numRowsDroppedByWatermark": 2}
+    time = {"max": "2026-01-02T03:05:00.000Z", "watermark": "2026-01-02T02:55:00.000Z"}
+    found = progress_of(said(7, eventTime=time, stateOperators=[state, state | {"numRowsTotal": 3}]))
+    assert found.watermark == dt.datetime(2026, 1, 2, 2, 55, tzinfo=dt.UTC)
+    assert (found.state_rows, found.state_bytes, found.late_rows) == (10, 1000, 4)
+    unknown = progress_of(said(7, eventTime={"watermark": "1970-01-01T00:00:00.000Z"}, stateOperators=[]))
+    assert unknown[-4:] == (None,) * 4, "Spark has 1970 until there is a watermark"
+
+
+def test_ratios_of_rows_and_of_busy_time_have_names(query):
+    """The plan counts with speeds, by which its loads are fair; neither rows nor times are."""
+    with kss.streaming.observe(query, port=0) as found:
+        rows = np.array([300, 100, 100, 100])
+        times = np.array([0.1, 0.1, 0.1, 0.3])
+        query.figures["worker-key"].append(figures(0)._replace(rows=rows, busy_s=times, busiest=1.0))
+        query.hear(said(0))
+        names = ["busiest", "busiest_rows", "busiest_time"]
+        assert found.history()[names].iloc[0].tolist() == pytest.approx([1.0, 2.0, 2.0])
+        metrics = exposed(get(found.url + "metrics"))
+        plan = (("plan", "worker-key"), ("query", "words"))
+        shown = [metrics[f"keysplit_{name}_ratio", plan] for name in names]
+        assert shown == pytest.approx([1.0, 2.0, 2.0])
+        text = re.sub(r"<[^>]*>", "", get(found.url))
+        assert "2.00rows of the busiest worker over the mean" in text
+        assert "2.00busy time of the busiest worker over the mean" in text
+        assert "workers over its fair share, in rows by speed" in text
+
+
 def test_figures_of_sources_are_added_where_there_is_no_sum():
     sources = [
         {"numInputRows": rows, "inputRowsPerSecond": rate, "processedRowsPerSecond": None, "endOffset": None}
@@ -264,7 +295,8 @@ def test_history_has_a_row_per_batch_worker_and_key(observing):
         ks.metrics.load_stddev(rows),
     ]
     assert batches.backlog_rows.isna().all()
-    assert batches.busy_imbalance.isna().all()
+    assert batches.busiest_rows.tolist() == pytest.approx(batches.busiest.tolist())
+    assert batches.busiest_time.isna().all()
     workers = observing.history("worker")
     assert len(workers) == 3 * WORKERS
     assert workers[workers.batch == 1].rows.tolist() == rows.tolist()
@@ -540,6 +572,7 @@ def test_what_a_function_raises_is_a_warning(query):
         ({"log": 3}, TypeError, "log must be a folder or a function, got 3"),
         ({"log": ""}, ValueError, "log must be a folder, got ''"),
         ({"log_every": 0}, ValueError, "log_every must be at least 1, got 0"),
+        ({"key_labels": 1}, TypeError, "key_labels must be True or False, got 1"),
         ({"keep": True}, TypeError, "keep must be a whole number, got True"),
         (
             {"log": "nowhere://log"},
@@ -554,16 +587,17 @@ def test_wrong_arguments(query, arguments, error, message):
     assert query.listening is None
 
 
-def test_a_port_that_is_taken_is_named(query, observing):
-    port = int(observing.url.rsplit(":", 1)[1].strip("/"))
-    with pytest.raises(OSError, match=rf"^port {port} of host '127\.0\.0\.1' cannot be served: "):
-        kss.streaming.observe(query, port=port)
+def test_a_port_that_is_taken_is_named(query):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(OSError, match=rf"^port {port} of host '127\.0\.0\.1' cannot be served: "):
+            kss.streaming.observe(query, port=port)
 
 
 def test_prometheus_is_needed_for_a_port_alone():
     code = (
         "import sys; sys.modules['prometheus_client'] = None\n"
-        "from keysplit.spark.streaming.observing.prometheus import Exposition\nExposition('q')"
+        "from keysplit.spark.streaming.observing.prometheus import Exposition\nExposition(list)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = run.stderr.strip().splitlines()[-1]
@@ -573,6 +607,47 @@ def test_prometheus_is_needed_for_a_port_alone():
 
 
 # The server
+
+
+def of_another_query(monkeypatch, query_id, name):
+    other = Query(monkeypatch)
+    other.id, other.runId, other.name = query_id, "the-run", name
+    return other
+
+
+@pytest.mark.parametrize("port", ["the same", 0])
+def test_one_endpoint_serves_all_queries_of_a_driver(query, monkeypatch, port):
+    first = kss.streaming.observe(query, port=0)
+    base = first.url.removesuffix("the-id/")
+    query.run(0)
+    assert "Batch 0, begun at" in get(base), "the only one"
+    other = of_another_query(monkeypatch, "id-2", "words")
+    port = 0 if port == 0 else int(base.rsplit(":", 1)[1].strip("/"))
+    second = kss.streaming.observe(other, port=port)
+    assert second.url == base + "id-2/"
+    other.run(0)
+    other.run(1)
+    metrics = get(base + "metrics")
+    assert metrics == get(first.url + "metrics")
+    series = [line.rsplit(" ", 1)[0] for line in metrics.splitlines() if not line.startswith("#")]
+    assert len(set(series)) == len(series)
+    batches = {
+        labels: value for (name, labels), value in exposed(metrics).items() if name.endswith("batches_total")
+    }
+    assert batches == {(("query", "words"),): 1, (("query", "words id-2"),): 2}
+    listed = get(base)
+    assert 'href="/the-id/"' in listed
+    assert 'href="/id-2/"' in listed
+    assert json.loads(get(second.url + "history.json"))["query"] == "id-2"
+    assert refused(base + "history.json", 404)
+    assert refused(base + "id-3/metrics", 404)
+    again = kss.streaming.observe(other, port=port)
+    again.stop()
+    first.stop()
+    assert "Batch 1, begun at" in get(base)
+    second.stop()
+    with pytest.raises(urllib.error.URLError):
+        get(base)
 
 
 def test_the_server_answers_what_is_asked(observing):
@@ -617,29 +692,56 @@ def test_metrics(query, observing):
     worker = (*plan, ("worker", "2"))
     assert found["keysplit_worker_rows_total", worker] == sum(figures(batch).rows[2] for batch in range(4))
     assert found["keysplit_worker_busy_seconds_total", worker] == pytest.approx(0.303)
-    assert found["keysplit_hot_key_age_batches", (("key", MARKUP), *plan)] == 7
+    assert found["keysplit_hot_key_age_batches", (*plan, ("rank", "0"))] == 7
+    assert found["keysplit_load_stddev_ratio", plan] == pytest.approx(
+        ks.metrics.load_stddev(figures(3).rows) / 100
+    )
+    versions = (("spark", pyspark.__version__), ("version", ks.__version__))
+    assert found["keysplit_build_info", versions] == 1
+    assert not any("key" in dict(labels) for _, labels in found), "keys may name people"
     assert not any(name == "keysplit_backlog_rows" for name, _ in found)
     query.run(4, hot=1)
     found = exposed(get(observing.url + "metrics"))
-    assert [labels[0][1] for name, labels in found if name == "keysplit_hot_key_share"] == [MARKUP]
+    assert [dict(labels)["rank"] for name, labels in found if name == "keysplit_hot_key_share"] == ["0"]
+
+
+def test_keys_are_labels_if_asked_for(query):
+    with kss.streaming.observe(query, port=0, key_labels=True) as found:
+        query.run(0)
+        shown = exposed(get(found.url + "metrics"))
+    keys = {dict(labels)["rank"]: dict(labels)["key"] for _, labels in shown if "key" in dict(labels)}
+    assert keys == {"0": MARKUP, "1": "key 1", "2": "key 2"}
+
+
+def test_late_rows_are_added_up():
+    totals = prometheus.Totals("q", False)
+    assert b"keysplit_late_rows_total{" not in prometheus.Exposition(lambda: [totals]).text()
+    for batch in range(3):
+        progress = progress_of(said(batch, stateOperators=[{"numRowsDroppedByWatermark": 2}]))
+        totals.add((Record(progress),))
+    assert b'keysplit_late_rows_total{query="q"} 6.0' in prometheus.Exposition(lambda: [totals]).text()
 
 
 def test_workers_come_and_go_in_metrics():
-    exposition = prometheus.Exposition("q")
+    totals = prometheus.Totals("q", False)
     for batch, workers in enumerate([2, 3, 1]):
-        exposition.add((record(batch, workers=workers),))
-    found = exposed(exposition.text().decode())
+        totals.add((record(batch, workers=workers),))
+    found = exposed(prometheus.Exposition(lambda: [totals]).text().decode())
     rows = [value for (name, _), value in found.items() if name == "keysplit_worker_rows_total"]
     assert rows == [100 + 101 + 102, 200 + 201, 301]
 
 
 def names_and_labels():
     """Every metric that there is, with its labels."""
-    exposition = prometheus.Exposition("q")
+    totals = prometheus.Totals("q", True)
     kafka = {"endOffset": '{"t":{"0":1}}', "latestOffset": '{"t":{"0":2}}'}
-    progress = progress_of(said(0, sources=[kafka]))
-    exposition.add((Record(progress, "p", 1, figures(0, busy=True)),))
-    return {name: {label for label, _ in labels} for name, labels in exposed(exposition.text().decode())}
+    state = {"numRowsTotal": 7, "memoryUsedBytes": 500, "numRowsDroppedByWatermark": 2}
+    time = {"watermark": "2026-01-02T02:55:00.000Z"}
+    progress = progress_of(said(0, sources=[kafka], stateOperators=[state], eventTime=time))
+    totals.add((Record(progress, "p", 1, figures(0, busy=True)),))
+    text = prometheus.Exposition(lambda: [totals]).text().decode()
+    # Prometheus adds where it has read them
+    return {name: {"instance", "job", *(label for label, _ in labels)} for name, labels in exposed(text)}
 
 
 QUERIES = re.compile(r"keysplit_\w+")
@@ -653,18 +755,19 @@ def test_the_dashboard_asks_for_metrics_that_are_there():
     for text in queries:
         for name, matchers in re.findall(r"(keysplit_\w+)\{(.*?)\}", text):
             assert set(re.findall(r"(\w+)=~", matchers)) <= known[name], text
-        for labels in re.findall(r"by \((.*?)\)", text):
+        for labels in re.findall(r"(?:by|on|group_left) \((.*?)\)", text):
             assert set(labels.split(", ")) <= set.union(*(known[name] for name in QUERIES.findall(text)))
     for panel in dashboard["panels"]:
         for each in panel["targets"]:
             shown = set(re.findall(r"\{\{(\w+)\}\}", each["legendFormat"]))
-            assert shown <= known[QUERIES.findall(each["expr"])[0]]
+            assert shown <= set.union(*(known[name] for name in QUERIES.findall(each["expr"])))
+            assert 'instance=~"$instance"' in each["expr"]
     asked = {name for text in queries for name in QUERIES.findall(text)}
     for each in dashboard["templating"]["list"][1:]:
         name, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", each["query"]).groups()
         assert label in known[name]
     assert asked <= set(known)
-    assert len({each["id"] for each in dashboard["panels"]}) == len(dashboard["panels"]) == 12
+    assert len({each["id"] for each in dashboard["panels"]}) == len(dashboard["panels"]) == 14
 
 
 def test_the_alerts_ask_for_metrics_that_are_there():
@@ -675,6 +778,8 @@ def test_the_alerts_ask_for_metrics_that_are_there():
     for name, query, rest in rules:
         asked = QUERIES.findall(query)
         assert set(asked) <= set(known), name
+        if " on (" in query:
+            assert "on (job, instance, query)" in query, "two drivers may have queries of one name"
         shown = set(re.findall(r"\$labels\.(\w+)", rest))
         assert shown <= (known[asked[0]] if asked else {"instance"}), name
 
@@ -695,7 +800,7 @@ def test_the_page_says_what_the_figures_say(observing, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(get(observing.url), encoding="utf-8")
     read = Page(path)
-    assert read.links == ["data:,", "/history.json", "/metrics"]
+    assert read.links == ["data:,", "history.json", "metrics", "/"]
     text = path.read_text(encoding="utf-8")
     assert "http" not in text
     assert "url(" not in text
@@ -751,7 +856,7 @@ def test_a_browser_draws_the_page(tmp_path, width, dark):
     assert found["scroll"] <= width, "the page does not scroll sideways"
     red = int(re.match(r"rgb\((\d+)", found["paper"])[1])
     assert red < 60 if dark else red > 200
-    assert found["charts"] == [2, 1, 2]
+    assert found["charts"] == [3, 1, 2]
     assert found["fill"] > 0.8
     assert len(found["bars"]) == 2 * WORKERS
     assert max(found["bars"]) > 100

@@ -19,10 +19,12 @@ _COLUMNS = {
     "key": [*_BATCH, "key", "share", "expected", "workers", "age"],
 }
 _TYPES = {
-    "time": "datetime64[ns, UTC]",
+    **dict.fromkeys(("time", "watermark"), "datetime64[ns, UTC]"),
     **dict.fromkeys(("plan", "key"), "object"),
     **dict.fromkeys(("batch", "input_rows", "worker", "rows", "age"), "int64"),
-    **dict.fromkeys(("backlog_rows", "version", "workers", "copies"), "Int64"),  # may be missing
+    # may be missing
+    **dict.fromkeys(("backlog_rows", "version", "workers", "copies"), "Int64"),
+    **dict.fromkeys(("state_rows", "state_bytes", "late_rows"), "Int64"),
 }
 """The others are float64."""
 

@@ -1,12 +1,11 @@
 """`streaming.observe`: the figures of a running query."""
 
-import json
 import math
 import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
@@ -20,10 +19,12 @@ from keysplit.spark.session import Listening, Report, session_of_query
 from keysplit.spark.streaming.observing.history import By, History
 from keysplit.spark.streaming.observing.log import ParquetLog
 from keysplit.spark.streaming.observing.progress import Progress, progress_of
-from keysplit.spark.streaming.observing.prometheus import Exposition
+from keysplit.spark.streaming.observing.prometheus import Totals
 from keysplit.spark.streaming.observing.record import Record
-from keysplit.spark.streaming.observing.server import Answer, Server
 from keysplit.spark.warn import warn
+
+if TYPE_CHECKING:
+    from keysplit.spark.streaming.observing.endpoint import Endpoint, Shown
 
 LogFunction = Callable[[dict[str, Any]], object]
 Log = str | os.PathLike[str] | LogFunction
@@ -37,6 +38,7 @@ def observe(
     log: Log | None = None,
     log_every: int = 20,
     keep: int = 1000,
+    key_labels: bool = False,
 ) -> "Observer":
     """Observe a running query: rows per worker, imbalance, hot keys, versions of plans, durations of batches.
 
@@ -49,7 +51,9 @@ def observe(
         query: the query. Of one that has been running, the batches before are there as far as Spark and the
             plan still have them: 100 by default.
         port: serves a live page at `Observer.url`, its figures as JSON at `history.json`, and metrics for
-            Prometheus at `metrics`; 0 takes a free port. It needs the extra `keysplit[observe]`.
+            Prometheus at `metrics`. All queries of a driver that are observed at one port share it: the
+            metrics are of all, the page at `/` lists them. 0 takes the port of another query, or else a free
+            one. It needs the extra `keysplit[observe]`.
         host: the address to serve at. Hot keys are shown to whoever can reach it.
         log: a folder, or the URL of one as `Plan.save` takes it, that gets Parquet files with a row for each
             batch and plan; or a function that is called with a dict for each of them, of what JSON knows. It
@@ -57,6 +61,8 @@ def observe(
             a warning.
         log_every: the batches of a Parquet file, at least 1. The last ones are written at the end.
         keep: the batches that `Observer.history` has, at least 1.
+        key_labels: whether the values of hot keys are labels in the metrics. They may name people, and
+            Prometheus keeps a series of each. Without, hot keys have their ranks only.
 
     Returns:
         The observer.
@@ -90,7 +96,11 @@ def observe(
         raise TypeError(f"log must be a folder or a function, got {log!r}")
     check_whole("log_every", log_every, 1)
     check_whole("keep", keep, 1)
-    return Observer(query, port=port, host=host, log=log, log_every=log_every, keep=keep)
+    if not isinstance(key_labels, bool):
+        raise TypeError(f"key_labels must be True or False, got {key_labels!r}")
+    return Observer(
+        query, port=port, host=host, log=log, log_every=log_every, keep=keep, key_labels=key_labels
+    )
 
 
 class Observer:
@@ -113,19 +123,20 @@ class Observer:
         log: Log | None,
         log_every: int,
         keep: int,
+        key_labels: bool,
     ) -> None:
         self._query, self._run = str(query.id), str(query.runId)
-        self._title = query.name or self._query
+        title = query.name or self._query
         self._order = threading.RLock()  # of batches
         self._stopped, self._ended = False, threading.Event()
         self._history = History(keep)
         self._early: list[_Reported] = []  # of which plans have not learned yet
-        self._exposition = None if port is None else Exposition(self._title)
+        self._totals = Totals(title, key_labels)
         self._log = log if callable(log) else None
         self._file = None
         if log is not None and not callable(log):
             self._file = ParquetLog(log, log_every, self._query, self._run)
-        self._server = None if port is None else self._served(host, port)
+        self._served = None if port is None else self._serve(host, port, title)
         self._adapting: list[Adapting] = []  # the plans of the query, also when it has ended
         self._listening: Listening | None = None
         try:
@@ -146,7 +157,7 @@ class Observer:
     @property
     def url(self) -> str | None:
         """The address of the live page, None without a port."""
-        return None if self._server is None else self._server.url
+        return None if self._served is None else f"{self._served[0].server.url}{self._query}/"
 
     def history(self, by: By = "batch") -> pd.DataFrame:
         """Return the figures of the last batches, the oldest first.
@@ -183,8 +194,10 @@ class Observer:
                 if self._file is not None:
                     self._file.flush()
             finally:
-                if self._server is not None:
-                    self._server.stop()
+                if self._served is not None:
+                    from keysplit.spark.streaming.observing.endpoint import leave
+
+                    leave(*self._served)
                 if self._listening is not None:
                     with suppress(Exception):  # its session may be gone
                         self._listening.stop()
@@ -268,8 +281,7 @@ class Observer:
 
     def _add(self, records: tuple[Record, ...]) -> None:
         self._history.add(records)
-        if self._exposition is not None:
-            self._exposition.add(records)
+        self._totals.add(records)
         if self._file is not None:
             self._file.add(records)
         if self._log is not None:
@@ -279,25 +291,11 @@ class Observer:
                 except Exception as error:
                     warn(f"the log of an observer was not written: {type(error).__name__}: {error}")
 
-    def _served(self, host: str, port: int) -> Server:
-        from keysplit.spark.streaming.observing.page import draw  # which brings jinja2
+    def _serve(self, host: str, port: int, title: str) -> "tuple[Endpoint, Shown]":
+        from keysplit.spark.streaming.observing.endpoint import Shown, join  # which bring jinja2
 
-        assert self._exposition is not None
-        exposition = self._exposition
-
-        def page(_: Mapping[str, str]) -> Answer:
-            drawn = draw(self._title, self._history.records())
-            return Answer("text/html; charset=utf-8", drawn.encode())
-
-        def history(asked: Mapping[str, str]) -> Answer:
-            records = self._history.records(after=int(asked.get("after", -1)))
-            found = {"query": self._query, "run": self._run, "records": [each.to_dict() for each in records]}
-            return Answer("application/json", json.dumps(found, allow_nan=False).encode())
-
-        def metrics(_: Mapping[str, str]) -> Answer:
-            return Answer(exposition.content_type, exposition.text())
-
-        return Server(host, port, {"/": page, "/history.json": history, "/metrics": metrics})
+        shown = Shown(self._query, self._run, title, self._history, self._totals)
+        return join(host, port, shown), shown
 
 
 class _Reported(NamedTuple):

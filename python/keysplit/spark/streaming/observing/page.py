@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -37,7 +38,7 @@ def draw(title: str, records: Sequence[Record]) -> str:
             "last": batches[-1],
             "durations": _lines(
                 [("duration", "fourth", [each.duration_s for each in batches])],
-                [each.batch for each in batches],
+                [each.time for each in batches],
                 y_name="seconds",
                 label="How long each batch took",
             ),
@@ -45,6 +46,12 @@ def draw(title: str, records: Sequence[Record]) -> str:
             "plans": [_plan(name, [each for each in shown if each.plan == name]) for name in plans],
         }
     return render(__package__, "live.html.j2", title=title, version=__version__, **context)
+
+
+def draw_list(queries: Sequence[tuple[str, str, Sequence[Record]]]) -> str:
+    """Return the page that lists queries; each with its id, its name and its records."""
+    rows = [(query, title, records[-1].batch_row() if records else None) for query, title, records in queries]
+    return render(__package__, "queries.html.j2", version=__version__, queries=rows)
 
 
 def _rates(batches: Sequence[Progress]) -> Any:
@@ -57,7 +64,7 @@ def _rates(batches: Sequence[Progress]) -> Any:
         return None
     return _lines(
         known,
-        [each.batch for each in batches],
+        [each.time for each in batches],
         y_name="rows per second",
         label="How fast the rows of each batch arrived, and were processed",
     )
@@ -67,37 +74,43 @@ def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-# The lines of the busiest worker: by hash, where it is known, and by the plan.
-_BUSIEST = (("hash, at least", "hashed", "hash_busiest"), ("plan", "split", "busiest"))
+# The lines of the busiest worker: by hash and in busy time where that is known.
+_BUSIEST = (
+    ("hash, at least", "hashed", "hash_busiest"),
+    ("fair share", "third", "busiest"),
+    ("rows", "split", "busiest_rows"),
+    ("busy time", "fourth", "busiest_time"),
+)
 
 
 def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
     """Return what the page says of a plan; the last of its records is of the newest batch."""
     last, rows = records[-1], [each.batch_row() for each in records]
-    at = [row["batch"] for row in rows]
+    at = [row["time"] for row in rows]
     changes = [
-        (new["batch"], f"version {new['version']}, from batch {new['batch']} on")
+        (new["time"].timestamp(), f"version {new['version']}, from batch {new['batch']} on")
         for old, new in pairwise(rows)
         if new["version"] != old["version"]
     ]
+    by_speed = any(not math.isclose(row["busiest"], row["busiest_rows"]) for row in rows)
     lines = [
         (called, style, [_or_nan(row[figure]) for row in rows])
         for called, style, figure in _BUSIEST
-        if any(row[figure] is not None for row in rows)
+        if any(row[figure] is not None for row in rows) and (figure != "busiest" or by_speed)
     ]
     most_frequent = max((each.share for each in last.hot), default=0.0) or 1.0
     return {
         "name": name,
         "last": rows[-1],
         "changes": len(changes),
+        "by_speed": by_speed,
         "hot": [(each, 100 * each.share / most_frequent) for each in last.hot[:MOST_KEYS]],
         "more": max(len(last.hot) - MOST_KEYS, 0),
         "balance": _lines(
             lines,
             at,
-            y_name="busiest worker, in fair shares",
-            label="The load of the busiest worker in multiples of its fair share"
-            + (": by hash, and by the plan" if len(lines) > 1 else ""),
+            y_name="busiest worker over the mean",
+            label="The busiest worker over the mean of all: " + ", ".join(called for called, *_ in lines),
             events=changes,
         ),
         "rows": _bars(last.worker_rows, "{:,.0f} rows", last.together),
@@ -107,15 +120,22 @@ def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
 
 def _lines(
     series: Sequence[tuple[str, str, Sequence[float]]],
-    at: Sequence[int],
+    at: Sequence[datetime],
     *,
     y_name: str,
     label: str,
     events: Sequence[tuple[float, str]] = (),
 ) -> Any:
-    found = [charts.Line(name, style, at, values) for name, style, values in series]
+    seconds = [each.timestamp() for each in at]
     return charts.lines(
-        found, x_name="batch", y_name=y_name, logarithmic=False, label=label, left=at[0], events=events
+        [charts.Line(name, style, seconds, values) for name, style, values in series],
+        x_name="time, UTC",
+        y_name=y_name,
+        logarithmic=False,
+        label=label,
+        left=seconds[0],
+        clock=True,
+        events=events,
     )
 
 

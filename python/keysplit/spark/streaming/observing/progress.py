@@ -18,6 +18,11 @@ class Progress(NamedTuple):
         input_rows_per_s: how fast they arrived; None if Spark does not say.
         processed_rows_per_s: how fast they were processed; None if Spark does not say.
         backlog_rows: the rows that the sources had beyond the batch when it began; None if none says.
+        watermark: the watermark of the batch; None without one, and before there is one.
+        state_rows: the rows of state after it, of all stateful operators; None if there are none.
+        state_bytes: the memory that state takes, as above.
+        late_rows: the rows that stateful operators have dropped as the watermark had passed them, as above.
+            Spark may have combined rows before it counts them.
     """
 
     batch: int
@@ -27,6 +32,10 @@ class Progress(NamedTuple):
     input_rows_per_s: float | None
     processed_rows_per_s: float | None
     backlog_rows: int | None
+    watermark: datetime | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    late_rows: int | None = None
 
 
 def progress_of(said: Mapping[str, Any]) -> Progress | None:
@@ -46,7 +55,24 @@ def progress_of(said: Mapping[str, Any]) -> Progress | None:
         input_rows_per_s=_of_all(said, "inputRowsPerSecond"),
         processed_rows_per_s=_of_all(said, "processedRowsPerSecond"),
         backlog_rows=_backlog(said["sources"]),
+        watermark=_watermark(said),
+        state_rows=_of_state(said, "numRowsTotal"),
+        state_bytes=_of_state(said, "memoryUsedBytes"),
+        late_rows=_of_state(said, "numRowsDroppedByWatermark"),
     )
+
+
+def _watermark(said: Mapping[str, Any]) -> datetime | None:
+    """Return the watermark; Spark has 1970 until there is one."""
+    written = (said.get("eventTime") or {}).get("watermark")
+    found = datetime.fromisoformat(written) if written else None
+    return found if found is not None and found.timestamp() > 0 else None
+
+
+def _of_state(said: Mapping[str, Any], name: str) -> int | None:
+    """Return a figure of all stateful operators, None if there are none."""
+    found = [each[name] for each in said.get("stateOperators") or () if each.get(name) is not None]
+    return sum(map(int, found)) if found else None
 
 
 def _of_all(said: Mapping[str, Any], name: str) -> float | None:

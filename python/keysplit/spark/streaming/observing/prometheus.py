@@ -1,12 +1,15 @@
-"""The figures of a query as metrics of Prometheus."""
+"""The figures of queries as metrics of Prometheus."""
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
+import pyspark
 
+from keysplit import __version__
 from keysplit.extras import missing
 from keysplit.spark.streaming.observing.record import Record
 
@@ -15,56 +18,82 @@ MOST_KEYS = 20
 
 GAUGES = {
     "batch": ("batch", "number of the last batch"),
+    "batch_start_timestamp_seconds": ("time", "when the last batch began"),
     "batch_duration_seconds": ("duration_s", "how long the last batch took"),
     "batch_input_rows": ("input_rows", "rows that the last batch has read"),
     "input_rows_per_second": ("input_rows_per_s", "how fast the rows of the last batch arrived"),
     "processed_rows_per_second": ("processed_rows_per_s", "how fast the last batch processed its rows"),
     "backlog_rows": ("backlog_rows", "rows that the sources had beyond the last batch"),
+    "watermark_timestamp_seconds": ("watermark", "the watermark of the last batch"),
+    "state_rows": ("state_rows", "rows of state after the last batch"),
+    "state_bytes": ("state_bytes", "memory that the state takes after the last batch"),
 }
 """Gauges of a query: the figure of a record, and what it means."""
 
 PLAN_GAUGES = {
     "plan_version": ("version", "version of the plan that the last batch went by"),
     "plan_workers": ("workers", "workers of the plan"),
-    "busiest_ratio": ("busiest", "load of the busiest worker over its fair share, in rows"),
-    "hash_busiest_ratio": ("hash_busiest", "the same, at least, if each key were on the worker of its hash"),
+    "busiest_ratio": ("busiest", "load of the busiest worker over its fair share, in rows by speed"),
+    "busiest_rows_ratio": ("busiest_rows", "rows of the busiest worker over the mean"),
+    "busiest_time_ratio": ("busiest_time", "busy time of the busiest worker over the mean"),
+    "hash_busiest_ratio": ("hash_busiest", "busiest_ratio, at least, if each key were on its hash's worker"),
     "imbalance": ("imbalance", "(max - mean) / sum of the rows of workers"),
     "relative_imbalance": ("relative_imbalance", "(max - mean) / mean of the rows of workers"),
-    "load_stddev_percent": (
-        "load_stddev",
-        "standard deviation of the rows of workers, in per cent of their sum",
-    ),
+    "load_stddev_ratio": ("load_stddev", "standard deviation of the rows of workers over their sum"),
     "replication": ("replication", "mean number of workers of a key"),
     "copies": ("copies", "workers that frequent keys have beyond one each"),
-    "busy_relative_imbalance": ("busy_imbalance", "(max - mean) / mean of the busy time of workers"),
 }
 """Gauges of a plan of a query."""
 
+_lock = threading.Lock()
 
-class _Totals:
-    """What is added up over the batches that were heard of."""
 
-    def __init__(self) -> None:
+class Totals:
+    """What Prometheus reads of a query: the last batch, and sums over the batches that were heard of.
+
+    Args:
+        query: the name of the query, or its id.
+        key_labels: whether the values of hot keys are labels.
+    """
+
+    def __init__(self, query: str, key_labels: bool) -> None:
+        self.query, self.key_labels = query, key_labels
         self.batches = 0
         self.input_rows = 0
+        self.late_rows: int | None = None
         self.changes: Counter[str] = Counter()
         self.worker_rows: dict[str, np.ndarray] = {}
         self.worker_busy_s: dict[str, np.ndarray] = {}
-        self._versions: dict[str, int] = {}
+        self.last: Record | None = None
+        self.plans: dict[str, Record] = {}
 
     def add(self, records: tuple[Record, ...]) -> None:
         """Add the records of a batch."""
-        self.batches += 1
-        self.input_rows += records[0].progress.input_rows
-        for each in records:
-            if each.plan is None or each.figures is None:
-                continue
-            version = each.figures.version
-            self.changes[each.plan] += self._versions.get(each.plan, version) != version
-            self._versions[each.plan] = version
-            self.worker_rows[each.plan] = _sum(self.worker_rows.get(each.plan), each.worker_rows)
-            if each.worker_busy_s is not None:
-                self.worker_busy_s[each.plan] = _sum(self.worker_busy_s.get(each.plan), each.worker_busy_s)
+        with _lock:
+            self.last, progress = records[0], records[0].progress
+            self.batches += 1
+            self.input_rows += progress.input_rows
+            if progress.late_rows is not None:
+                self.late_rows = (self.late_rows or 0) + progress.late_rows
+            for each in records:
+                if each.plan is None or each.figures is None:
+                    continue
+                before = self.plans.get(each.plan, each).figures
+                self.changes[each.plan] += before is not None and before.version != each.figures.version
+                self.plans[each.plan] = each
+                self.worker_rows[each.plan] = _sum(self.worker_rows.get(each.plan), each.worker_rows)
+                if each.worker_busy_s is not None:
+                    self.worker_busy_s[each.plan] = _sum(
+                        self.worker_busy_s.get(each.plan), each.worker_busy_s
+                    )
+
+    def by_worker(self, found: Mapping[str, np.ndarray]) -> dict[tuple[str, ...], float]:
+        """Return sums by plan and worker."""
+        return {
+            (plan, str(at * self.plans[plan].together)): value
+            for plan, values in found.items()
+            for at, value in enumerate(values.tolist())
+        }
 
 
 def _sum(one: np.ndarray | None, other: np.ndarray) -> np.ndarray:
@@ -76,97 +105,102 @@ def _sum(one: np.ndarray | None, other: np.ndarray) -> np.ndarray:
 
 
 class Exposition:
-    """What Prometheus reads: the last batch, and totals over the batches since the observer began.
+    """What Prometheus reads: the metrics of all queries that are observed, with the label `query`.
 
-    Series of keys that are hot no longer vanish.
+    Series of hot keys are told apart by their rank: there are only so many, and they name nobody.
 
     Args:
-        query: the name of the query, or its id: a label of all series.
+        totals: returns the totals of each query; their names differ.
 
     Raises:
         ImportError: if prometheus_client is not installed.
     """
 
-    def __init__(self, query: str) -> None:
+    def __init__(self, totals: Callable[[], Sequence[Totals]]) -> None:
         try:
             from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, core, generate_latest
         except ImportError as error:
             raise ImportError(missing("port", "prometheus_client", "observe")) from error
         self.content_type: str = CONTENT_TYPE_LATEST
-        self._families, self._write, self._query = core, generate_latest, query
-        self._lock = threading.Lock()
-        self._totals = _Totals()
-        self._last: Record | None = None
-        self._plans: dict[str, Record] = {}
+        self._core, self._write, self._totals = core, generate_latest, totals
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def add(self, records: tuple[Record, ...]) -> None:
-        """Take the records of a batch."""
-        with self._lock:
-            self._totals.add(records)
-            self._last = records[0]
-            self._plans.update((each.plan, each) for each in records if each.plan is not None)
-
     def text(self) -> bytes:
         """Return the metrics as Prometheus reads them."""
-        with self._lock:
-            return self._write(self._registry)
+        return self._write(self._registry)
 
     def collect(self) -> Iterator[Any]:
         """Yield the families of metrics; the registry calls this."""
-        totals, plans = self._totals, self._plans
-        yield self._counter("batches", "batches that were observed", {(): totals.batches})
-        yield self._counter("input_rows", "rows that they have read", {(): totals.input_rows})
-        if self._last is None:
-            return
-        first = self._last.batch_row()
-        started = first["time"].timestamp()
-        yield self._gauge("batch_start_timestamp_seconds", "when the last batch began", {(): started})
-        for name, (figure, meaning) in GAUGES.items():
-            yield self._gauge(name, meaning, {(): first[figure]})
-        rows = {(plan,): each.batch_row() for plan, each in plans.items()}
-        for name, (figure, meaning) in PLAN_GAUGES.items():
-            yield self._gauge(name, meaning, {of: row[figure] for of, row in rows.items()}, "plan")
-        changes = {(plan,): number for plan, number in totals.changes.items()}
-        yield self._counter("plan_changes", "changes of the plan", changes, "plan")
-        for name, meaning, sums in (
-            ("worker_rows", "rows of a worker", totals.worker_rows),
-            ("worker_busy_seconds", "how long a worker was busy", totals.worker_busy_s),
+        with _lock:
+            yield from list(self._collected(self._totals()))
+
+    def _collected(self, every: Sequence[Totals]) -> Iterator[Any]:
+        info = self._core.InfoMetricFamily("keysplit_build", "versions of keysplit and of Spark")
+        info.add_metric([], {"version": __version__, "spark": pyspark.__version__})
+        yield info
+        counter, gauge = self._core.CounterMetricFamily, self._core.GaugeMetricFamily
+        rows = [(each, each.last.batch_row()) for each in every if each.last is not None]
+        for name, figure, meaning in (
+            ("batches", "batches", "batches that were observed"),
+            ("input_rows", "input_rows", "rows that they have read"),
+            ("late_rows", "late_rows", "rows that they have dropped, as the watermark had passed them"),
         ):
-            yield self._counter(name, meaning, self._by_worker(sums), "plan", "worker")
-        hot = {(plan, key.text): key for plan, each in plans.items() for key in each.hot[:MOST_KEYS]}
+            sums = [((each.query,), getattr(each, figure)) for each in every]
+            yield _filled(counter, name, meaning, ("query",), sums)
+        for name, (figure, meaning) in GAUGES.items():
+            shown = [((each.query,), _number(row[figure])) for each, row in rows]
+            yield _filled(gauge, name, meaning, ("query",), shown)
+        of_plans = [
+            ((each.query, plan), record.batch_row()) for each in every for plan, record in each.plans.items()
+        ]
+        for name, (figure, meaning) in PLAN_GAUGES.items():
+            scale = _PER_CENT.get(figure, 1)
+            shown = [(of, None if row[figure] is None else row[figure] / scale) for of, row in of_plans]
+            yield _filled(gauge, name, meaning, ("query", "plan"), shown)
+        changes = [((each.query, plan), number) for each in every for plan, number in each.changes.items()]
+        yield _filled(counter, "plan_changes", "changes of the plan", ("query", "plan"), changes)
+        for name, figure, meaning in (
+            ("worker_rows", "worker_rows", "rows of a worker"),
+            ("worker_busy_seconds", "worker_busy_s", "how long a worker was busy"),
+        ):
+            found = [
+                ((each.query, *of), value)
+                for each in every
+                for of, value in each.by_worker(getattr(each, figure)).items()
+            ]
+            yield _filled(counter, name, meaning, ("query", "plan", "worker"), found)
+        hot = [
+            (each, (each.query, plan, str(rank)), key)
+            for each in every
+            for plan, record in each.plans.items()
+            for rank, key in enumerate(record.hot[:MOST_KEYS])
+        ]
+        of_key = ("query", "plan", "rank")
         for name, figure, meaning in (
             ("hot_key_share", "share", "part of the rows of the last batch that a hot key had"),
             ("hot_key_age_batches", "age", "for how many batches in a row plans have placed it by itself"),
             ("hot_key_workers", "workers", "workers of a hot key"),
         ):
-            found = {of: getattr(key, figure) for of, key in hot.items()}
-            yield self._gauge(name, meaning, found, "plan", "key")
+            yield _filled(gauge, name, meaning, of_key, [(of, getattr(key, figure)) for _, of, key in hot])
+        named = [((*of, key.text), 1) for each, of, key in hot if each.key_labels]
+        yield _filled(gauge, "hot_key_info", "the value of a hot key", (*of_key, "key"), named)
 
-    def _by_worker(self, found: Mapping[str, np.ndarray]) -> dict[tuple[str, ...], float]:
-        return {
-            (plan, str(at * self._plans[plan].together)): value
-            for plan, values in found.items()
-            for at, value in enumerate(values.tolist())
-        }
 
-    def _gauge(self, name: str, meaning: str, values: Mapping[Any, Any], *labels: str) -> Any:
-        return self._filled(self._families.GaugeMetricFamily, name, meaning, values, labels)
+# Figures that are in per cent, for which Prometheus has ratios.
+_PER_CENT = {"load_stddev": 100}
 
-    def _counter(self, name: str, meaning: str, values: Mapping[Any, Any], *labels: str) -> Any:
-        return self._filled(self._families.CounterMetricFamily, name, meaning, values, labels)
 
-    def _filled(
-        self,
-        kind: Any,
-        name: str,
-        meaning: str,
-        values: Mapping[Any, Any],
-        labels: tuple[str, ...],
-    ) -> Any:
-        family = kind(f"keysplit_{name}", meaning, labels=["query", *labels])
-        for of, value in values.items():  # the values of the other labels
-            if value is not None:
-                family.add_metric([self._query, *of], value)
-        return family
+def _number(value: Any) -> Any:
+    return value.timestamp() if isinstance(value, datetime) else value
+
+
+def _filled(
+    kind: Any, name: str, meaning: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], Any]]
+) -> Any:
+    """Return a family of metrics with the values that are known."""
+    family = kind(f"keysplit_{name}", meaning, labels=labels)
+    for of, value in values:
+        if value is not None:
+            family.add_metric(of, value)
+    return family

@@ -52,13 +52,14 @@ class Record:
                 "version": figures.version,
                 "workers": figures.workers,
                 "busiest": figures.busiest,
+                "busiest_rows": metrics.relative_imbalance(rows) + 1,
+                "busiest_time": None if busy_s is None else metrics.relative_imbalance(busy_s) + 1,
                 "hash_busiest": figures.hash_busiest,
                 "imbalance": metrics.imbalance(rows),
                 "relative_imbalance": metrics.relative_imbalance(rows),
                 "load_stddev": metrics.load_stddev(rows),
                 "replication": figures.replication,
                 "copies": figures.copies,
-                "busy_imbalance": None if busy_s is None else metrics.relative_imbalance(busy_s),
             }
         return row
 
@@ -68,6 +69,7 @@ class Record:
         return {
             **row,
             "time": row["time"].isoformat(),
+            "watermark": None if row["watermark"] is None else row["watermark"].isoformat(),
             "workers_per_count": self.together,
             "worker_rows": self.worker_rows.tolist(),
             "worker_busy_s": None if busy_s is None else busy_s.tolist(),
@@ -83,13 +85,14 @@ OF_PLAN = (
     "version",
     "workers",
     "busiest",
+    "busiest_rows",
+    "busiest_time",
     "hash_busiest",
     "imbalance",
     "relative_imbalance",
     "load_stddev",
     "replication",
     "copies",
-    "busy_imbalance",
 )
 """The figures of a batch that there are with a plan only."""
 

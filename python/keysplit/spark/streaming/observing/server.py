@@ -24,8 +24,8 @@ class Answer(NamedTuple):
     content: bytes
 
 
-Route = Callable[[Mapping[str, str]], Answer]
-"""Answers a request by what stands behind the question mark."""
+Route = Callable[[str, Mapping[str, str]], Answer | None]
+"""Answers a path and what stands behind the question mark; None if there is nothing at the path."""
 
 
 class Server:
@@ -37,15 +37,19 @@ class Server:
     Args:
         host: the address to listen on, of IPv4.
         port: the port; 0 takes a free one.
-        routes: what answers each path.
+        route: answers requests.
+
+    Attributes:
+        host: the address.
+        port: the port.
 
     Raises:
         OSError: if the port is taken, or the address is not one of this machine.
     """
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
+    def __init__(self, host: str, port: int, route: Route) -> None:
         try:
-            self._server = _Http((host, port), _handler(host, routes))
+            self._server = _Http((host, port), _handler(host, route))
         except OSError as error:
             raise OSError(f"port {port} of host {host!r} cannot be served: {error}") from error
         self._thread = threading.Thread(
@@ -55,7 +59,12 @@ class Server:
             daemon=True,
         )
         self._thread.start()
-        self.url = f"http://{host}:{self._server.server_address[1]}/"
+        self.host, self.port = host, int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """The address of what is served, with a slash at its end."""
+        return f"http://{self.host}:{self.port}/"
 
     def stop(self) -> None:
         """Answer no more, and free the port."""
@@ -72,7 +81,7 @@ class _Http(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def _handler(host: str, routes: Mapping[str, Route]) -> type[BaseHTTPRequestHandler]:
+def _handler(host: str, route: Route) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = _PATIENCE_S
 
@@ -86,14 +95,15 @@ def _handler(host: str, routes: Mapping[str, Route]) -> type[BaseHTTPRequestHand
             if host in _LOCAL and named not in _LOCAL:
                 self.send_error(403, "ask for it as localhost")
                 return
-            route = routes.get(asked.path)
-            if route is None:
-                self.send_error(404)
-                return
             try:
-                answer = route({name: values[-1] for name, values in parse_qs(asked.query).items()})
+                answer = route(
+                    asked.path, {name: values[-1] for name, values in parse_qs(asked.query).items()}
+                )
             except ValueError as error:
                 self.send_error(400, explain=str(error))  # what a line of HTTP has is of few characters
+                return
+            if answer is None:
+                self.send_error(404)
                 return
             self.send_response(200)
             self.send_header("Content-Type", answer.type)

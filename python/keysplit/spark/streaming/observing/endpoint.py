@@ -1,0 +1,109 @@
+"""What a driver serves of the queries that it observes: pages, figures as JSON, and metrics, at one port."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from keysplit.spark.streaming.observing.history import History
+from keysplit.spark.streaming.observing.page import draw, draw_list
+from keysplit.spark.streaming.observing.prometheus import Exposition, Totals
+from keysplit.spark.streaming.observing.server import Answer, Server
+
+# The endpoints of this driver, by their address and port.
+_lock = threading.Lock()
+_endpoints: dict[tuple[str, int], "Endpoint"] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What is shown of a query.
+
+    Args:
+        query: its id.
+        run: the id of this start of it.
+        title: its name, or its id.
+        history: its batches.
+        totals: its metrics.
+    """
+
+    query: str
+    run: str
+    title: str
+    history: History
+    totals: Totals
+
+
+class Endpoint:
+    """A server of the figures of some queries; `join` and `leave` begin and end it.
+
+    Args:
+        host: the address to serve at.
+        port: the port; 0 takes a free one.
+
+    Raises:
+        ImportError: if prometheus_client is not installed.
+        OSError: if the port is taken.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.shown: list[Shown] = []
+        self._exposition = Exposition(lambda: [each.totals for each in self._by_query().values()])
+        self.server = Server(host, port, self._answer)
+
+    def _by_query(self) -> dict[str, Shown]:
+        """Return what is shown of each query, by its id: a query may have several observers."""
+        return {each.query: each for each in list(self.shown)}
+
+    def _answer(self, path: str, asked: Mapping[str, str]) -> Answer | None:
+        """Answer `/QUERY/NAME`, and `/NAME` for all queries, or for the only one."""
+        queries = self._by_query()
+        *of, name = path.removeprefix("/").split("/")
+        if name == "metrics" and (not of or of[0] in queries):
+            return Answer(self._exposition.content_type, self._exposition.text())
+        found = next(iter(queries.values()), None) if not of and len(queries) == 1 else None
+        if len(of) == 1:
+            found = queries.get(of[0])
+        if found is not None and name == "":
+            return Answer("text/html; charset=utf-8", draw(found.title, found.history.records()).encode())
+        if found is not None and name == "history.json":
+            records = [each.to_dict() for each in found.history.records(after=int(asked.get("after", -1)))]
+            figures = {"query": found.query, "run": found.run, "records": records}
+            return Answer("application/json", json.dumps(figures, allow_nan=False).encode())
+        if not of and name == "":
+            listed = [(each.query, each.title, each.history.records()) for each in queries.values()]
+            return Answer("text/html; charset=utf-8", draw_list(listed).encode())
+        return None
+
+
+def join(host: str, port: int, shown: Shown) -> Endpoint:
+    """Show a query at the endpoint of this driver at a port, or, if it is 0, at any that there is.
+
+    Two queries of one name have different names in metrics.
+
+    Raises:
+        ImportError: if prometheus_client is not installed.
+        OSError: if another program has the port.
+    """
+    with _lock:
+        known = [at for at in _endpoints if at[0] == host and port in (0, at[1])]
+        if known:
+            found = _endpoints[known[0]]
+        else:
+            found = Endpoint(host, port)
+            _endpoints[host, found.server.port] = found
+        names = Counter(each.title for each in found.shown if each.query != shown.query)
+        if names[shown.title]:
+            shown.totals.query = f"{shown.title} {shown.query}"
+        found.shown.append(shown)
+        return found
+
+
+def leave(endpoint: Endpoint, shown: Shown) -> None:
+    """Show a query no more; the last one ends the endpoint."""
+    with _lock:
+        endpoint.shown.remove(shown)
+        if not endpoint.shown:
+            _endpoints.pop((endpoint.server.host, endpoint.server.port))
+            endpoint.server.stop()
