@@ -466,10 +466,11 @@ def test_a_log_is_of_one_query(stream, tmp_path, caplog):
         query = start(routed, Busiest(), tmp_path / checkpoint)
         try:
             if fails:
-                with pytest.raises(
-                    Exception, match=r"a log of its own|Failed to execute user defined function"
-                ):
+                with pytest.raises(StreamingQueryException) as raised:
                     query.awaitTermination(120)
+                first = str(raised.value).splitlines()[0]
+                assert "ValueError: adapt must have a log of its own for each query, got '" in first
+                assert "user defined function" not in first
             else:
                 query.processAllAvailable()
         finally:

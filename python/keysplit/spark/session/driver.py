@@ -30,6 +30,9 @@ _LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
 _NEEDED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
+# An answer that begins so is the message of an error.
+_FAILED = "!"
+
 ASKING = "keysplit_asks_"
 """How the names of these functions begin."""
 
@@ -70,8 +73,11 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
     text = java_class("org.apache.spark.sql.types.DataTypes").StringType
     spark._jsparkSession.udf().register(name, _Function(spark, answer), text)
 
+    # An error that the function raised would come last in Spark's message; `raise_error` says it first.
+    answered = f"IF(startswith(said, '{_FAILED}'), raise_error(substring(said, 2)), said)"
+
     def ask(question: str, reading: str = "{}") -> str:
-        value = reading.format(f"{name}(question)")
+        value = reading.format(f"transform(array({name}(question)), said -> {answered})[0]")
         return f"(SELECT {value} AS answer FROM VALUES ('{question}') AS asked(question))"
 
     # Queries hold the function itself: the session need not keep it by its name once they are made.
@@ -141,9 +147,13 @@ class _Function:
     def call(self, question: str) -> str:
         try:
             return self._answer(question, self._micro_batch())
-        except Exception as error:  # Spark 3.5 does not say what it was
-            _log.error("the plan of a micro-batch cannot be had: %s", error)
-            raise
+        except Exception as error:
+            _log.error(
+                "the plan of a micro-batch cannot be had: %s",
+                error,
+                exc_info=_log.isEnabledFor(logging.DEBUG),
+            )
+            return f"{_FAILED}{type(error).__name__}: {error}"
 
     def _micro_batch(self) -> MicroBatch | None:
         batch, query, group = map(self._context.getLocalProperty, (BATCH, QUERY, _GROUP))
