@@ -567,6 +567,40 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
         kss.streaming.route(stream.read(), "key", plan=plan, adapt=kss.streaming.Adapt(log=only))
 
 
+@pytest.mark.parametrize(
+    "changed", [{"workers": WORKERS + 2}, {"workers": WORKERS - 1}, {"grouping": "w_choices"}], ids=str
+)
+def test_a_restart_with_what_the_plan_log_has_not_warns(stream, tmp_path, changed):
+    """A restart for fewer workers is refused only if no version is for so few."""
+
+    def run(**changes):
+        settings = {"workers": WORKERS, "grouping": "d_choices", "adapt": kss.streaming.Adapt(gain=100.0)}
+        df = kss.streaming.repartition(stream.read(), "key", **(settings | changes))
+        query = start(df, Busiest(), tmp_path / "c")
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    stream.add(hot=0)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run()
+        run()
+    assert [str(each.message) for each in seen if "plan log" in str(each.message)] == []
+    if changed.get("workers", WORKERS) < WORKERS:
+        log = next((tmp_path / "c" / "keysplit").iterdir())
+        Plan.load(log / "plan-0.json").with_workers(WORKERS - 2).save(log / "plan-1.json")
+    stream.add(hot=0)
+    with pytest.warns(
+        UserWarning, match=r"^the stream goes on by version \d of its plan log, for "
+    ) as warned:
+        run(**changed)
+    (message,) = [str(each.message) for each in warned if "goes on by version" in str(each.message)]
+    asked = ks.GROUPINGS[changed.get("grouping", "d_choices")](workers=changed.get("workers", WORKERS))
+    assert f"although this start asks for {asked!r}: publish such a plan" in message
+
+
 def test_a_query_gets_more_workers_at_a_restart(spark, stream, tmp_path):
     stream.add(hot=0)
     found, plan = Busiest(), kss.plan(stream.rows(), "key", 2)

@@ -19,8 +19,10 @@ from keysplit.spark.warn import warn
 MOST_BATCHES = 100
 """Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
 
+ANEW = "move the folder of the log away, and the query makes its plans anew"
+"""What begins again without the log."""
+
 _Value = TypeVar("_Value", int, str)
-_ANEW = "move the folder of the log away, and the query makes its plans anew"
 _NAME = re.compile(r"(plan|batch)-(\d+)\.json")
 
 
@@ -68,17 +70,17 @@ class Log:
             return Plan.load(path)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the plan log must hold each plan in use, {path!r} is gone: {_ANEW}"
+                f"the plan log must hold each plan in use, {path!r} is gone: {ANEW}"
             ) from error
         except ValueError as error:
-            raise ValueError(f"the plan log must hold whole plans, got {path!r}: {error}: {_ANEW}") from error
+            raise ValueError(f"the plan log must hold whole plans, got {path!r}: {error}: {ANEW}") from error
 
     def check(self, first: Plan, version: int, plan: Plan, query: str = "the query") -> None:
         """Raise ValueError if a version cannot follow the plan that a query was built with."""
         try:
             first.refuse_other(plan, query, f"version {version} in the plan log {self._folder!r}")
         except ValueError as error:
-            raise ValueError(f"{error}, or {_ANEW}") from None
+            raise ValueError(f"{error}, or {ANEW}") from None
 
     def newest(
         self, first: Plan, after: int = -1, refused: set[int] | None = None
@@ -208,7 +210,7 @@ class Log:
             found = None
         if type(found) is not kind:  # a truth value is no number
             raise ValueError(
-                f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: {_ANEW}"
+                f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: {ANEW}"
             )
         return found
 

@@ -1,5 +1,6 @@
 """A plan that changes in one run of a query."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -15,7 +16,7 @@ from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.adapt.figures import Figures, figures_of
 from keysplit.spark.adapt.following import Following
 from keysplit.spark.adapt.learning import Batch, Memory
-from keysplit.spark.adapt.log import Log
+from keysplit.spark.adapt.log import ANEW, Log
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.adapt.sent import SentByBatch
 from keysplit.spark.adapt.speeds import Speeds
@@ -24,6 +25,8 @@ from keysplit.spark.counting import by_worker
 from keysplit.spark.plans import Plan
 from keysplit.spark.session import Listening, MicroBatch, Session
 from keysplit.spark.warn import warn
+
+_log = logging.getLogger("keysplit")
 
 MOST_BATCHES = 1000
 """Batches of a query whose figures the driver keeps."""
@@ -99,6 +102,7 @@ class Running:
         self._plan, self._tables = of.first, Tables(of.first)
         self._following: Following | None = None
         self._take_newest()
+        self._warn_of_what_is_not_done()
         self._chance = 1.0  # until it is known how many rows there are
         self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
         self._changed = -adapt.every
@@ -152,6 +156,19 @@ class Running:
             self._learn_once(number)
             self._reported = number
             self._lock.notify_all()
+
+    def _warn_of_what_is_not_done(self) -> None:
+        """Warn where the start of the query asks for other workers or another grouping than the log has."""
+        asked, kept = self._of.first.grouping, self._plan.grouping
+        if asked != kept:
+            try:
+                warn(
+                    f"the stream goes on by version {self._version} of its plan log, for {kept!r}, although "
+                    f"this start asks for {asked!r}: publish such a plan by kss.streaming.publish(plan, "
+                    f"query), or {ANEW}"
+                )
+            except UserWarning as warning:  # where warnings are errors: the stream goes on all the same
+                _log.warning("%s", warning)
 
     def _used_in(self, number: int) -> _Used | None:
         return next((each for each in self._used if each.number == number), None)
