@@ -19,6 +19,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,14 +190,14 @@ def drifting(every: int, batches: int) -> Iterator[np.ndarray]:
 def streams(batches: int, folder: Path | None) -> Iterator[tuple[str, Callable[[], Iterable[np.ndarray]]]]:
     """Yield the streams by name, each to be read several times, the real ones as far as there are files."""
     for name, hot in TURNS.items():
-        yield name, lambda hot=hot: turning(hot, batches)
+        yield name, partial(turning, hot, batches)
     for every in (8, 20):
-        yield f"Zipf, other keys every {every}", lambda every=every: drifting(every, batches)
+        yield f"Zipf, other keys every {every}", partial(drifting, every, batches)
     for name in REAL:
         path = folder / f"{name}.parquet" if folder else None
         if path and path.exists():
             keys = numbered(pq.read_table(path, columns=["key"])["key"])
-            yield name, lambda keys=keys: np.array_split(keys, batches)
+            yield name, partial(np.array_split, keys, batches)
         else:
             print(f"{name} is left out: {why_left_out(name)}", file=sys.stderr)
 

@@ -149,8 +149,8 @@ class Exposition:
             sums = [((each.query,), getattr(each, figure)) for each in every]
             yield _filled(counter, name, meaning, ("query",), sums)
         for name, (figure, meaning) in GAUGES.items():
-            shown = [((each.query,), _number(row[figure])) for each, row in rows]
-            yield _filled(gauge, name, meaning, ("query",), shown)
+            last = [((each.query,), _number(row[figure])) for each, row in rows]
+            yield _filled(gauge, name, meaning, ("query",), last)
         of_plans = [
             ((each.query, plan), record.batch_row()) for each in every for plan, record in each.plans.items()
         ]
