@@ -91,9 +91,8 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
     if kind == "write":
         function = "kss.streaming.write" if stream else "kss.write"
         written = _key(tuple(map(literal_name, gathering.columns)))  # as in partitionBy
-        return _split(
-            f"the write{by}", f"{function}(df, {written}{options}).{'start' if stream else 'parquet'}(path)"
-        )
+        end = "start" if stream else gathering.how
+        return _split(f"the write{by}", f"{function}(df, {written}{options}).{end}(path)")
     if kind == "repartition":
         function = "kss.streaming.repartition" if stream else "kss.repartition"
         return _split(f"the repartition{by}", f"{function}(df, {key}{options})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from keysplit.diagnosis.plan import Fragment, Operator
+from keysplit.diagnosis.plan import Fragment, Operator, column_names
 
 _JOINS = ("SortMergeJoin", "ShuffledHashJoin")
 _STATEFUL = (
@@ -30,6 +30,11 @@ _WHOLE_JOIN = re.compile(
     r"\w+(\(skew=true\))? \[.*\], \[.*\], (Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti)"
     r"(, Build(Left|Right))?(, false)?"
 )
+# Operators that name their keys do so first: `Window [...], [k#1]`, `HashAggregate(keys=[k#1], ...`.
+_STARTS_WITH_LIST = re.compile(r"!?\w+(?: |\(keys?=)\[")
+# Those of a write into folders, and its format: `..., false, [k#1], Parquet, [path=...`.
+_FOLDERS = re.compile(r"(?:true|false), \[([^\[\]]*#\d+L?)\], (Parquet|ORC|CSV|JSON|Text)\b")
+_ORDERED = re.compile(r" (?:ASC|DESC) NULLS (?:FIRST|LAST)$")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Gathering:
         node: the operator; None for a stage without a plan.
         columns: the columns of the key; of a join those of its left side.
         right: of a join, the columns of its right side.
-        how: of a join, its type as `kss.join` takes it.
+        how: of a join, its type as `kss.join` takes it; of a write, its format.
     """
 
     kind: str
@@ -81,13 +86,13 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
             left, right = [*each.lists, (), ()][:2]
             return Gathering("join", "join", each, _known(left), _known(right), how_of(each))
         if each.name.startswith(_COGROUPS):
-            return Gathering("python group", "cogroup", each, _columns(each, 0, fragment))
+            return Gathering("python group", "cogroup", each, _columns(each, fragment))
         if each.name.startswith(_GROUPS):
-            return Gathering("python group", "group", each, _columns(each, 0, fragment))
-        if each.name.startswith(_WINDOWS):
-            return Gathering("window", "window", each, _columns(each, 1, fragment))
+            return Gathering("python group", "group", each, _columns(each, fragment))
+        if each.name.startswith(_WINDOWS) and not each.text.endswith(", Partial"):
+            return Gathering("window", "window", each, _columns(each, fragment))
         if each.name.startswith(_COLLECTS) and "partial_" not in each.text:
-            return Gathering("aggregate", "collects", each, _columns(each, 0, fragment))
+            return Gathering("aggregate", "collects", each, _columns(each, fragment))
     by_hand = [each for each in fragment.inputs if is_explicit(each)]
     if by_hand:
         return _repartitioned(fragment, by_hand[0], writes)
@@ -96,7 +101,7 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
         return Gathering("rebalance", "hint", rebalanced, rebalanced.partitioning)
     combined = fragment.first(*_COMBINES)
     if combined is not None and combined.lists and combined.lists[0]:
-        return Gathering("aggregate", "combines", combined, _columns(combined, 0, fragment))
+        return Gathering("aggregate", "combines", combined, _columns(combined, fragment))
     if any("rangepartitioning(" in each.text for each in fragment.inputs):
         return Gathering("other", "sort", fragment.first("Sort") or fragment.root)
     columns = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
@@ -184,25 +189,24 @@ def _stateful(fragment: Fragment, node: Operator) -> Gathering:
 
 def _repartitioned(fragment: Fragment, shuffle: Operator, writes: bool) -> Gathering:
     write = next((each for each in reversed(fragment.operators) if each.name.startswith(_WRITES)), None)
-    if write is not None and writes:
-        into = {
-            column
-            for each in fragment.operators
-            if each.name.startswith(_WRITES)
-            for of in each.lists
-            for column in of
-        }
-        if not into or set(shuffle.partitioning) <= into:
-            return Gathering("write", "write", write, shuffle.partitioning)
+    found = _FOLDERS.search(write.text) if write is not None and writes else None
+    folders = () if found is None else column_names(found[1])
+    if found is not None and set(shuffle.partitioning) <= set(folders):
+        return Gathering("write", "write", write, folders, how=found[2].lower())
     return Gathering("repartition", "repartition", shuffle, shuffle.partitioning)
 
 
-def _columns(operator: Operator, at: int, fragment: Fragment) -> tuple[str, ...]:
-    """Return the columns in one of its lists; those of the shuffle if it names none."""
-    lists = operator.lists
-    found = _known(lists[at]) if at < len(lists) else ()
+def _columns(operator: Operator, fragment: Fragment) -> tuple[str, ...]:
+    """Return the columns by which an operator groups; those of the shuffle if it does not name them."""
+    if all("SinglePartition" in each.text for each in fragment.inputs):
+        return ()
+    lists = operator.lists if _STARTS_WITH_LIST.match(operator.text) else []
+    if operator.name.startswith(_WINDOWS):
+        # Spark shows no empty list: what is left after the functions may be the order alone.
+        limits = operator.name.startswith("WindowGroupLimit")
+        lists = [each for each in lists[not limits :] if not any(map(_ORDERED.search, each))]
     shuffled = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
-    return found or shuffled
+    return (_known(lists[0]) if lists else ()) or shuffled
 
 
 def _known(columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class Operator:
     @property
     def lists(self) -> list[tuple[str, ...]]:
         """The lists of columns in brackets that it is given, in order."""
-        return [tuple(map(column_name, _split(each))) for each in _groups(self.text, "[", "]")]
+        return [column_names(each) for each in _groups(self.text, "[", "]")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +158,11 @@ def column_name(text: str) -> str:
     if numbered:
         return name if re.fullmatch(r"[^.`()]+", name) else "`" + name.replace("`", "``") + "`"
     return re.sub(r"#\d+L?", "", name)
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """Return the names in a list of columns."""
+    return tuple(map(column_name, _split(text)))
 
 
 def is_column(name: str) -> bool:
