@@ -6,10 +6,12 @@ import pytest
 
 import keysplit as ks
 from test_diagnose import (
+    READS,
     application,
     diagnosed,
     end,
     hot,
+    join_plan,
     node,
     query,
     stage,
@@ -112,3 +114,70 @@ def test_a_write_is_by_a_key_only_if_that_makes_its_folders(tmp_path, folders, o
     events = application(query(plan), stage(1, tasks, [(1, 5700)]), end(0, 12.0))
     (finding,) = diagnosed(tmp_path, events).findings
     assert (finding.operator, finding.line) == (operator, line)
+
+
+BY_NUMBER = "hashpartitioning(user#1, 8), REPARTITION_BY_NUM, [plan_id=9]"
+BY_ID = "shufflepartitionidpassthrough(direct_shuffle_partition_id(worker#9), 8), REPARTITION_BY_NUM"
+SORT = "Sort [user#1 ASC NULLS FIRST], false, 0"
+TAIL = (
+    "Project [coalesce([5,2,4][cast(shiftrightunsigned(xxhash64(0, user#1, 42), 52) as int)], 0) AS worker#9]"
+)
+IN_PARTS = 'kss.apply(df, "user", partial, merge, schema, workers=8'
+
+
+def with_plan(plan: dict[str, Any]) -> dict[str, Any]:
+    """Put what finds the worker of a row below the shuffle of a plan."""
+    below = plan
+    while below["nodeName"] != "Exchange":
+        (below,) = below["children"]
+    below["children"] = [node("Project", TAIL, below["children"])]
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("function", "shuffle", "line", "action"),
+    [
+        ("keysplit_whole", BY_NUMBER, f"{IN_PARTS})", "split the hot keys of the Python function by user"),
+        ("keysplit_whole", BY_ID, f"{IN_PARTS})", "split the hot keys of the Python function by user"),
+        ("keysplit_finished", BY_NUMBER, f"{IN_PARTS}, force=True)", "split the hot keys of the Python"),
+        ("keysplit_finished", BY_ID, None, "make a new plan"),
+        ("keysplit_in_parts", BY_ID, None, "make a new plan"),
+        ("keysplit_merged", BY_NUMBER, None, "return fewer rows from the first function"),
+        ("of_the_user", BY_NUMBER, f"{IN_PARTS})", "split the hot keys of the Python function by user"),
+    ],
+)
+@pytest.mark.parametrize("name", ["MapInArrow", "PythonMapInArrow"])
+def test_groups_that_are_cut_from_sorted_rows_stay_whole(tmp_path, name, function, shuffle, line, action):
+    plan = over(f"{name} {function}(user#1, n#2L)#7, [user#8], false", SORT, shuffle=shuffle)
+    finding = found_in(tmp_path, with_plan(plan) if shuffle == BY_ID else plan)
+    assert finding.operator == "python group"
+    assert finding.line == line
+    assert finding.verdict.startswith(action)
+
+
+def test_rows_that_are_not_sorted_by_the_key_are_split_if_nothing_needs_whole_keys(tmp_path):
+    plan = over(
+        "MapInArrow f(user#1)#7, [user#8], false", "Sort [n#2 ASC NULLS FIRST], false, 0", shuffle=BY_NUMBER
+    )
+    finding = found_in(tmp_path, plan)
+    assert finding.line == 'kss.repartition(df, "user", workers=8)'
+    assert "if nothing after it needs whole keys" in finding.verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TAIL,
+        TAIL.replace("xxhash64(0, user#1, 42)", "worker_hash#5L"),
+        "Project [coalesce(tail#4[cast((shiftrightunsigned(worker#3L, 50) & 63) as int)], 0) AS worker#9]",
+        "ArrowEvalPython [keysplit_route(worker#3L)#5], [pythonUDF0#6], 201",
+        "Generate explode(CASE WHEN (worker_there#1L = -19) THEN sequence((pmod(drawn#2L, 3) * 3), 2) END)",
+    ],
+)
+def test_rows_that_a_plan_of_keysplit_has_placed_need_a_new_plan(tmp_path, text):
+    join = join_plan("SortMergeJoin [k#1, worker#9], [k#2, worker#8], Inner")
+    for sort in join["children"]:
+        sort["children"][0]["children"][0]["children"] = [node("Project", text, [node("Scan")])]
+    finding = found_in(tmp_path, join, updates=READS)
+    assert finding.verdict.startswith("make a new plan")
+    assert finding.line is None

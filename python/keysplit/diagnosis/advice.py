@@ -32,7 +32,13 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
     """
     kind, detail = gathering.kind, gathering.detail
     by = f" by {', '.join(gathering.columns)}" if gathering.columns else ""
-    if ours:
+    if detail == "merged":
+        return Advice(
+            "return fewer rows from the first function of kss.apply: the second one gets all of a key in one "
+            "task",
+            None,
+        )
+    if ours and detail != "whole":
         return Advice(
             "make a new plan: keysplit has placed these rows, and its plan no longer fits "
             "(kss.drift(plan, df) says how far)",
@@ -60,8 +66,10 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
         return _split(f"the join of streams{by}", _join("kss.streaming.join", gathering, rows, frozen))
     if kind == "stateful stream":
         return _of_state(gathering, by, options)
-    if kind == "python group" and detail == "group":
+    if kind == "python group" and detail != "cogroup":
         function = "kss.streaming.apply" if stream else "kss.apply"
+        if detail == "finished":  # it was called so, and found that little is to be gained
+            options += ", force=True"
         line = f"{function}(df, {key}, partial, merge, schema{options})"
         return _split(f"the Python function{by}, if its work can be done in parts", line)
     if kind == "python group":
@@ -95,7 +103,9 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
         return _split(f"the write{by}", f"{function}(df, {written}{options}).{end}(path)")
     if kind == "repartition":
         function = "kss.streaming.repartition" if stream else "kss.repartition"
-        return _split(f"the repartition{by}", f"{function}(df, {key}{options})")
+        return _split(
+            f"the repartition{by}, if nothing after it needs whole keys", f"{function}(df, {key}{options})"
+        )
     if kind == "rebalance":
         return Advice(
             "lower spark.sql.adaptive.advisoryPartitionSizeInBytes: adaptive execution splits the partitions "

@@ -12,7 +12,7 @@ from keysplit.diagnosis.advice import Advice, advise
 from keysplit.diagnosis.causes import find_cause, find_spreads
 from keysplit.diagnosis.events import SHUFFLE_RECORDS_WRITTEN, Events, Query, RecordedStage
 from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks
-from keysplit.diagnosis.operators import Gathering, find_gathering, sides
+from keysplit.diagnosis.operators import Gathering, find_gathering, is_placed_by_keysplit, sides
 from keysplit.diagnosis.plan import Fragment, Operator, fragment_of, fragments
 from keysplit.diagnosis.verdict import advise_without_rows, write_verdict
 from keysplit.diagnosis.waiting import (
@@ -23,8 +23,6 @@ from keysplit.diagnosis.waiting import (
     waited_for,
     waiting_core_s,
 )
-
-_OURS = ("keysplit", "_keysplit")
 
 
 def list_stages(events: Events) -> list[Stage]:
@@ -250,13 +248,12 @@ def _advise(
 ) -> Advice:
     if cause not in ("rows", "matches", "lost"):
         return advise_without_rows(events, stage, slowest, cause)
-    placed = [column for each in (fragment.inputs if fragment else ()) for column in each.partitioning]
     advice = advise(
         gathering,
         stream=stage.stream is not None,
         workers=stage.ran,
         rows=rows,
-        ours=any(column.startswith(_OURS) for column in placed),
+        ours=is_placed_by_keysplit(fragment),
     )
     if cause != "lost":
         return advice

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from keysplit.diagnosis.plan import Fragment, Operator, column_names
+from keysplit.diagnosis.plan import Fragment, Operator, column_name, column_names
 
 _JOINS = ("SortMergeJoin", "ShuffledHashJoin")
 _STATEFUL = (
@@ -30,6 +31,15 @@ _WHOLE_JOIN = re.compile(
     r"\w+(\(skew=true\))? \[.*\], \[.*\], (Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti)"
     r"(, Build(Left|Right))?(, false)?"
 )
+_MAPS = ("MapIn", "PythonMapIn")
+# What `kss.apply` runs over sorted rows, and what else Spark shows of a plan: the function that routes, the
+# table of workers by the first bits of a hash, the cells of a grid.
+_SLICES = re.compile(r"!?\w+ keysplit_(whole|finished|in_parts|merged)\(")
+_OURS = ("keysplit", "_keysplit")
+_PLACES = re.compile(
+    r"\bkeysplit_\w+\(|\[cast\(\(?shiftrightunsigned\((?:[^()]|\([^()]*\))*, \d+\)(?: & 63\))? as int\)\]"
+    r"| THEN sequence\(\(?pmod\("
+)
 # Operators that name their keys do so first: `Window [...], [k#1]`, `HashAggregate(keys=[k#1], ...`.
 _STARTS_WITH_LIST = re.compile(r"!?\w+(?: |\(keys?=)\[")
 # Those of a write into folders, and its format: `..., false, [k#1], Parquet, [path=...`.
@@ -44,8 +54,9 @@ class Gathering:
     Attributes:
         kind: as `Finding.operator`.
         detail: what of the kind it is: an aggregate "combines" before the shuffle or "collects"; a Python
-            "group" or "cogroup"; a stream's "join", "deduplicate", "group", "combines" or "collects"; a scan
-            of a "cache" or of "files"; a "sort".
+            "group" or "cogroup"; Python over sorted rows: of a "whole" key, of one that was "finished" or put
+            "in_parts" by `kss.apply`, or its parts "merged"; a stream's "join", "deduplicate", "group",
+            "combines" or "collects"; a scan of a "cache" or of "files"; a "sort".
         node: the operator; None for a stage without a plan.
         columns: the columns of the key; of a join those of its left side.
         right: of a join, the columns of its right side.
@@ -94,6 +105,8 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
         if each.name.startswith(_COLLECTS) and "partial_" not in each.text:
             return Gathering("aggregate", "collects", each, _columns(each, fragment))
     by_hand = [each for each in fragment.inputs if is_explicit(each)]
+    if (sorted_rows := _over_sorted_rows(fragment, by_hand)) is not None:
+        return sorted_rows
     if by_hand:
         return _repartitioned(fragment, by_hand[0], writes)
     rebalanced = next((each for each in fragment.inputs if "REBALANCE_PARTITIONS_BY" in each.text), None)
@@ -132,6 +145,22 @@ def is_whole(join: Operator) -> bool:
 def is_explicit(shuffle: Operator) -> bool:
     """Whether somebody asked for the shuffle: `repartition`."""
     return "REPARTITION_BY" in shuffle.text and bool(shuffle.partitioning)
+
+
+def is_placed_by_keysplit(fragment: Fragment | None) -> bool:
+    """Whether a plan of keysplit says where the rows are that the tasks read."""
+    shuffles = () if fragment is None else fragment.inputs
+    if any(column.startswith(_OURS) for each in shuffles for column in each.partitioning):
+        return True
+    return any(_PLACES.search(each.text) for shuffle in shuffles for each in _before(shuffle))
+
+
+def _before(operator: Operator) -> Iterator[Operator]:
+    """Return what runs before an operator in the stage that runs it, or that fills it."""
+    for child in operator.children:
+        if not child.is_exchange:
+            yield child
+            yield from _before(child)
 
 
 def between(fragment: Fragment, join: Operator) -> str:
@@ -185,6 +214,22 @@ def _stateful(fragment: Fragment, node: Operator) -> Gathering:
         collects = fragment.first(*_COLLECTS) is not None
         return Gathering("stateful stream", "collects" if collects else "combines", node, columns)
     return Gathering("stateful stream", "group", node, columns)
+
+
+def _over_sorted_rows(fragment: Fragment, by_hand: Sequence[Operator]) -> Gathering | None:
+    """Return the Python function that gets the rows of each key one below the other, None if none does."""
+    for each in fragment.operators:
+        if not each.name.startswith(_MAPS):
+            continue
+        sort = next((of for of in _before(each) if of.name.startswith("Sort")), None)
+        order = () if sort is None else tuple(_ORDERED.sub("", of) for of in sort.lists[0])
+        shuffled = next((of.partitioning for of in by_hand if set(of.partitioning) <= set(order)), ())
+        if called := _SLICES.match(each.text):
+            columns = () if called[1] == "merged" else shuffled or tuple(map(column_name, order))
+            return Gathering("python group", called[1], each, columns)
+        if shuffled:
+            return Gathering("python group", "whole", each, shuffled)
+    return None
 
 
 def _repartitioned(fragment: Fragment, shuffle: Operator, writes: bool) -> Gathering:

@@ -81,7 +81,7 @@ def _passes(type_: DataType) -> bool:
 
 
 def _arrow_worker(tables: Tables, hashes: list[Column]) -> Column:
-    def route(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+    def keysplit_route(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         set_aside_once()
         plan = tables.in_rust()
         for batch in batches:
@@ -89,11 +89,11 @@ def _arrow_worker(tables: Tables, hashes: list[Column]) -> Column:
             workers = plan.route(*(column.to_numpy() for column in columns))
             yield pa.array(workers.view(np.int32))
 
-    return F.arrow_udf(route, IntegerType())(*hashes)
+    return F.arrow_udf(keysplit_route, IntegerType())(*hashes)
 
 
 def _pandas_worker(tables: Tables, hashes: list[Column]) -> Column:
-    def route(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+    def keysplit_route(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         set_aside_once()
         plan = tables.in_rust()
         for batch in batches:
@@ -101,4 +101,4 @@ def _pandas_worker(tables: Tables, hashes: list[Column]) -> Column:
             workers = plan.route(*(column.to_numpy() for column in columns))
             yield pd.Series(workers.view(np.int32))
 
-    return F.pandas_udf(route, IntegerType())(*hashes)
+    return F.pandas_udf(keysplit_route, IntegerType())(*hashes)

@@ -63,7 +63,7 @@ def _arrow_worker(
 ) -> Column:
     weighted, placed = bool(weights), bool(places)
 
-    def route_batches(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+    def keysplit_route(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         for workers in _workers(batches, routers, segment, read, place):
             yield pa.array(workers.view(np.int32))
 
@@ -74,7 +74,7 @@ def _arrow_worker(
     def place(batch: tuple[pa.Array, ...]) -> Place | None:
         return Place(*(each[0].as_py() for each in batch[-2:])) if placed else None
 
-    return F.arrow_udf(route_batches, IntegerType()).asNondeterministic()(key, *weights, *places)
+    return F.arrow_udf(keysplit_route, IntegerType()).asNondeterministic()(key, *weights, *places)
 
 
 def _pandas_worker(
@@ -88,7 +88,7 @@ def _pandas_worker(
     columns = keys.pandas_columns(key, type_)
     width, weighted, placed = len(columns), bool(weights), bool(places)
 
-    def route_batches(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+    def keysplit_route(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
         for workers in _workers(batches, routers, segment, read, place):
             yield pd.Series(workers.view(np.int32))
 
@@ -99,7 +99,7 @@ def _pandas_worker(
     def place(batch: tuple[pd.Series, ...]) -> Place | None:
         return Place(*(int(each.iloc[0]) for each in batch[-2:])) if placed else None
 
-    return F.pandas_udf(route_batches, IntegerType()).asNondeterministic()(*columns, *weights, *places)
+    return F.pandas_udf(keysplit_route, IntegerType()).asNondeterministic()(*columns, *weights, *places)
 
 
 def _workers(

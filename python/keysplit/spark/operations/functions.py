@@ -113,6 +113,7 @@ def over(function: Function, *arguments: Any) -> Function:
     def run(batches: Any) -> Any:
         return read(batches, *given)
 
+    run.__name__ = f"keysplit_{function.__name__}"  # as Spark shows it: `keysplit diagnose` knows it by that
     return run
 
 
