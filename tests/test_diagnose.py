@@ -475,7 +475,7 @@ def test_rows_that_match_many_others_are_a_cause(tmp_path):
     (finding,) = diagnosed(tmp_path, events).findings
     assert finding.cause == "matches"
     assert "its rows match 10,000,000 rows" in finding.verdict
-    assert finding.line == 'kss.join(left, right, on="k", workers=8)'
+    assert finding.line == 'kss.join(left, right, on="k", workers=8, way="grid")'
 
 
 def test_rows_that_keysplit_has_placed_need_a_new_plan(tmp_path):

@@ -181,3 +181,59 @@ def test_rows_that_a_plan_of_keysplit_has_placed_need_a_new_plan(tmp_path, text)
     finding = found_in(tmp_path, join, updates=READS)
     assert finding.verdict.startswith("make a new plan")
     assert finding.line is None
+
+
+@pytest.mark.parametrize(
+    ("how", "left", "right", "line"),
+    [
+        ("Inner", 4900, 100, 'kss.join(left, right, on="k", workers=8)'),
+        ("Inner", 100, 4900, 'kss.join(left, right, on="k", split="right", workers=8)'),
+        ("LeftOuter", 4900, 100, 'kss.join(left, right, on="k", how="left", workers=8)'),
+        ("LeftOuter", 100, 4900, 'kss.join(left, right, on="k", how="left", split="right", workers=8)'),
+        ("LeftOuter", 8000, 4900, 'kss.join(left, right, on="k", how="left", split="right", workers=8)'),
+        ("RightOuter", 4900, 100, 'kss.join(left, right, on="k", how="right", split="left", workers=8)'),
+        ("RightOuter", 100, 4900, 'kss.join(left, right, on="k", how="right", workers=8)'),
+        ("FullOuter", 100, 4900, 'kss.join(left, right, on="k", how="full", split="right", workers=8)'),
+        ("LeftSemi", 4900, 100, 'kss.join(left, right, on="k", how="semi", workers=8)'),
+        ("LeftSemi", 100, 4900, None),
+        ("LeftAnti", 100, 4900, None),
+        ("Inner", 0, 0, None),
+    ],
+)
+def test_a_line_splits_the_side_with_the_hot_keys(tmp_path, how, left, right, line):
+    slow = hot(records=5000, updates=[(1, left), (3, right)])
+    totals = [(1, 8000 * 8 if left == 8000 else left + 700), (3, right + 700)]
+    events = application(
+        query(join_plan(f"SortMergeJoin [k#1], [k#2], {how}")), stage(1, slow, totals), end(0, 12.0)
+    )
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.line == line
+
+
+@pytest.mark.parametrize(
+    ("how", "hot_id", "line"),
+    [
+        (
+            "Inner",
+            3,
+            'kss.streaming.join(left, right, on="k", split="right", plan=kss.plan(history, "k", 8))',
+        ),
+        (
+            "LeftOuter",
+            1,
+            'kss.streaming.join(left, right, on="k", how="left", plan=kss.plan(history, "k", 8))',
+        ),
+        ("LeftOuter", 3, None),
+        ("RightOuter", 1, None),
+        ("LeftSemi", 3, None),
+        ("FullOuter", 1, None),
+    ],
+)
+def test_a_join_of_streams_has_a_line_only_where_the_side_can_be_split(tmp_path, how, hot_id, line):
+    text = f"StreamingSymmetricHashJoin [k#1], [k#2], {how}, condition = [ both = null, full = null ]"
+    plan = join_plan(text) | {"nodeName": "StreamingSymmetricHashJoin"}
+    slow = hot(records=5000, updates=[(hot_id, 4900)])
+    (finding,) = diagnosed(
+        tmp_path, application(query(plan), stage(1, slow, [(hot_id, 5600)]), end(0, 12.0))
+    ).findings
+    assert (finding.operator, finding.line) == ("stateful stream", line)

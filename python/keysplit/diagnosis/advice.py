@@ -10,7 +10,18 @@ from keysplit.diagnosis.operators import Gathering, is_whole
 from keysplit.diagnosis.plan import is_column, literal_name
 
 _BY_KEYS = ("join", "python group", "stateful stream", "write", "repartition")  # a line names their keys
-_HOTTER = 1.5  # a side is the one to split if its hot task reads so many times what the other side's does
+_HOTTER = 1.5  # a side has the hot keys if its slow task has so many times as many rows too many as the other
+_SLOTS = 2  # nor on up to so many slots
+_WORTH = 2.5  # keysplit splits nothing unasked for a worker with up to so many slots' share of the rows
+# The sides that can be split: of two batches, of a stream and a table, of two streams.
+_SIDES: dict[str, dict[str, tuple[str, ...]]] = {
+    "kss.join": {
+        **dict.fromkeys(("inner", "left", "right", "full"), ("left", "right")),
+        **dict.fromkeys(("semi", "anti"), ("left",)),
+    },
+    "table": {"inner": ("left", "right"), "right": ("right",), "full": ()},
+    "streams": {"inner": ("left", "right"), "right": ("right",), "full": (), "anti": ()},
+}
 
 
 class Advice(NamedTuple):
@@ -20,16 +31,41 @@ class Advice(NamedTuple):
     line: str | None
 
 
-def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[float], ours: bool) -> Advice:
+class Slow(NamedTuple):
+    """What is known of the slowest task of a stage, besides what it runs.
+
+    Attributes:
+        cause: as `Finding.cause`.
+        workers: the tasks of the stage.
+        slots: how many of them run at once.
+        share: its part of the rows.
+        excess: for each side of a join, how many rows more it reads than others on average.
+        stream: whether it is one of a batch of a stream.
+        ours: whether a plan of keysplit has placed the rows.
+    """
+
+    cause: str
+    workers: int
+    slots: int
+    share: float
+    excess: Sequence[float]
+    stream: bool
+    ours: bool
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether keysplit would leave the rows to Spark's own hash unless it is told to split them."""
+        return self.slots <= _SLOTS or (self.slots < self.workers and self.share * self.slots <= _WORTH)
+
+
+def advise(gathering: Gathering, slow: Slow) -> Advice:
     """Say what helps where the slowest task has more rows to work on.
 
     Args:
         gathering: what gathers the rows.
-        stream: whether it is a batch of a stream.
-        workers: the tasks of the stage.
-        rows: for each side of a join, the rows that the slowest task reads.
-        ours: whether keysplit has placed the rows.
+        slow: the task.
     """
+    stream, workers, ours = slow.stream, slow.workers, slow.ours
     kind, detail = gathering.kind, gathering.detail
     by = f" by {', '.join(gathering.columns)}" if gathering.columns else ""
     if detail == "merged":
@@ -57,18 +93,17 @@ def advise(gathering: Gathering, *, stream: bool, workers: int, rows: Sequence[f
             None,
         )
     if kind == "join":
-        function = "kss.streaming.join" if stream else "kss.join"
-        return _split(f"the join{by}", _join(function, gathering, rows, options))
+        return _of_join(gathering, slow, "table" if stream else "kss.join", f"the join{by}", options)
     if kind == "stateful stream" and gathering.detail == "join":
         frozen = f", plan=kss.plan(history, {key}, {workers})"
         if gathering.node is None or not is_whole(gathering.node):
             frozen = f", condition=condition{frozen}"
-        return _split(f"the join of streams{by}", _join("kss.streaming.join", gathering, rows, frozen))
+        return _of_join(gathering, slow, "streams", f"the join of streams{by}", frozen)
     if kind == "stateful stream":
         return _of_state(gathering, by, options)
     if kind == "python group" and detail != "cogroup":
         function = "kss.streaming.apply" if stream else "kss.apply"
-        if detail == "finished":  # it was called so, and found that little is to be gained
+        if not stream and (detail == "finished" or slow.is_spared):
             options += ", force=True"
         line = f"{function}(df, {key}, partial, merge, schema{options})"
         return _split(f"the Python function{by}, if its work can be done in parts", line)
@@ -146,28 +181,60 @@ def _of_state(gathering: Gathering, by: str, options: str) -> Advice:
     return Advice(f"no split helps: all rows{by} that may be equal must meet in one task", None)
 
 
-def _join(function: str, gathering: Gathering, rows: Sequence[float], last: str) -> str:
-    left, right, options = "left", "right", ""
-    if gathering.right and gathering.right != gathering.columns:
-        pairs = dict(zip(gathering.right, gathering.columns, strict=False))
-        renamed = {literal_name(old): literal_name(new) for old, new in pairs.items() if old != new}
-        if len(renamed) == 1:
-            old, new = next(iter(renamed.items()))
-            right = f"right.withColumnRenamed({_quote(old)}, {_quote(new)})"
-        else:
-            listed = ", ".join(f"{_quote(old)}: {_quote(new)}" for old, new in renamed.items())
-            right = f"right.withColumnsRenamed({{{listed}}})"
-    if gathering.how != "inner":
-        options += f", how={_quote(gathering.how)}"
-    default = 1 if gathering.how == "right" else 0
-    if len(rows) == 2 and rows[1 - default] > _HOTTER * rows[default]:
-        side = ("right", "left")[default]
-        if gathering.how in ("inner", "full") or (gathering.how, side) in (
-            ("left", "left"),
-            ("right", "right"),
-        ):
-            options += f", split={_quote(side)}"
-    return f"{function}({left}, {right}, on={_key(gathering.columns)}{options}{last})"
+def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) -> Advice:
+    """Return the advice on a join whose side with the hot keys can be split, or why it cannot.
+
+    Args:
+        gathering: the join.
+        slow: its slowest task.
+        of: of what it is: a key of `_SIDES`.
+        what: it in words.
+        last: the last arguments of the line.
+    """
+    how, first = gathering.how, "right" if gathering.how == "right" else "left"
+    other = {"left": "right", "right": "left"}[first]
+    excess = dict(zip(("left", "right"), slow.excess, strict=False))
+    hot = first if excess.get(other, 0) <= _HOTTER * excess.get(first, 0) else other
+    if slow.cause != "matches" and not max(slow.excess, default=0):
+        return Advice(
+            f"split the hot keys of {what}, on the side that has them: the log does not say which", None
+        )
+    if hot not in _SIDES[of].get(how, ("left",)):
+        if of == "kss.join":
+            keys = _key(gathering.right).strip("[]")
+            return Advice(
+                f"keep each key of the right side of {what} once, right.select({keys}).distinct(): in {how} "
+                "joins more rows of a key change nothing, and keysplit splits the left side only",
+                None,
+            )
+        return Advice(
+            f"no split helps: the hot keys of {what} are on the {hot} side, which cannot be split in {how} "
+            "joins of streams",
+            None,
+        )
+    options = "" if how == "inner" else f", how={_quote(how)}"
+    options += "" if hot == first else f", split={_quote(hot)}"
+    if of == "kss.join" and slow.cause == "matches":
+        # its rows are not many: a plan that balances rows would leave them where they are
+        last += ', way="grid"' if how == "inner" else ", force=True"
+    elif of == "kss.join" and slow.is_spared:
+        last += ", force=True"
+    function = "kss.join" if of == "kss.join" else "kss.streaming.join"
+    return _split(
+        what, f"{function}(left, {_renamed(gathering)}, on={_key(gathering.columns)}{options}{last})"
+    )
+
+
+def _renamed(gathering: Gathering) -> str:
+    """Return the right side of a join with the names that the keys have on the left one."""
+    pairs = zip(gathering.right, gathering.columns, strict=False)
+    renamed = {literal_name(old): literal_name(new) for old, new in pairs if old != new}
+    if len(renamed) > 1:
+        listed = ", ".join(f"{_quote(old)}: {_quote(new)}" for old, new in renamed.items())
+        return f"right.withColumnsRenamed({{{listed}}})"
+    return "".join(
+        ["right", *(f".withColumnRenamed({_quote(old)}, {_quote(new)})" for old, new in renamed.items())]
+    )
 
 
 def _key(columns: tuple[str, ...]) -> str:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from keysplit.diagnosis.adaptive import explain_adaptive
-from keysplit.diagnosis.advice import Advice, advise
+from keysplit.diagnosis.advice import Slow, advise
 from keysplit.diagnosis.causes import find_cause, find_spreads
 from keysplit.diagnosis.events import SHUFFLE_RECORDS_WRITTEN, Events, Query, RecordedStage
-from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks
+from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks, share_of
 from keysplit.diagnosis.operators import Gathering, find_gathering, is_placed_by_keysplit, sides
 from keysplit.diagnosis.plan import Fragment, Operator, fragment_of, fragments
 from keysplit.diagnosis.verdict import advise_without_rows, write_verdict
@@ -88,7 +88,22 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     cause = find_cause(events, stage, slowest, spreads, matches)
     executor = events.executors[stage.array("executor")[slowest]]
     conf = {**events.conf, **(query.conf if query else {}), **stage.conf}
-    advice = _advise(events, stage, slowest, gathering, fragment, cause, [rows for _, _, rows in read])
+    if cause in ("rows", "matches", "lost"):
+        slow = Slow(
+            cause=cause,
+            workers=stage.ran,
+            slots=slots_of(stage),
+            share=share_of(spreads),
+            excess=[] if cause == "lost" else [rows for _, _, rows in read],
+            stream=stage.stream is not None,
+            ours=is_placed_by_keysplit(fragment),
+        )
+        advice = advise(gathering, slow)
+        if cause == "lost":
+            why = "look at why the executor of the slowest task was lost. If its memory ran out"
+            advice = advice._replace(action=f"{why}, {advice.action}")
+    else:
+        advice = advise_without_rows(events, stage, slowest, cause)
     adaptive = ""
     if cause in ("rows", "matches"):
         adaptive = explain_adaptive(gathering, fragment, conf, [each[:2] for each in read])
@@ -192,13 +207,15 @@ def _sides(gathering: Gathering) -> list[list[Operator]]:
 def _read(
     shuffles: Iterable[Operator], used: Mapping[int, int], total: Mapping[int, int], tasks: int
 ) -> tuple[float, float, float]:
-    """Return the bytes that the slowest task read of shuffles, the mean of the others, and its rows."""
+    """Return the bytes that the slowest task read of shuffles, those of others, and its rows above theirs."""
     ids = {id_: name for each in shuffles for id_, name in each.metrics.items()}
     of_bytes = [id_ for id_, name in ids.items() if name in ("local bytes read", "remote bytes read")]
     hot = float(sum(used.get(id_, 0) for id_ in of_bytes))
     rest = float(sum(total.get(id_, 0) for id_ in of_bytes)) - hot
-    rows = float(sum(used.get(id_, 0) for id_, name in ids.items() if name == "records read"))
-    return hot, max(rest, 0.0) / max(tasks - 1, 1), rows
+    of_rows = [id_ for id_, name in ids.items() if name == "records read"]
+    rows, all_rows = (float(sum(of.get(id_, 0) for id_ in of_rows)) for of in (used, total))
+    others = max(tasks - 1, 1)
+    return hot, max(rest, 0.0) / others, max(rows - max(all_rows - rows, 0.0) / others, 0.0)
 
 
 def _matches(
@@ -235,30 +252,6 @@ def _tasks(events: Events, stage: RecordedStage) -> Tasks:
         bytes=stage.array("bytes")[order],
         records=stage.array("records")[order],
     )
-
-
-def _advise(
-    events: Events,
-    stage: RecordedStage,
-    slowest: int,
-    gathering: Gathering,
-    fragment: Fragment | None,
-    cause: str,
-    rows: list[float],
-) -> Advice:
-    if cause not in ("rows", "matches", "lost"):
-        return advise_without_rows(events, stage, slowest, cause)
-    advice = advise(
-        gathering,
-        stream=stage.stream is not None,
-        workers=stage.ran,
-        rows=rows,
-        ours=is_placed_by_keysplit(fragment),
-    )
-    if cause != "lost":
-        return advice
-    action = f"look at why the executor of the slowest task was lost. If its memory ran out, {advice.action}"
-    return Advice(action, advice.line)
 
 
 def _by_stream(found: Iterable[Finding]) -> list[Finding]:

@@ -39,6 +39,12 @@ class Spread(NamedTuple):
         return self.slowest / max(self.median, 1.0)
 
 
+def share_of(spreads: Mapping[str, Spread]) -> float:
+    """Return the slowest task's part of all that a stage reads, of rows or of bytes; 0 if it reads none."""
+    read = [of for name, of in spreads.items() if name in ("records", "bytes") and of.total]
+    return max((of.slowest / of.total for of in read), default=0.0)
+
+
 class Bounds(NamedTuple):
     """Between which two values something lies."""
 
@@ -164,8 +170,7 @@ class Finding:
     @property
     def share(self) -> float:
         """The slowest task's part of all that the stage reads, of rows or of bytes; 0 if it reads none."""
-        read = [of for name, of in self.spreads.items() if name in ("records", "bytes") and of.total]
-        return max((of.slowest / of.total for of in read), default=0.0)
+        return share_of(self.spreads)
 
     @property
     def what(self) -> str:

@@ -1,0 +1,225 @@
+"""The lines that diagnoses give to paste do what they promise: each is run on rows of this session."""
+
+import re
+import sys
+
+import pandas as pd
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import functions as F
+
+from keysplit import spark as kss
+from keysplit.diagnosis.operators import find_gathering, is_placed_by_keysplit
+from keysplit.diagnosis.plan import fragments, read_plan
+from test_diagnose import application, diagnosed, end, node, query, stage, task
+from test_diagnose_advice import over
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not import it
+
+ROWS, HOT = 3000, 2600
+KINDS = ("inner", "left", "right", "full", "semi", "anti")
+NAMES = {"inner": "Inner", "left": "LeftOuter", "right": "RightOuter", "full": "FullOuter"}
+NAMES |= {"semi": "LeftSemi", "anti": "LeftAnti"}
+
+
+def found_in(folder, plan, updates, totals, slots=2, records=ROWS):
+    """Return the finding for the hot task of a stage of 8 on so many slots."""
+    slow = task(1, 7, 0, 30, records=records, updates=updates)
+    tasks = [task(1, at, at // (slots - 1), 1, records=100, updates=[]) for at in range(7)] + [slow]
+    for each in tasks:
+        each["Task Metrics"] |= {"Output Metrics": {"Bytes Written": 10}}
+    events = application(query(plan), stage(1, tasks, totals), end(0, 31.0), cores=slots, end_s=31.0)
+    (finding,) = diagnosed(folder, events).findings
+    return finding
+
+
+def join_of(how, names=("k", "k")):
+    sides = [
+        node(
+            "Exchange",
+            f"Exchange hashpartitioning({name}#{id_}, 8), ENSURE_REQUIREMENTS",
+            [node("Scan")],
+            records_read=id_,
+            local_bytes_read=id_ + 1,
+        )
+        for name, id_ in zip(names, (1, 3), strict=True)
+    ]
+    text = f"SortMergeJoin [{names[0]}#1], [{names[1]}#3], {NAMES[how]}"
+    return node(
+        "SortMergeJoin", text, [node("Sort", children=[each]) for each in sides], number_of_output_rows=5
+    )
+
+
+def hot_rows(spark, key="k", value="n"):
+    return spark.range(0, ROWS, 1, 4).selectExpr(
+        f"IF(id < {HOT}, 'hot', CONCAT('k', id)) AS {key}", f"id AS {value}"
+    )
+
+
+def few_rows(spark, key="k", value="m"):
+    return spark.range(0, 600, 1, 4).selectExpr(
+        f"IF(id = 0, 'hot', CONCAT('k', {HOT - 100} + id)) AS {key}", f"id AS {value}"
+    )
+
+
+def same(result, plain):
+    assert result.columns == plain.columns
+    assert sorted(map(str, result.collect())) == sorted(map(str, plain.collect()))
+
+
+@pytest.mark.parametrize("hot", ["left", "right"])
+@pytest.mark.parametrize("how", KINDS)
+def test_the_line_of_a_join_splits_the_side_with_the_hot_keys(spark, tmp_path, how, hot):
+    of_hot, of_other = (1, 3) if hot == "left" else (3, 1)
+    # the other side is larger, in all tasks alike
+    read = [(of_hot, HOT), (of_other, 5000)], [(of_hot, ROWS), (of_other, 40_000)]
+    finding = found_in(tmp_path, join_of(how), *read)
+    if how in ("semi", "anti") and hot == "right":
+        assert finding.line is None
+        assert 'right.select("k").distinct()' in finding.verdict
+        return
+    sides = {"left": hot_rows(spark), "right": few_rows(spark)}
+    if hot == "right":
+        sides = {"left": few_rows(spark, value="n"), "right": hot_rows(spark, value="m")}
+    result = eval(finding.line, {"kss": kss}, sides)
+    same(result, sides["left"].join(sides["right"], "k", how))
+    assert re.match(r"broadcast: 1 hot key holds 8\d% of the rows|place: 1 key is split", kss.explain(result))
+    # on as few slots as those of this session keysplit splits nothing unasked
+    assert found_in(tmp_path, join_of(how), *read, slots=8).line == finding.line.replace(", force=True", "")
+
+
+def test_the_line_of_a_join_renames_the_key_of_the_right_side(spark, tmp_path):
+    finding = found_in(tmp_path, join_of("left", ("k", "name")), [(3, HOT)], [(3, ROWS)])
+    left, right = few_rows(spark), hot_rows(spark, "name", "n")
+    result = eval(finding.line, {"kss": kss, "left": left, "right": right})
+    same(result, left.join(right.withColumnRenamed("name", "k"), "k", "left"))
+    assert "1 hot key holds" in kss.explain(result)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+def test_the_line_for_rows_that_match_many_splits_them_though_they_are_few(spark, tmp_path, how):
+    finding = found_in(
+        tmp_path,
+        join_of(how),
+        [(1, 100), (3, 100), (5, 10**7)],
+        [(1, 800), (3, 800), (5, 10**7 + 700)],
+        8,
+        100,
+    )
+    rows = spark.range(0, 800, 1, 4).selectExpr("IF(id < 60, 'hot', CONCAT('k', id)) AS k", "id AS n")
+    left, right = rows, rows.withColumnRenamed("n", "m")
+    result = eval(finding.line, {"kss": kss, "left": left, "right": right})
+    same(result, left.join(right, "k", how))
+    assert re.match(
+        "grid: 1 key is hot on both sides" if how == "inner" else "broadcast|place", kss.explain(result)
+    )
+
+
+def partial(rows):
+    return rows.groupby("user", as_index=False)["n"].sum()
+
+
+@pytest.mark.parametrize(
+    "operators",
+    [
+        ["FlatMapGroupsInPandas [user#1], f(n#5)#7, [out#8]"],
+        ["!ArrowAggregatePython [user#1], [f(n#5)#7], [user#1, f(n#5)#7 AS f#8]"],
+        ["MapInArrow keysplit_whole(n#5)#7, [out#8], false", "Sort [user#1 ASC NULLS FIRST], false, 0"],
+        ["MapInArrow keysplit_finished(n#5)#7, [out#8], false", "Sort [user#1 ASC NULLS FIRST], false, 0"],
+    ],
+)
+def test_the_line_of_a_python_function_splits_the_hot_key(spark, tmp_path, operators):
+    plan = over(*operators, shuffle="hashpartitioning(user#1, 8), REPARTITION_BY_NUM")
+    line = found_in(tmp_path, plan, [(1, HOT)], [(1, ROWS)]).line
+    df, schema = hot_rows(spark, "user"), "user string, n long"
+    result = eval(line, {"kss": kss, "df": df, "partial": partial, "merge": partial, "schema": schema})
+    same(result, df.groupBy("user").agg(F.sum("n").alias("n")))
+    assert "1 key is split" in kss.explain(result)
+
+
+def test_the_line_of_a_repartition_splits_the_hot_key(spark, tmp_path):
+    plan = over("Project [user#1]", shuffle="hashpartitioning(user#1, 8), REPARTITION_BY_NUM")
+    line = found_in(tmp_path, plan, [(1, HOT)], [(1, ROWS)]).line
+    df = hot_rows(spark, "user")
+    result = eval(line, {"kss": kss, "df": df})
+    same(result.drop("worker"), df)
+    assert "1 key is split over 8 workers" in kss.explain(result)
+    assert result.rdd.getNumPartitions() == 8
+    assert result.filter("user = 'hot'").groupBy("worker").count().count() > 1
+
+
+@pytest.mark.parametrize("format", ["Parquet", "CSV"])
+def test_the_line_of_a_write_splits_the_hot_key(spark, tmp_path, format):
+    shuffled = over("Project [user#1]", shuffle="hashpartitioning(user#1, 8), REPARTITION_BY_NUM")
+    insert = "Execute InsertIntoHadoopFsRelationCommand"
+    plan = node(insert, f"{insert} file:/t, false, [user#1], {format}, [path=/t], Overwrite, [n]", [shuffled])
+    line = found_in(tmp_path, plan, [(1, HOT)], [(1, ROWS)]).line
+    df, path = hot_rows(spark, "user").filter("n < 2650"), tmp_path / "out"
+    eval(line, {"kss": kss, "df": df, "path": str(path)})
+    read = getattr(spark.read.option("inferSchema", "true"), format.lower())(str(path))
+    assert read.groupBy("user").count().count() == df.groupBy("user").count().count()
+    assert read.count() == df.count()
+
+
+def plan_in_log(df):
+    """Return the physical plan of a DataFrame as event logs hold it."""
+    jvm = df.sparkSession._jvm
+    info = getattr(jvm.org.apache.spark.sql.execution, "SparkPlanInfo$")
+    executed = df._jdf.queryExecution().executedPlan()
+    return as_dict(getattr(info, "MODULE$").fromSparkPlan(executed))
+
+
+def as_dict(info):
+    children = [as_dict(info.children().apply(at)) for at in range(info.children().size())]
+    return {"nodeName": info.nodeName(), "simpleString": info.simpleString(), "children": children}
+
+
+def first(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.iloc[:1]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("make", "seen"),
+    [
+        (lambda df: kss.apply(df, "user", first, df.schema), [("whole", ("user",), False)]),
+        (lambda df: kss.apply(df, "user", first, df.schema, workers=8), [("whole", ("user",), False)]),
+        (
+            lambda df: kss.apply(
+                df, "user", first, df.schema, workers=8, grouping="distribution_aware", force=True
+            ),
+            [("whole", ("user",), True)],
+        ),
+        (
+            lambda df: kss.apply(df, "user", first, first, df.schema, workers=8),
+            [("finished", ("user",), False)],
+        ),
+        (
+            lambda df: kss.apply(df, "user", first, first, df.schema, workers=8, force=True),
+            [("merged", (), True), ("in_parts", ("user",), True)],
+        ),
+        (lambda df: kss.repartition(df, "user", workers=8), [(None, None, True)]),
+        (lambda df: kss.repartition(df.filter("n > 2600"), "user", workers=8), [(None, None, True)]),
+        (lambda df: kss.repartition(df, "user", workers=8, engine="rust"), [(None, None, True)]),
+        (
+            lambda df: kss.join(df, df, "user", workers=8, way="grid"),
+            [("join", None, True)],
+        ),
+        (
+            lambda df: kss.join(df, few_rows(df.sparkSession, "user"), "user", workers=8, way="place"),
+            [("join", None, True)],
+        ),
+        (lambda df: df.repartition(8, "user"), [("repartition", ("user",), False)]),
+        (lambda df: df.groupBy("user").applyInPandas(first, df.schema), [("group", ("user",), False)]),
+    ],
+)
+def test_real_plans_show_what_keysplit_has_placed(spark, conf, make, seen):
+    conf("spark.sql.adaptive.enabled", "false")
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    plan = read_plan(plan_in_log(make(hot_rows(spark, "user"))))
+    found = [each for each in fragments(plan) if each.inputs]
+    for fragment, (detail, columns, ours) in zip(found, seen, strict=False):
+        gathering = find_gathering(fragment, writes=False)
+        assert detail in (None, gathering.detail)
+        assert columns in (None, gathering.columns)
+        assert is_placed_by_keysplit(fragment) == ours
