@@ -1,11 +1,13 @@
 """What diagnoses advise: by which columns, in which order, with which line; on made-up plans and logs."""
 
+import json
 from typing import Any
 
 import pytest
 
 import keysplit as ks
 from test_diagnose import (
+    MB,
     READS,
     application,
     diagnosed,
@@ -155,13 +157,13 @@ def test_groups_that_are_cut_from_sorted_rows_stay_whole(tmp_path, name, functio
     assert finding.verdict.startswith(action)
 
 
-def test_rows_that_are_not_sorted_by_the_key_are_split_if_nothing_needs_whole_keys(tmp_path):
+def test_rows_that_are_not_sorted_by_the_key_are_split_if_none_must_stay_whole(tmp_path):
     plan = over(
         "MapInArrow f(user#1)#7, [user#8], false", "Sort [n#2 ASC NULLS FIRST], false, 0", shuffle=BY_NUMBER
     )
     finding = found_in(tmp_path, plan)
     assert finding.line == 'kss.repartition(df, "user", workers=8)'
-    assert "if nothing after it needs whole keys" in finding.verdict
+    assert "if none must stay whole" in finding.verdict
 
 
 @pytest.mark.parametrize(
@@ -237,3 +239,160 @@ def test_a_join_of_streams_has_a_line_only_where_the_side_can_be_split(tmp_path,
         tmp_path, application(query(plan), stage(1, slow, [(hot_id, 5600)]), end(0, 12.0))
     ).findings
     assert (finding.operator, finding.line) == ("stateful stream", line)
+
+
+# Spark's own settings
+
+A = "spark.sql.adaptive."
+LARGE = [(1, 4900), (2, 900 * MB)]
+
+
+def join_found(folder, plan: dict[str, Any], version: str = "4.3.0", **conf: str) -> ks.diagnosis.Finding:
+    slow = hot(records=5000, size=900 * MB, updates=LARGE)
+    events = application(query(plan), stage(1, slow, [(1, 5600), (2, 907 * MB)]), end(0, 12.0), **conf)
+    events[0]["Spark Version"] = version
+    (finding,) = diagnosed(folder, events).findings
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("plan", "conf", "action"),
+    [
+        (join_plan("SortMergeJoin [k#1], [k#2], Inner"), {}, "split the hot keys"),
+        (
+            join_plan("SortMergeJoin [k#1], [k#2], Inner"),
+            {f"{A}enabled": "false"},
+            "set spark.sql.adaptive.enabled=true first",
+        ),
+        (
+            join_plan("SortMergeJoin [k#1], [k#2], Inner"),
+            {f"{A}skewJoin.enabled": "false"},
+            "set spark.sql.adaptive.skewJoin.enabled=true first",
+        ),
+        (
+            join_plan("SortMergeJoin [k#1], [k#2], Inner", above="Window"),
+            {},
+            "set spark.sql.adaptive.forceOptimizeSkewedJoin=true first",
+        ),
+        (
+            join_plan("SortMergeJoin [k#1], [k#2], Inner", above="Window"),
+            {f"{A}forceOptimizeSkewedJoin": "true"},
+            "split the hot keys",
+        ),
+        # it would not split these, whatever is set
+        (join_plan("SortMergeJoin [k#1], [k#2], FullOuter"), {f"{A}enabled": "false"}, "split the hot keys"),
+        (
+            join_plan("SortMergeJoin [k#1], [k#2], Inner"),
+            {f"{A}enabled": "false", f"{A}skewJoin.skewedPartitionThresholdInBytes": "1g"},
+            "split the hot keys",
+        ),
+    ],
+)
+def test_a_switch_of_adaptive_execution_comes_first_where_it_helps(tmp_path, plan, conf, action):
+    finding = join_found(tmp_path, plan, "4.1.0", **conf)
+    assert finding.verdict.startswith(action)
+    assert finding.line.startswith("kss.join(left, right")
+    if action.startswith("set"):
+        assert finding.details.startswith("If that is not enough, split the hot keys of the join by k")
+
+
+def test_above_2000_partitions_adaptive_execution_sees_averages(tmp_path):
+    plan = json.loads(json.dumps(join_plan("SortMergeJoin [k#1], [k#2], Inner")).replace(", 8)", ", 2001)"))
+    assert join_found(tmp_path, plan).verdict.startswith(
+        "set spark.shuffle.accurateBlockSkewedFactor=5 first"
+    )
+    conf = {"spark.shuffle.accurateBlockSkewedFactor": "5"}
+    assert join_found(tmp_path, plan, **conf).verdict.startswith("split the hot keys")
+
+
+@pytest.mark.parametrize(
+    ("how", "version", "conf", "helps"),
+    [
+        ("LeftOuter", "4.3.0", {}, True),
+        ("LeftAnti", "4.3.0", {}, True),
+        ("FullOuter", "4.3.1", {}, True),
+        ("LeftOuter", "4.2.1", {}, False),
+        ("LeftOuter", "4.3.0", {"spark.sql.shuffle.spreadNullJoinKeys.enabled": "true"}, False),
+        ("RightOuter", "4.3.0", {}, False),  # the hot keys are on the left side, which drops null keys
+        ("Inner", "4.3.0", {}, False),
+        ("LeftSemi", "4.3.0", {}, False),
+    ],
+)
+def test_null_keys_are_spread_by_spark_where_it_can(tmp_path, how, version, conf, helps):
+    plan = join_plan(f"SortMergeJoin [k#1], [k#2], {how}")
+    finding = join_found(tmp_path, plan, version, **conf)
+    assert ("if the hot key is null, set spark.sql.shuffle.spreadNull" in finding.verdict) == helps
+    below = plan["children"][0]["children"][0]["children"][0]
+    below["children"] = [node("Filter", "Filter isnotnull(k#1)", below["children"])]
+    assert "null" not in join_found(tmp_path, plan, version, **conf).verdict
+
+
+@pytest.mark.parametrize(
+    ("filtered", "conf", "setting"),
+    [
+        ("(r#9 <= 1500)", {}, "windowGroupLimitThreshold=1500"),
+        ("(r#9 < 1500)", {}, "windowGroupLimitThreshold=1499"),
+        ("((r#9 = 1500) AND isnotnull(user#1))", {}, "windowGroupLimitThreshold=1500"),
+        ("(r#9 <= 1000)", {}, ""),
+        ("(r#9 <= 9000)", {}, ""),  # the hot key has fewer rows
+        ("(r#9 <= 1500)", {"spark.sql.optimizer.windowGroupLimitThreshold": "2000"}, ""),
+        ("(n#5 <= 1500)", {}, ""),
+    ],
+)
+@pytest.mark.parametrize("function", ["row_number()", "rank(loaded#2)"])
+def test_the_limit_of_a_window_is_pushed_down_by_spark_where_it_can(
+    tmp_path, function, filtered, conf, setting
+):
+    frame = "specifiedwindowframe(RowFrame, unboundedpreceding$(), currentrow$())"
+    rank = f"{function} windowspecdefinition(user#1, loaded#2 ASC NULLS FIRST, {frame}) AS r#9"
+    plan = over(f"Filter {filtered}", f"Window [{rank}], [user#1], [loaded#2 ASC NULLS FIRST]")
+    events = application(query(plan), stage(1, hot(records=5000), [(1, 5700)]), end(0, 12.0), **conf)
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.operator == "window"
+    assert finding.verdict.startswith(
+        f"set spark.sql.optimizer.{setting} first" if setting else "partition by"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "note"),
+    [
+        ("4.3.0", f"{A}skewjoin.enabled", f"no Spark knows this setting: is {A}skewJoin.enabled meant?"),
+        ("3.5.9", "spark.sql.shuffle.partition", "is spark.sql.shuffle.partitions meant?"),
+        (
+            "4.2.1",
+            "spark.sql.shuffle.spreadNullJoinKeys.enabled",
+            "no effect in Spark 4.2: it came with Spark 4.3",
+        ),
+        ("4.3.0", "spark.sql.shuffle.spreadNullJoinKeys.enabled", ""),
+        ("3.5.9", f"{A}coalescePartitions.minPartitionNum", ""),
+        ("3.5.0-amzn-1", f"{A}ours", ""),
+        ("4.3.0", "spark.sql.other", ""),
+    ],
+)
+@pytest.mark.parametrize("of_query", [False, True])
+def test_a_setting_that_no_spark_knows_is_named(tmp_path, version, name, note, of_query):
+    asked = query(over("Project [user#1]"))
+    if of_query:
+        asked["modifiedConfigs"] = {name: "1"}
+    events = application(asked, end(0, 12.0), **({} if of_query else {name: "1"}))
+    events[0]["Spark Version"] = version
+    notes = diagnosed(tmp_path, events).notes
+    assert [each.startswith(f"{name} has no effect") for each in notes] == ([True] if note else [])
+    assert note in "".join(notes)
+
+
+# three lines
+
+
+def test_a_verdict_is_three_lines(tmp_path):
+    finding = found_in(tmp_path, over("FlatMapGroupsInPandas [user#1], f(n#5)#7, [out#8]"))
+    assert finding.verdict.splitlines() == [
+        "split the hot keys of the Python function by user, if parts can be merged",
+        "today 2.91 times as long as balanced: 12.0 s, then 4.1 s",
+        "sure: task 7 of 8, it read 5,000 of 5,700 rows (88%)",
+    ]
+    assert finding.details == (
+        "Task 7 of 8 took 10.0 s, 10.00 times the median. Cores waited 63.0 core-seconds. Adaptive execution "
+        "splits joins only"
+    )

@@ -25,10 +25,25 @@ _SIDES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 class Advice(NamedTuple):
-    """What to do: in words, the first sentence of a verdict, and as a line to paste."""
+    """What to do.
+
+    Attributes:
+        action: what, in words: the first line of a verdict.
+        line: the line to paste, None if nothing of keysplit's helps.
+        why: why so, in sentences without the last full stop.
+        sure: of what is no matter of rows, how sure it is and why: the last line of a verdict.
+    """
 
     action: str
     line: str | None
+    why: str = ""
+    sure: str = ""
+
+    def after(self, setting: str, why: str = "") -> Advice:
+        """Return the advice to try a setting of Spark's first."""
+        rest = f"If that is not enough, {self.action}"
+        whole = ". ".join(filter(None, [why, rest, self.why]))
+        return self._replace(action=setting, why=whole)
 
 
 class Slow(NamedTuple):
@@ -70,15 +85,15 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
     by = f" by {', '.join(gathering.columns)}" if gathering.columns else ""
     if detail == "merged":
         return Advice(
-            "return fewer rows from the first function of kss.apply: the second one gets all of a key in one "
-            "task",
+            "return fewer rows from the first function of kss.apply",
             None,
+            "The second function gets all that the first one returned for a key, in one task",
         )
     if ours and detail != "whole":
         return Advice(
-            "make a new plan: keysplit has placed these rows, and its plan no longer fits "
-            "(kss.drift(plan, df) says how far)",
+            "make a new plan: keysplit has placed these rows, and its plan no longer fits",
             None,
+            "kss.drift(plan, df) says how far",
         )
     names = (*gathering.columns, *gathering.right)
     is_plain = all(map(is_column, names)) and len(set(gathering.right)) == len(gathering.right)
@@ -88,9 +103,9 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
     options = f', workers={workers}, adapt="auto"' if stream else f", workers={workers}"
     if kind == "join" and not (gathering.node is not None and is_whole(gathering.node)):
         return Advice(
-            f"split the hot keys of the join{by} with kss.join, and write its condition on other columns "
-            "apart, in an inner join as a filter of the result",
+            f"split the hot keys of the join{by}, its condition on other columns apart",
             None,
+            "kss.join takes equal keys: in an inner join, write the condition as a filter of the result",
         )
     if kind == "join":
         return _of_join(gathering, slow, "table" if stream else "kss.join", f"the join{by}", options)
@@ -106,30 +121,30 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
         if not stream and (detail == "finished" or slow.is_spared):
             options += ", force=True"
         line = f"{function}(df, {key}, partial, merge, schema{options})"
-        return _split(f"the Python function{by}, if its work can be done in parts", line)
+        return _split(f"the Python function{by}, if parts can be merged", line)
     if kind == "python group":
         return Advice(
-            f"split the hot keys{by} by hand: of a cogroup the function needs both sides' rows of a key, and "
-            "nothing of keysplit's cuts them",
+            f"split the hot keys{by} by hand: keysplit cannot help, it cuts no cogroup",
             None,
+            "The function of a cogroup needs the rows that both sides have of a key",
         )
     if kind == "window":
         return Advice(
-            f"no split helps: a window{by} needs all rows of a key in one task. Aggregate before it, or "
-            "partition it by more columns",
+            "partition by more columns, or aggregate first: keysplit cannot help",
             None,
+            f"A window{by} needs all rows of a key in one task",
         )
     if kind == "aggregate" and detail == "collects":
         return Advice(
-            f"collect less per key: a list, a percentile or a distinct count{by} is finished in one task per "
-            "key, however its rows are split",
+            "collect less per key: keysplit cannot help, one task finishes each key",
             None,
+            f"That holds for lists, percentiles and distinct counts{by}, however their rows are split",
         )
     if kind == "aggregate":
         return Advice(
-            f"no split helps: the aggregate{by} combines its rows before the shuffle. What follows it in the "
-            "same stage takes the time: put df.repartition(n) between",
+            "put df.repartition(n) after the aggregate: keysplit cannot help",
             None,
+            f"The aggregate{by} combines its rows before the shuffle. What follows in its stage takes long",
         )
     if kind == "write":
         function = "kss.streaming.write" if stream else "kss.write"
@@ -138,22 +153,20 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
         return _split(f"the write{by}", f"{function}(df, {written}{options}).{end}(path)")
     if kind == "repartition":
         function = "kss.streaming.repartition" if stream else "kss.repartition"
-        return _split(
-            f"the repartition{by}, if nothing after it needs whole keys", f"{function}(df, {key}{options})"
-        )
+        return _split(f"the repartition{by}, if none must stay whole", f"{function}(df, {key}{options})")
     if kind == "rebalance":
         return Advice(
-            "lower spark.sql.adaptive.advisoryPartitionSizeInBytes: adaptive execution splits the partitions "
-            f"of a REBALANCE hint{by} that are larger",
+            "lower spark.sql.adaptive.advisoryPartitionSizeInBytes",
             None,
+            f"Adaptive execution splits the partitions of a REBALANCE hint{by} that are larger",
         )
     if kind == "scan" and detail == "cache":
         return Advice("spread the rows before caching them: df.repartition(n).cache()", None)
     if kind == "scan":
         return Advice(
-            "spread the input: write its files smaller, or in a format that can be cut (no gzip), or put "
-            "df.repartition(n) after reading",
+            "spread the input: smaller files that can be cut, or df.repartition(n)",
             None,
+            "A file in gzip cannot be cut. df.repartition(n) goes directly after reading",
         )
     if detail == "sort":
         return Advice("sort by more columns: rows that are equal in the order go to one task", None)
@@ -171,14 +184,18 @@ def _of_state(gathering: Gathering, by: str, options: str) -> Advice:
         return _split(f"the state{by} (lists and sets in append mode)", line)
     if gathering.detail == "group":
         line = f"kss.streaming.apply(df, {key}, partial, merge, schema{options})"
-        return _split(f"the function{by}, if its work can be done in parts", line)
+        return _split(f"the function{by}, if parts can be merged", line)
     if gathering.detail == "combines":
         return Advice(
-            f"no split helps: the aggregate{by} combines its rows before the shuffle. What follows it in the "
-            "same stage takes the time",
+            "do less after the aggregate: keysplit cannot help",
             None,
+            f"The aggregate{by} combines its rows before the shuffle. What follows in its stage takes long",
         )
-    return Advice(f"no split helps: all rows{by} that may be equal must meet in one task", None)
+    return Advice(
+        "deduplicate by more columns: keysplit cannot help",
+        None,
+        f"All rows{by} that may be equal must meet in one task",
+    )
 
 
 def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) -> Advice:
@@ -192,25 +209,25 @@ def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) ->
         last: the last arguments of the line.
     """
     how, first = gathering.how, "right" if gathering.how == "right" else "left"
-    other = {"left": "right", "right": "left"}[first]
-    excess = dict(zip(("left", "right"), slow.excess, strict=False))
-    hot = first if excess.get(other, 0) <= _HOTTER * excess.get(first, 0) else other
+    hot = hot_side(gathering, slow.excess)
     if slow.cause != "matches" and not max(slow.excess, default=0):
         return Advice(
-            f"split the hot keys of {what}, on the side that has them: the log does not say which", None
+            f"split the hot keys of {what}, on the side that has them",
+            None,
+            "The log does not say how many rows of each side the task has read. kss.profile finds it",
         )
     if hot not in _SIDES[of].get(how, ("left",)):
         if of == "kss.join":
             keys = _key(gathering.right).strip("[]")
             return Advice(
-                f"keep each key of the right side of {what} once, right.select({keys}).distinct(): in {how} "
-                "joins more rows of a key change nothing, and keysplit splits the left side only",
+                f"keep each key of the right side once: right.select({keys}).distinct()",
                 None,
+                f"keysplit cannot split the right side of {what}. More rows of a key there change nothing",
             )
         return Advice(
-            f"no split helps: the hot keys of {what} are on the {hot} side, which cannot be split in {how} "
-            "joins of streams",
+            f"split the {hot} side by hand: keysplit cannot help in {how} joins of streams",
             None,
+            f"The hot keys of {what} are on the {hot} side, and only the other one can be split",
         )
     options = "" if how == "inner" else f", how={_quote(how)}"
     options += "" if hot == first else f", split={_quote(hot)}"
@@ -223,6 +240,19 @@ def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) ->
     return _split(
         what, f"{function}(left, {_renamed(gathering)}, on={_key(gathering.columns)}{options}{last})"
     )
+
+
+def hot_side(gathering: Gathering, excess: Sequence[float]) -> str:
+    """Return the side of a join that has the hot keys, "left" or "right".
+
+    Args:
+        gathering: the join.
+        excess: for each side, how many rows more the slowest task reads than others on average.
+    """
+    left, right = [*excess, 0.0, 0.0][:2]
+    if gathering.how == "right":
+        return "left" if left > _HOTTER * right else "right"
+    return "right" if right > _HOTTER * left else "left"
 
 
 def _renamed(gathering: Gathering) -> str:

@@ -15,6 +15,7 @@ from keysplit.diagnosis.files import EventLog, find_logs
 from keysplit.diagnosis.findings import list_findings, list_stages
 from keysplit.diagnosis.model import Finding, Stage
 from keysplit.diagnosis.notes import list_notes, say_without_findings
+from keysplit.diagnosis.settings import list_unknown
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
 from keysplit.diagnosis.waiting import is_of_interest
 from keysplit.display import as_frame, import_pyplot
@@ -231,12 +232,27 @@ def _print_application(console: Console, application: Application) -> None:
         console.print(make_findings_table(application.findings))
         for number, finding in enumerate(application.findings, 1):
             console.print()
-            console.print(Text.assemble((f"{number} ", "bold"), printable(finding.verdict)))
+            console.print(_numbered(number, finding.verdict))
             if finding.line is not None:  # to be copied, so it is not wrapped
                 console.print(Text(f"  {printable(finding.line)}"), soft_wrap=True)
+        console.print(Text("\nDetails", style="bold"))
+        for number, finding in enumerate(application.findings, 1):
+            console.print(_numbered(number, f"{finding.details}."))
     for note in application.notes:
         console.print()
         console.print(Text(f"Note: {printable(note)}"))
+
+
+def _numbered(number: int, text: str) -> Any:
+    """Return text beside the number of its finding."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_row(
+        Text(str(number), style="bold"), Text("\n".join(printable(line) for line in text.splitlines()))
+    )
+    return table
 
 
 def make_findings_table(findings: Sequence[Finding]) -> Any:
@@ -337,6 +353,11 @@ def _read(log: EventLog) -> Application:
     return conclude(events, name, notes)
 
 
+def _unknown_settings(events: Events) -> list[str]:
+    settings = [events.conf, *(each.conf for each in (*events.queries.values(), *events.stages.values()))]
+    return list_unknown({name for each in settings for name in each}, events.version)
+
+
 def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Application:
     """Return what events say.
 
@@ -356,6 +377,6 @@ def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Appli
         stages=tuple(stages),
         findings=tuple(findings),
         failed=tuple(stage.id for stage in events.stages.values() if stage.failure),
-        notes=(*notes, *list_notes(events, findings)),
+        notes=(*notes, *list_notes(events, findings), *_unknown_settings(events)),
         without_findings=say_without_findings(events),
     )

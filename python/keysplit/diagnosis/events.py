@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from keysplit.diagnosis.plan import Operator, read_plan
+from keysplit.diagnosis.settings import is_read
 
 _SQL = "org.apache.spark.sql.execution.ui."
 _CONF = "spark.sql."
@@ -315,8 +316,8 @@ class Events:
 
 
 def _interesting(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of adaptive execution."""
-    return {name: str(value) for name, value in properties.items() if name.startswith("spark.sql.adaptive.")}
+    """Return the settings that say something of a stage that waits."""
+    return {name: str(value) for name, value in properties.items() if is_read(name)}
 
 
 def _milliseconds(value: Any) -> int:

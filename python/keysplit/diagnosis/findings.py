@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from keysplit.diagnosis.adaptive import explain_adaptive
-from keysplit.diagnosis.advice import Slow, advise
+from keysplit.diagnosis.advice import Slow, advise, hot_side
 from keysplit.diagnosis.causes import find_cause, find_spreads
 from keysplit.diagnosis.events import SHUFFLE_RECORDS_WRITTEN, Events, Query, RecordedStage
 from keysplit.diagnosis.model import Bounds, Finding, Spread, Stage, Tasks, share_of
 from keysplit.diagnosis.operators import Gathering, find_gathering, is_placed_by_keysplit, sides
 from keysplit.diagnosis.plan import Fragment, Operator, fragment_of, fragments
+from keysplit.diagnosis.settings import SPREAD_NULLS, knows, limit_of_window, spreads_nulls
 from keysplit.diagnosis.verdict import advise_without_rows, write_verdict
 from keysplit.diagnosis.waiting import (
     LEAST_SHARE,
@@ -88,25 +89,32 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     cause = find_cause(events, stage, slowest, spreads, matches)
     executor = events.executors[stage.array("executor")[slowest]]
     conf = {**events.conf, **(query.conf if query else {}), **stage.conf}
+    adaptive, excess = "", [rows for _, _, rows in read]
     if cause in ("rows", "matches", "lost"):
         slow = Slow(
             cause=cause,
             workers=stage.ran,
             slots=slots_of(stage),
             share=share_of(spreads),
-            excess=[] if cause == "lost" else [rows for _, _, rows in read],
+            excess=[] if cause == "lost" else excess,
             stream=stage.stream is not None,
             ours=is_placed_by_keysplit(fragment),
         )
         advice = advise(gathering, slow)
         if cause == "lost":
-            why = "look at why the executor of the slowest task was lost. If its memory ran out"
-            advice = advice._replace(action=f"{why}, {advice.action}")
+            why = f"If its memory ran out, {advice.action}"
+            advice = advice._replace(
+                action="look at why the executor of the slowest task was lost",
+                why=". ".join(filter(None, [why, advice.why])),
+            )
+        else:
+            is_tried = knows(events.version) and not slow.ours
+            adaptive, switch = explain_adaptive(gathering, fragment, conf, [each[:2] for each in read])
+            setting, why = _setting(gathering, fragment, conf, events.version, excess, spreads)
+            setting, why = (f"set {switch} first", "") if switch else (setting, why)
+            advice = advice.after(setting, why) if setting and is_tried else advice
     else:
         advice = advise_without_rows(events, stage, slowest, cause)
-    adaptive = ""
-    if cause in ("rows", "matches"):
-        adaptive = explain_adaptive(gathering, fragment, conf, [each[:2] for each in read])
     finding = Finding(
         stage=make_stage(events, stage),
         query=_describe(stage, query),
@@ -124,10 +132,30 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
         balanced_s=Bounds(query_s - saved.high, query_s - saved.low),
         adaptive=adaptive,
         verdict="",
+        details="",
         line=advice.line,
         tasks=_tasks(events, stage),
     )
-    return replace(finding, verdict=write_verdict(finding, advice, matches))
+    verdict, details = write_verdict(finding, advice, matches)
+    return replace(finding, verdict=verdict, details=details)
+
+
+def _setting(
+    gathering: Gathering,
+    fragment: Fragment | None,
+    conf: Mapping[str, str],
+    version: str,
+    excess: Sequence[float],
+    spreads: Mapping[str, Spread],
+) -> tuple[str, str]:
+    """Return the setting of Spark's that may help, besides those of adaptive execution, and why."""
+    if spreads_nulls(gathering, hot_side(gathering, excess), conf, version):
+        why = "Spark then spreads the rows whose key is null, which match nothing"
+        return f"if the hot key is null, set {SPREAD_NULLS}=true", why
+    if fragment is not None and "records" in spreads:
+        setting, why = limit_of_window(gathering, fragment, conf, spreads["records"].slowest)
+        return f"set {setting} first" if setting else "", why
+    return "", ""
 
 
 def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None, Gathering]:

@@ -131,7 +131,8 @@ class Finding:
         query_s: how long the query took.
         balanced_s: how long it would have taken if the stage were balanced.
         adaptive: what adaptive execution did about it, or why it did not, in words.
-        verdict: what to do, in words; begins with the action.
+        verdict: three lines: what to do; what it costs today, as a ratio; how sure that is.
+        details: all else, in sentences.
         line: the line of code to paste, None if nothing of keysplit's helps.
         tasks: all tasks of the stage.
     """
@@ -153,6 +154,7 @@ class Finding:
     balanced_s: Bounds
     adaptive: str = field(repr=False)
     verdict: str = field(repr=False)
+    details: str = field(repr=False)
     line: str | None
     tasks: Tasks = field(repr=False)
 
@@ -207,4 +209,5 @@ class Finding:
             "adaptive": self.adaptive,
             "verdict": self.verdict,
             "line": self.line,
+            "details": self.details,
         }

@@ -66,13 +66,12 @@ def describe(
         notes: what could not be read.
         pictures: whether to draw.
     """
-    headline, _, rest = verdict.partition(". ")
     shown = findings[:MOST_FINDINGS]
     return {
         "title": title,
         "subtitle": subtitle,
-        "headline": headline[0].upper() + headline[1:],
-        "rest": rest,
+        "verdict": _lines(verdict),
+        "line": findings[0].line if findings else None,
         "waiting": format_core_time(sum(of.waiting_core_s for of in findings)),
         "duration": format_time(duration_s),
         "found": len(findings),
@@ -86,7 +85,6 @@ def describe(
 
 
 def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
-    headline, _, rest = of.verdict.partition(". ")
     time, saved = of.spreads["time"], of.saved_s
     low, high = (f"{each / of.query_s:.0%}" for each in saved)
     return {
@@ -95,9 +93,9 @@ def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
         "stage": of.stage.id,
         "query": of.query,
         "times": of.times,
-        "headline": headline[0].upper() + headline[1:],
-        "rest": rest,
+        "verdict": _lines(of.verdict),
         "line": of.line,
+        "details": of.details,
         "slowest": format_time(time.slowest),
         "median": format_time(time.median),
         "ratio": format_ratio(of.ratio),
@@ -109,6 +107,11 @@ def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
         "busy": draw_busy(of) if pictures else None,
         "bars": [_bars(of, name) for name in ("time", "records", "bytes")] if pictures else [],
     }
+
+
+def _lines(verdict: str) -> list[str]:
+    """Return the lines of a verdict as sentences."""
+    return [f"{line[0].upper()}{line[1:]}." for line in verdict.splitlines()]
 
 
 def _format_of(name: str) -> Callable[[float], str]:

@@ -50,6 +50,19 @@ class Operator:
         return self.name.startswith(("InMemoryTableScan", "Scan In-memory"))
 
     @property
+    def all(self) -> Iterator[Operator]:
+        """It, and all that run before it."""
+        yield self
+        for child in self.children:
+            yield from child.all
+
+    @property
+    def partitions(self) -> int:
+        """Into how many partitions a shuffle hashes; 0 if it does not."""
+        found = re.search(r"hashpartitioning\(.*?, (\d+)\)(?:,|$)", self.text)
+        return 0 if found is None else int(found[1])
+
+    @property
     def partitioning(self) -> tuple[str, ...]:
         """The columns by which a shuffle hashes; none if it does not hash."""
         found = re.search(r"hashpartitioning\(", self.text)

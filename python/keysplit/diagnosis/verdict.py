@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from keysplit.diagnosis.advice import Advice
 from keysplit.diagnosis.causes import costs_more_cpu, slow_host
 from keysplit.diagnosis.events import Events, RecordedStage
-from keysplit.diagnosis.model import Finding, Spread
+from keysplit.diagnosis.model import Finding
 from keysplit.diagnosis.running import say_unended
 from keysplit.diagnosis.text import format_bytes, format_time
 from keysplit.profiling.text import format_ratio
 
 _SPECULATION = "spark.speculation=true repeats slow tasks elsewhere"
+_CERTAIN = 4.0  # times the median's rows: so many more are the cause whatever a row takes
 
 
 def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, cause: str) -> Advice:
@@ -24,79 +23,69 @@ def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, caus
         slowest: which of its tasks is the slowest.
         cause: as `Finding.cause`.
     """
+    task = f"task {stage.array('index')[slowest]}"
     if cause == "unended":
         place = events.executors[stage.array("executor")[slowest]]
-        task = f"task {stage.array('index')[slowest]} of stage {stage.id}"
-        return Advice(f"look at what {task} does: Spark's UI has the thread dump of executor {place}", None)
+        look = f"look at what {task} of stage {stage.id} does: its thread dump is in Spark's UI"
+        return Advice(look, None, f"It runs on executor {place}", "unsure: its figures come with its end")
+    rows = f"{task} has as many rows as others"
     slow = slow_host(events, stage) if cause == "host" else None
     if cause == "gc":
-        action = (
-            "give executors more memory, or fewer cores each: no split helps, the slowest task collected "
-            "garbage"
-        )
-    elif cause == "fetch":
-        action = (
-            "check the network and the disks that serve the shuffle: no split helps, the slowest task waited "
-            "for its blocks"
-        )
-    elif slow is not None:
-        action = (
-            f"check the machine {slow[0]}: no split helps, tasks there take {format_ratio(slow[1])} times as "
-            f"long for as many rows. {_SPECULATION}"
-        )
-    elif stage.pickled:
-        action = (
-            "count the rows of each key: the log has those of RDDs as batches, so it does not say whether "
-            "the slowest task has more"
-        )
-    elif costs_more_cpu(stage, slowest):
-        action = (
-            "look at the rows of the slowest task: no split by key helps, they are as many as others, and "
-            "cost more"
-        )
-    else:
-        action = (
-            "check the machine and what the slowest task waits for: no split helps, it has as many rows as "
-            f"others. {_SPECULATION}"
-        )
-    return Advice(action, None)
+        action = "give executors more memory, or fewer cores each: no split helps"
+        return Advice(action, None, "", f"likely: {rows}, and collected garbage")
+    if cause == "fetch":
+        action = "check the network and the disks that serve the shuffle: no split helps"
+        return Advice(action, None, "", f"likely: {rows}, and waited for its blocks")
+    if slow is not None:
+        sure = f"likely: tasks there take {format_ratio(slow[1])} times as long for as many rows"
+        return Advice(f"check the machine {slow[0]}: no split helps", None, _SPECULATION, sure)
+    if stage.pickled:
+        why = "unsure: the log counts batches of pickled rows, not rows"
+        return Advice("count the rows of each key: the log does not say who has more", None, "", why)
+    if costs_more_cpu(stage, slowest):
+        action = "look at the rows of the slowest task: no split by key helps, they cost more"
+        return Advice(action, None, "", f"likely: {rows}, and kept its core busy")
+    action = "check the machine and what the slowest task waits for: no split helps"
+    return Advice(action, None, _SPECULATION, f"unsure: {rows}, and why it waits is not in the log")
 
 
-def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]) -> str:
-    """Return the verdict.
+def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]) -> tuple[str, str]:
+    """Return the verdict, three lines, and all else that is to be said, in sentences.
 
     Args:
-        finding: all but its verdict.
+        finding: all but these.
         advice: what to do.
         matches: of a join, how many rows the slowest task returned, and the mean of the others.
     """
-    stage, slowest = finding.stage, finding.spreads["time"].slowest
-    took = f"took {format_time(slowest)}, {format_ratio(finding.ratio)} times the median"
-    usual_s = finding.spreads["time"].median
-    what = (
-        say_unended(stage, finding.what, usual_s)
-        if stage.running
-        else f"Task {finding.task} of {stage.tasks:,} {took}"
-    )
-    share = _share(finding.spreads)
+    stage, time = finding.stage, finding.spreads["time"]
+    balanced = [format_time(each) for each in dict.fromkeys(finding.balanced_s)]
+    least, most = (finding.query_s / max(each, 1e-3) for each in reversed(finding.balanced_s))
+    ratio = format_ratio(most) if len(balanced) == 1 else f"{format_ratio(least)} to {format_ratio(most)}"
+    took, then = format_time(finding.query_s), " to ".join(balanced)
+    cost = f"today {ratio} times as long as balanced: {took}, then {then}"
+    sure = advice.sure or _sure(finding, matches)
+    if stage.running:
+        sure = f"{sure}. {say_unended(stage, finding.what, time.median)}"
+    details = [
+        advice.why,
+        f"Task {finding.task} of {stage.named:,} took {format_time(time.slowest)}, "
+        f"{format_ratio(finding.ratio)} times the median",
+        f"Cores waited {finding.waiting_core_s:,.1f} core-seconds",
+        finding.adaptive,
+    ]
+    return "\n".join([advice.action, cost, sure]), ". ".join(filter(None, details))
+
+
+def _sure(finding: Finding, matches: tuple[float, float]) -> str:
+    """Say how sure it is that rows are the cause, and by which figures."""
+    if finding.cause == "lost":
+        return f"unsure: the figures of task {finding.task} were lost with its executor"
     if finding.cause == "matches":
-        share = f"its rows match {matches[0]:,.0f} rows, those of another task {matches[1]:,.0f} on average"
-    low, high = (format_time(each) for each in finding.balanced_s)
-    cost = (
-        f"Cores waited {finding.waiting_core_s:,.1f} core-seconds; if balanced, the query would take "
-        f"{low if low == high else f'{low} to {high}'} instead of {format_time(finding.query_s)}"
-    )
-    sentences = [advice.action, f"{what}: {share}" if share else what, cost]
-    return ". ".join([*sentences, finding.adaptive] if finding.adaptive else sentences)
-
-
-def _share(spreads: Mapping[str, Spread]) -> str:
-    """Say what part of all the slowest task read."""
+        return f"sure: its rows match {matches[0]:,.0f} rows, those of other tasks {matches[1]:,.0f} each"
     for name, show, unit in (("records", "{:,.0f}".format, " rows"), ("bytes", format_bytes, "")):
-        of = spreads.get(name)
+        of = finding.spreads.get(name)
         if of is not None and of.slowest >= 2 * of.median:
-            return f"it read {show(of.slowest)} of {show(of.total)}{unit} ({of.slowest / of.total:.0%})"
-    records = spreads.get("records")
-    return (
-        "" if records is None else f"it read {records.slowest:,.0f} rows, the median is {records.median:,.0f}"
-    )
+            how = "sure" if of.ratio >= _CERTAIN else "likely"
+            share = f"{show(of.slowest)} of {show(of.total)}{unit} ({of.slowest / of.total:.0%})"
+            return f"{how}: task {finding.task} of {finding.stage.named:,}, it read {share}"
+    return f"unsure: the log does not say what task {finding.task} has read"

@@ -14,6 +14,7 @@ from keysplit import diagnosis
 from keysplit.diagnosis import Diagnosis
 from keysplit.diagnosis.events import Events, Query, RecordedStage
 from keysplit.diagnosis.plan import read_plan
+from keysplit.diagnosis.settings import is_read
 from keysplit.diagnosis.waiting import is_of_interest, waited_for
 from keysplit.spark.session import Records, records_of
 
@@ -106,9 +107,7 @@ def _read(records: Records) -> Events:
             waiting[recorded.query].append(recorded)
     for each in executions:
         query = Query(each.id, each.description, each.start_ms, each.root, each.end_ms)
-        query.conf = {
-            name: value for name, value in each.conf.items() if name.startswith("spark.sql.adaptive.")
-        }
+        query.conf = {name: value for name, value in each.conf.items() if is_read(name)}
         events.queries[each.id] = query
         if each.id in waiting:
             query.plan = read_plan(records.plan(each.id))
