@@ -93,7 +93,8 @@ def test_the_same_keys_give_the_same_figures_from_everywhere(files, command):
     titles = [each.pop("stream") for each in told]
     for each in told:
         for advice in each.get("advice", ()):  # the line to paste names the column, which words have not
-            advice["verdict"] = advice["verdict"].replace("(df, 'word',", "(df, key,")
+            for text in ("details", "line"):
+                advice[text] = advice[text].replace(" 'word',", " key,")
     assert titles == [
         "column word of good.parquet",
         "column word of good.csv",
@@ -127,6 +128,8 @@ def test_profile_prints_and_writes_what_the_library_finds(files):
     words = " ".join(shown.stdout.split())
     for advice in expected.advice:
         assert " ".join(f"{advice.workers} workers: {advice.verdict}".split()) in words
+        assert advice.line in words
+        assert advice.details in words
     assert expected.drift[1:] in words
     assert json.loads((files / "out.json").read_text())["top"] == told["top"]
     assert "</html>" in (files / "out.html").read_text()
@@ -141,9 +144,8 @@ def test_compare_ranks_and_marks_the_front(files):
         some = [result for result in results if result.params.workers == workers]
         front = dict(zip((result.params.name for result in some), ks.pareto(some), strict=True))
         head, table = shown.split(f"\n{workers} workers\n")[1].split("    grouping ")[:2]
-        assert head.startswith(
-            "split the frequent keys for whole-group Python, joins and writes: kss.plan(df, "
-        )
+        assert head.startswith("split the frequent keys for joins, whole-group Python and writes\n")
+        assert "\n  kss.join(left, right, key, workers=" in head
         lines = table.splitlines()[1 : 2 + len(some)]
         assert lines.pop(0).split()[:3] == ["cut_to_fit,", "planned", "1.00"]
         rows = [line.split() for line in lines]
@@ -206,7 +208,7 @@ def test_simulate_takes_every_parameter(files):
 def test_a_profile_shows_three_numbers_of_workers_if_none_is_given():
     advice = figures("profile", *DRAWN, "--seconds-per-row", 0.5, "--cores", 10)["advice"]
     assert [each["workers"] for each in advice] == [8, 32, 200]
-    assert all("With 500 ms per message on 10 cores: " in each["verdict"] for each in advice)
+    assert all(", with 500 ms per message on 10 cores\n" in each["verdict"] for each in advice)
 
 
 def test_nulls_before_the_first_key_are_counted(files):

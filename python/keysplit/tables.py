@@ -46,7 +46,7 @@ def print_comparison(
     for workers, some in sort_by_workers(results).items():
         found = advise_on(some) if advice is None else advice[workers]
         console.print(Text(format_count(workers, "worker"), style="bold"))
-        console.print(Text(f"{found.verdict}\n"))
+        found.print_on(console)
         console.print(_ranked(some, found))
         console.print()
     console.print(

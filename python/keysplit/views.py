@@ -13,7 +13,7 @@ from keysplit.comparison import Comparison, scalars
 from keysplit.display import import_pyplot
 from keysplit.palette import COLOURS, style_of
 from keysplit.profiling.advice import describe_simulation
-from keysplit.profiling.model import Prediction, Profile
+from keysplit.profiling.model import Advice, Prediction, Profile
 from keysplit.profiling.planned import advise_on
 from keysplit.profiling.text import format_count, format_imbalance, format_key, format_ratio, format_share
 from keysplit.simulation import SimulationResult
@@ -31,13 +31,15 @@ class View(NamedTuple):
 
     Attributes:
         title: what it is.
-        verdict: what to do, or what it says, in words.
+        verdict: what to do, or what it says, in words: a few lines.
         columns: the titles of the table.
         rows: its rows, as text.
         loads: the load of each worker, by grouping; the first is drawn first.
         unit: what loads count.
         records: the figures, a dict per row.
         names: the names of the figures, where there may be no row.
+        line: what to paste.
+        details: all else, a sentence or more per line.
     """
 
     title: str
@@ -48,6 +50,8 @@ class View(NamedTuple):
     unit: str
     records: Sequence[Mapping[str, Any]]
     names: Sequence[str] = ()
+    line: str = ""
+    details: str = ""
 
 
 def view(result: Any) -> View:
@@ -81,12 +85,16 @@ def html(of: View) -> str:
     )
     more = f"<p>... and {len(of.rows) - MOST_ROWS} more</p>" if len(of.rows) > MOST_ROWS else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}" if of.rows else ""
-    verdict = "".join(f"<p>{escape(line)}</p>" for line in of.verdict.splitlines())
+    verdict, details = (
+        "".join(f"<p>{escape(line)}</p>" for line in text.splitlines()) for text in (of.verdict, of.details)
+    )
+    verdict += f"<pre>{escape(of.line)}</pre>" if of.line else ""
+    details = f"<p><b>Details</b></p>{details}" if details else ""
     return (
         '<div class="keysplit-view"><style>.keysplit-view{max-width:75ch}.keysplit-view svg{margin:.3em 1em '
         ".3em 0}.keysplit-view figure{display:inline-block;margin:0 1em .5em 0}.keysplit-view figcaption"
         f"{{font-size:.85em}}{colours}@media (prefers-color-scheme: dark){{{dark}}}</style>"
-        f"<p><b>{escape(of.title)}</b></p>{verdict}<div>{pictures}</div>{table}</div>"
+        f"<p><b>{escape(of.title)}</b></p>{verdict}{details}<div>{pictures}</div>{table}</div>"
     )
 
 
@@ -180,13 +188,25 @@ def _of_profile(profile: Profile) -> View:
     named = f" of {', '.join(profile.key)}" if profile.key else ""
     return View(
         f"Profile{named}: {profile.total:,.0f} {profile.unit}",
-        "\n".join(filter(None, [profile.verdict, profile.rare, profile.drift])),
+        profile.verdict,
         ("most frequent key", profile.unit, "share"),
         rows,
         loads,
         profile.unit,
         records,
+        line=first.line,
+        details="\n".join(filter(None, [*_details(profile.advice), profile.rare, profile.drift])),
     )
+
+
+def _details(advice: Sequence[Advice]) -> list[str]:
+    """Return what verdicts leave out, for each number of workers."""
+    several = len(advice) > 1
+    return [
+        f"{format_count(each.workers, 'worker')}: {each.details}" if several else each.details
+        for each in advice
+        if each.details
+    ]
 
 
 def _of_simulation(result: SimulationResult) -> View:
@@ -237,6 +257,8 @@ def _of_comparison(results: Comparison) -> View:
         loads,
         "messages",
         list(map(scalars, results)),
+        line=next((each.line for each in advice.values()), ""),
+        details="\n".join(_details(list(advice.values()))),
     )
 
 

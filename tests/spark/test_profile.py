@@ -1,5 +1,6 @@
 """A profile tells the truth about the keys, predicts what plans do, and says so in words."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -11,7 +12,6 @@ from pyspark.sql import types as T
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.planning import PLANS
-from keysplit.profiling.text import format_seconds
 
 WORKERS = 16
 # one key in a third of the rows, one in a ninth, and three hundred others
@@ -83,24 +83,24 @@ def test_it_recommends_the_fewest_copies_among_the_level(found):
 
 def test_skew_in_words(found):
     better, now = found.predicted[found.recommended], found.predicted["key"]
-    mean = len(DRAWN) / WORKERS / 1000
-    assert found.verdict == (
-        "split the frequent keys for whole-group Python: kss.apply(df, 'word', partial, merge, schema, "
-        f"workers={WORKERS}, grouping='{found.recommended}'). "
-        f"With 1 ms per row on {WORKERS} cores: {format_seconds(better.busiest * mean)} instead of "
-        f"{format_seconds(now.busiest * mean)}, by the loads alone. "
-        f"The most frequent key, 'hot', has 33.3 % of the rows. Max/mean load is {now.busiest:.2f} with hash "
-        f"partitioning and {better.busiest:.2f} with {found.recommended}, for {better.extra_partials} more "
-        "partial results to merge"
+    assert found.verdict.splitlines() == [
+        "split the frequent keys for whole-group Python",
+        f"today {now.busiest:.2f} times as long as balanced, then {better.busiest:.2f} times, by the loads "
+        "alone",
+        "sure, all are counted. The most frequent key, 'hot', has 33.3 % of the rows",
+    ]
+    assert found.advice[0].details == (
+        f"Max/mean load is {now.busiest:.2f} with hash partitioning and {better.busiest:.2f} with "
+        f"{found.recommended}, for {better.extra_partials} more partial results to merge"
     )
     assert found.advice[0].line == (
-        f"kss.plan(df, 'word', workers={WORKERS}, grouping='{found.recommended}')"
+        f"kss.apply(df, 'word', partial, merge, schema, workers={WORKERS}, grouping='{found.recommended}')"
     )
 
 
 def test_the_cost_of_a_row_and_the_cores_are_those_given(rows):
     verdict = kss.profile(rows, "word", WORKERS, seconds_per_row=2, cores=4).verdict
-    assert f"With 2 s per row on 4 cores: {len(DRAWN) * 2 // 4:,} s instead of " in verdict
+    assert re.search(f"\ntoday .* s, then {len(DRAWN) * 2 // 4:,} s, with 2 s per row on 4 cores\n", verdict)
     for arguments, message in (
         ({"cores": 0}, "cores must be at least 1"),
         ({"seconds_per_row": -1}, "secon"),
@@ -112,7 +112,6 @@ def test_the_cost_of_a_row_and_the_cores_are_those_given(rows):
 def test_the_answer_is_that_for_the_same_keys_as_a_stream(rows, found):
     (advice,) = ks.profile(DRAWN, WORKERS, key=["word"]).advice
     assert advice.recommended == found.recommended
-    assert advice.line == found.advice[0].line
     assert advice.planned[advice.recommended].extra_partials == pytest.approx(
         found.predicted[found.recommended].extra_partials, abs=2
     )
@@ -124,23 +123,31 @@ def test_the_answer_is_that_for_the_same_keys_as_a_stream(rows, found):
         (
             None,
             [
-                "split the frequent keys for whole-group Python, joins and writes: kss.plan(df, 'word', ",
+                "split the frequent keys for joins, whole-group Python and writes",
+                "kss.join(left, right, 'word', workers=16",
+                "For a partitioned write: kss.write(df, 'word', workers=16",
                 "No action needed for sum, count, min, max and avg: they combine on the map side",
             ],
         ),
-        ("apply", ["split the frequent keys for whole-group Python: kss.apply(df, 'word', partial, merge, "]),
+        (
+            "apply",
+            ["split the frequent keys for whole-group Python", "kss.apply(df, 'word', partial, merge, "],
+        ),
         ("join", ["kss.join(left, right, 'word', workers=16", "more workers that get the other side's rows"]),
         ("write", ["kss.write(df, 'word', workers=16", "more files"]),
         (
             "stream",
-            ["for kss.streaming.join or kss.streaming.aggregate(split_state=True)", "in each window"],
+            ["kss.streaming.join(left, right, 'word', plan=kss.plan(history, ", "in each window"],
         ),
     ],
 )
 def test_each_operation_has_its_verdict(rows, operation, words_of_it):
     profile = kss.profile(rows, "word", WORKERS, operation=operation)
     assert profile.recommended is not None
-    assert all(text in profile.verdict for text in [*words_of_it, "'hot', has 33.3 % of the rows"])
+    (advice,) = profile.advice
+    told = "\n".join([advice.verdict, advice.line, advice.details])
+    assert all(text in told for text in [*words_of_it, "'hot', has 33.3 % of the rows"])
+    assert len(advice.verdict.splitlines()) == 3
 
 
 def test_sums_need_no_action(rows):
@@ -149,7 +156,7 @@ def test_sums_need_no_action(rows):
     assert profile.verdict.startswith(
         "no action needed: sum, count, min, max and avg combine on the map side"
     )
-    assert profile.verdict.endswith(" with hash partitioning, which is harmless")
+    assert " with hash partitioning, which is harmless\n" in profile.verdict
     assert profile.predicted["key"].busiest > 5
 
 
@@ -162,22 +169,21 @@ def test_splitting_helps_no_aggregate(rows):
 def test_a_window_is_never_split(spark):
     profile = kss.profile(words(spark, ["hot"] * 100 + list("abcde")), "word", 2, operation="window")
     assert profile.recommended is None
-    assert profile.verdict.startswith("no action helps: a window needs all rows of a key in one place. ")
+    assert profile.verdict.startswith("no action helps: a window needs all rows of a key in one place\n")
     # a dozen keys of one weight: some share a worker by their hashes, and need not
     level = kss.profile(spark.range(12), "id", 12, operation="window")
     assert level.predicted[level.recommended].busiest == 1 < 2 <= level.predicted["key"].busiest
     assert level.predicted[level.recommended].extra_partials == 0
-    assert level.verdict.startswith(
-        "place the keys for a window by the worker and the key: kss.repartition(df, 'id', workers=12, "
-        f"grouping='{level.recommended}')"
-    )
-    assert f"with hash partitioning and 1.00 with {level.recommended}" in level.verdict
+    assert level.verdict.startswith("place the keys for a window by the worker and the key\n")
+    (advice,) = level.advice
+    assert advice.line == f"kss.repartition(df, 'id', workers=12, grouping='{level.recommended}')"
+    assert f"with hash partitioning and 1.00 with {level.recommended}" in advice.details
 
 
 def test_keys_that_only_lie_badly_are_not_split(spark):
     profile = kss.profile(spark.range(12), "id", 12, operation="apply")
     assert "place the keys for whole-group Python" in profile.verdict
-    assert profile.verdict.endswith(", and no key is split")
+    assert profile.advice[0].details.endswith(", and no key is split")
 
 
 def test_level_keys_need_no_action(spark):
@@ -267,7 +273,7 @@ def test_the_table_fits_eighty_columns(spark):
     assert " 20,000,000,000,000 " in text
     assert r"'two\nlines\t:smile:'" in text
     assert "... and 14 more" in text
-    assert profile.verdict in " ".join(text.split())
+    assert " ".join(profile.verdict.split()) in " ".join(text.split())
     page = profile._repr_html_()
     assert page.startswith('<div class="keysplit-view">')
     assert "&lt;b&gt;&amp;amp;" in page

@@ -44,7 +44,7 @@ def compare(
     workers: Sequence[int],
     groupings: Sequence[str] | None,
     sources: int,
-    seconds_per_row: float,
+    seconds_per_row: float | None,
     cores: int | None,
     memory: int,
     threads: int | None,
@@ -97,6 +97,8 @@ def compare(
                     "recommended": each.recommended,
                     "online": each.online,
                     "verdict": each.verdict,
+                    "line": each.line,
+                    "details": each.details,
                 }
                 for number, each in advice.items()
             ],

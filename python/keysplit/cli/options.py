@@ -136,16 +136,14 @@ def time_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--seconds-per-row",
         type=float,
-        default=1e-3,
         callback=_above_zero,
-        show_default=True,
         metavar="S",
-        help="Time for a row, for the expected times in the verdict.",
+        help="Time for a row: the verdict gives expected times then, in the place of a ratio.",
     )(command)
 
 
-def _above_zero(_: click.Context, parameter: click.Parameter, value: float) -> float:
-    if not 0 < value < math.inf:
+def _above_zero(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0 < value < math.inf:
         name = str(parameter.name).replace("_", "-")
         raise click.UsageError(f"{name} must be above 0 and finite, got {value}")
     return value

@@ -52,7 +52,7 @@ def profile(
     sources: int,
     top: int,
     windows: int,
-    seconds_per_row: float,
+    seconds_per_row: float | None,
     cores: int | None,
     memory: int,
     threads: int | None,

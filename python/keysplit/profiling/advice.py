@@ -15,6 +15,7 @@ from keysplit.profiling.model import Outcome, Prediction, TopKey
 from keysplit.profiling.text import format_count, format_key, format_ratio, format_seconds, format_share
 
 if TYPE_CHECKING:
+    from keysplit.planning import Sample
     from keysplit.simulation import SimulationResult
 
 __all__ = [
@@ -24,11 +25,11 @@ __all__ = [
     "Cost",
     "Operation",
     "Outcome",
+    "Verdict",
     "advise",
     "advise_simulated",
     "describe_drift",
     "describe_simulation",
-    "plan_line",
     "plans_of",
     "recommend",
     "recommend_for",
@@ -42,14 +43,23 @@ BALANCED = 1.1
 LEAST_DRIFT = 0.1
 """The frequent keys change if the overlap of windows is lower by at least this."""
 
-_COMBINES = (
-    "no action needed: sum, count, min, max and avg combine on the map side, so a worker gets one row per "
-    "key and task"
-)
-_COLLECTS = (
-    "no action helps: for lists, percentiles and distinct counts Spark combines in each map task, and one "
-    "worker merges the parts of a key however its rows are split"
-)
+_COMBINES = "no action needed: sum, count, min, max and avg combine on the map side"
+_COLLECTS = "no action helps: for lists, percentiles and distinct counts Spark merges by key"
+
+
+class Verdict(NamedTuple):
+    """What to do.
+
+    Attributes:
+        text: three lines: what to do, what it costs today and would cost, how sure that is; or the first one
+            alone, where there is nothing to gain or to say.
+        details: all else, in sentences without the last full stop.
+        line: the operation to change, to paste; empty if there is nothing to gain.
+    """
+
+    text: str
+    details: str = ""
+    line: str = ""
 
 
 class _Remedy(NamedTuple):
@@ -60,7 +70,6 @@ class _Remedy(NamedTuple):
     copies: str
 
 
-_PLAN = "kss.plan(df, {key}, workers={workers}, grouping={grouping!r})"
 # The operations that gain from splitting; "sum" and "collect" do not.
 _REMEDIES = {
     "apply": _Remedy(
@@ -78,7 +87,8 @@ _REMEDIES = {
     ),
     "stream": _Remedy(
         "streams with state",
-        f"{_PLAN} is the plan for kss.streaming.join or kss.streaming.aggregate(split_state=True)",
+        "kss.streaming.join(left, right, {key}, plan=kss.plan(history, {key}, workers={workers}, "
+        "grouping={grouping!r}))",
         "copies of the other side's rows, or partial results to merge in each window",
     ),
     "window": _Remedy(
@@ -88,8 +98,8 @@ _REMEDIES = {
     ),
 }
 _ANY = _Remedy(
-    "whole-group Python, joins and writes",
-    f"{_PLAN} is the plan for kss.apply, kss.join or kss.write",
+    "joins, whole-group Python and writes",
+    _REMEDIES["join"].line,
     "partial results, copies of the other side's rows or files",
 )
 Operation = Literal["sum", "collect", "apply", "join", "write", "stream", "window"]
@@ -101,17 +111,18 @@ class Cost:
     """What rows cost, for expected times: arithmetic from the loads, not a measurement.
 
     Attributes:
-        seconds_per_row: the time for a row, above 0.
+        seconds_per_row: the time for a row, above 0; None if it is not known.
         cores: how many tasks run at once, at least 1; None for one per worker.
     """
 
-    seconds_per_row: float = 1e-3
+    seconds_per_row: float | None = None
     cores: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.seconds_per_row, bool) or not isinstance(self.seconds_per_row, int | float):
+        seconds = self.seconds_per_row
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
             raise TypeError(f"seconds_per_row must be a number above 0, got {self.seconds_per_row!r}")
-        if not 0 < self.seconds_per_row < math.inf:
+        if seconds is not None and not 0 < seconds < math.inf:
             raise ValueError(f"seconds_per_row must be above 0 and finite, got {self.seconds_per_row!r}")
         if self.cores is None:
             return
@@ -123,7 +134,7 @@ class Cost:
     def expect_s(self, total: float, workers: int, of: Prediction) -> float:
         """Return the time of the stage: until the busiest worker has served its rows, or the cores all."""
         cores = workers if self.cores is None else index(self.cores)
-        return self.seconds_per_row * total * max(of.busiest / workers, 1 / cores)
+        return (self.seconds_per_row or 0.0) * total * max(of.busiest / workers, 1 / cores)
 
     def slowdown(self, of: Prediction) -> float:
         """Return the time of the stage in multiples of the least that these workers and cores allow."""
@@ -132,13 +143,16 @@ class Cost:
         return max(of.busiest / workers, 1 / cores) / max(1 / workers, 1 / cores)
 
     def describe(self, total: float, unit: str, workers: int, now: Prediction, better: Prediction) -> str:
-        """Return in words what two ways to place the same rows are expected to take."""
+        """Return in words what two ways to place the same rows are expected to take: a ratio, or times."""
+        if self.seconds_per_row is None:
+            before, after = (format_ratio(self.slowdown(of)) for of in (now, better))
+            return f"today {before} times as long as balanced, then {after} times, by the loads alone"
         cores = workers if self.cores is None else index(self.cores)
         each = {"rows": "row", "messages": "message"}.get(unit, "unit of weight")
         before, after = (format_seconds(self.expect_s(total, workers, of)) for of in (now, better))
         return (
-            f"With {format_seconds(self.seconds_per_row)} per {each} on {format_count(cores, 'core')}: "
-            f"{after} instead of {before}, by the loads alone"
+            f"today {before}, then {after}, with {format_seconds(self.seconds_per_row)} per {each} on "
+            f"{format_count(cores, 'core')}"
         )
 
 
@@ -224,7 +238,7 @@ def advise_simulated(
     key: Sequence[str] = (),
     without: Sequence[str] = (),
     cost: Cost = DEFAULT_COST,
-) -> str:
+) -> Verdict:
     """Return the verdict on simulations for one number of workers: what to plan on Spark, and why.
 
     Args:
@@ -237,14 +251,15 @@ def advise_simulated(
         cost: what a message costs.
 
     Returns:
-        One line, which begins with the action.
+        The verdict.
     """
     named = {result.params.name: result for result in results}
     if "key" not in named:
         best = min(results, key=lambda result: (result.imbalance, result.memory))
-        return (
-            f"take {best.params.name}, the most balanced of those tried. {_load(Prediction.of(best))}, for "
-            f"{best.memory:,} partial results to keep in memory and to merge"
+        return Verdict(
+            f"take {best.params.name}, the most balanced of those tried\n"
+            f"{_load(Prediction.of(best)).lower()}, for {best.memory:,} partial results to merge\n"
+            "sure: simulated with all messages"
         )
     planned = plans_of(results) if planned is None else planned
     messages = float(named["key"].messages)
@@ -263,13 +278,15 @@ def advise_simulated(
         return verdict
     online = recommend_simulated(results, without=without)
     if online is None:
-        return f"{verdict}. For stream engines no grouping tried is better"
-    better = named[online]
-    return (
-        f"{verdict}. For stream engines, in the order of arrival: {online}, max/mean load "
-        f"{format_ratio(Prediction.of(better).busiest)}, for {better.memory:,} partial results instead of "
-        f"{named['key'].memory:,}"
-    )
+        engines = "For stream engines no grouping tried is better"
+    else:
+        better = named[online]
+        engines = (
+            f"For stream engines, in the order of arrival: {online}, max/mean load "
+            f"{format_ratio(Prediction.of(better).busiest)}, for {better.memory:,} partial results instead "
+            f"of {named['key'].memory:,}"
+        )
+    return verdict._replace(details=". ".join(filter(None, [verdict.details, engines])))
 
 
 def plans_of(results: Sequence[SimulationResult]) -> dict[str, Prediction]:
@@ -289,8 +306,9 @@ def advise(
     key: Sequence[str] = (),
     workers: int,
     cost: Cost = DEFAULT_COST,
-) -> str:
-    """Return the verdict on an operation by key on Spark: what to do, what it brings, and why.
+    sample: Sample | None = None,
+) -> Verdict:
+    """Return the verdict on an operation by key on Spark: what to do, what it brings, and how sure that is.
 
     Args:
         total: the weight of all rows.
@@ -302,53 +320,56 @@ def advise(
         key: the key columns, for the line to paste.
         workers: the number of workers.
         cost: what a row costs.
+        sample: the rows that were counted, None if all were.
 
     Returns:
-        One line, which begins with the action.
+        The verdict.
     """
     if not total:
-        return "no action needed: there are no rows"
+        return Verdict("no action needed: there are no rows")
     if _are_few(total, unit, workers):
-        return (
-            f"no action needed: {format_count(round(total), unit.removesuffix('s'))} for "
-            f"{format_count(workers, 'worker')}"
-        )
+        rows = format_count(round(total), unit.removesuffix("s"))
+        return Verdict(f"no action needed: {rows} for {format_count(workers, 'worker')}")
     now = planned["key"]
     if now.busiest <= BALANCED:
-        return (
+        return Verdict(
             f"no action needed: max/mean load is {format_ratio(now.busiest)} (up to {BALANCED} counts as "
             "balanced)"
         )
-    first = f"{_share_of(top[0], unit)}. " if top else ""
-    load = f"{first}{_load(now)} with hash partitioning"
+    sure, load = _how_sure(top, unit, sample), f"{_load(now)} with hash partitioning"
+    today = f"today {load[0].lower()}{load[1:]}"
     if operation == "sum":
-        return f"{_COMBINES}. {load}, which is harmless"
+        why = "A worker gets one row per key and task"
+        return Verdict(f"{_COMBINES}\n{today}, which is harmless\n{sure}", why)
     if operation == "collect":
-        return f"{_COLLECTS}. {load}"
-    if cost.slowdown(now) <= BALANCED:
-        return (
-            f"no action needed: {format_count(index(cost.cores or workers), 'core')} have "
-            f"{format_count(workers, 'worker')} to serve, and no plan ends more than 10 % sooner. {load}"
+        why = (
+            "Spark combines them in each map task, and one worker merges the parts of a key however its rows "
+            "are split"
         )
+        return Verdict(f"{_COLLECTS}\n{today}\n{sure}", why)
+    if cost.slowdown(now) <= BALANCED:
+        served = (
+            f"{format_count(index(cost.cores or workers), 'core')} have {format_count(workers, 'worker')}"
+        )
+        why = f"No plan ends more than 10 % sooner. {load}"
+        slow = f"today {format_ratio(cost.slowdown(now))} times as long as balanced on these cores"
+        return Verdict(f"no action needed: {served} to serve\n{slow}\n{sure}", why)
     if recommended is None:
-        why = "a window needs all rows of a key in one place" if operation == "window" else ""
-        return f"no action helps: {why or 'no plan is better'}. {load}"
+        why = (
+            "a window needs all rows of a key in one place" if operation == "window" else "no plan is better"
+        )
+        return Verdict(f"no action helps: {why}\n{today}\n{sure}")
     better, remedy = planned[recommended], _REMEDIES[operation] if operation else _ANY
     verb = "split the frequent keys" if better.extra_partials else "place the keys"
-    line = _filled(remedy.line, recommended, workers, key)
-    verdict = [
-        f"{verb} for {remedy.work}: {line}",
-        cost.describe(total, unit, workers, now, better),
+    text = [f"{verb} for {remedy.work}", cost.describe(total, unit, workers, now, better), sure]
+    details = [
         f"{load} and {format_ratio(better.busiest)} with {recommended}, {_price(better, remedy)}",
     ]
     if operation is None:
-        verdict.append("No action needed for sum, count, min, max and avg: they combine on the map side")
-    return ". ".join(verdict)
-
-
-def plan_line(grouping: str, workers: int, key: Sequence[str] = ()) -> str:
-    """Return the line that makes a plan on Spark, to paste."""
-    return _filled(_PLAN, grouping, workers, key)
+        others = (_REMEDIES[each] for each in ("apply", "write"))
+        details += [f"For {of.work}: {_filled(of.line, recommended, workers, key)}" for of in others]
+        details.append("No action needed for sum, count, min, max and avg: they combine on the map side")
+    return Verdict("\n".join(text), ". ".join(details), _filled(remedy.line, recommended, workers, key))
 
 
 def _filled(line: str, grouping: str, workers: int, key: Sequence[str]) -> str:
@@ -408,6 +429,19 @@ def describe_drift(
         else f"half of them for at most {100 * half:.0f} % of the stream"
     )
     return f"{change}: {compared}. {format_count(len(hot), 'hot key')} in some window, {ages}"
+
+
+def _how_sure(top: Sequence[TopKey], unit: str, sample: Sample | None) -> str:
+    """Return the last line of a verdict: what was counted, and the figure that all else is from."""
+    if not top:
+        return "sure: all are counted, and no key is certain to be frequent"
+    first = top[0]
+    if sample is None:
+        how = "sure, all are counted"
+    else:
+        error = format_share(sample.error_of(first.share))
+        how = f"{100 * sample.confidence:.0f} % sure within {error}"
+    return f"{how}. {_share_of(first, unit)}"
 
 
 def _share_of(top: TopKey, unit: str) -> str:

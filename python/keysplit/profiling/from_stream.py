@@ -42,7 +42,7 @@ def profile(
     messages: int | None = None,
     memory: int = MEMORY,
     key: str | Sequence[str] = (),
-    seconds_per_row: float = 1e-3,
+    seconds_per_row: float | None = None,
     cores: int | None = None,
     threads: int | None = None,
     progress: bool | None = None,
@@ -75,8 +75,8 @@ def profile(
         messages: the length of the stream, if `keys` is an iterator and it is known.
         memory: bytes that the simulations may take together, as in `compare`.
         key: the name of the key column, or a list of them, for the line to paste.
-        seconds_per_row: what a message costs, above 0, for the times in the verdict: arithmetic from the
-            loads.
+        seconds_per_row: what a message costs, above 0. The verdict gives times then, in the place of a ratio:
+            arithmetic from the loads.
         cores: how many tasks run at once, at least 1, for the same; one per worker if left out. With fewer
             cores than workers a plan is recommended only if it saves time on these.
         threads: number of threads, as in `simulate`.

@@ -168,17 +168,20 @@ class Advice:
         predicted: the predicted effect of each grouping, by its name: of a stream, simulated in the order of
             arrival; of a DataFrame, of its plan.
         recommended: the grouping to plan on Spark, None if there is nothing to gain.
-        verdict: what to do, in words.
+        verdict: three lines: what to do, what it costs today and would cost, how sure that is; or the first
+            alone, where there is nothing to gain.
+        details: all else, in sentences without the last full stop.
         results: the simulations behind `predicted`, by name; none for a DataFrame, whose plans are computed.
         planned: the predicted effect of each plan, by its name; empty if it is `predicted`.
         online: the grouping to take in a stream engine, None if there is nothing to gain.
-        line: makes the recommended plan on Spark, to paste; empty if there is nothing to gain.
+        line: the operation on Spark that splits the keys, to paste; empty if there is nothing to gain.
     """
 
     workers: int
     predicted: Mapping[str, Prediction] = field(repr=False)
     recommended: str | None
     verdict: str
+    details: str = ""
     results: Mapping[str, SimulationResult] = field(repr=False, default_factory=dict)
     planned: Mapping[str, Prediction] = field(repr=False, default_factory=dict)
     online: str | None = None
@@ -193,6 +196,17 @@ class Advice:
     def imbalance(self) -> float:
         """The imbalance of hash partitioning: (largest - mean) / sum of the loads."""
         return self.predicted["key"].imbalance
+
+    def print_on(self, console: Console, title: str = "") -> None:
+        """Print the verdict, the line to paste, and all else behind a heading."""
+        from rich.text import Text
+
+        console.print(Text(f"{title}{self.verdict}"))
+        if self.line:  # to be copied, so it is not wrapped
+            console.print(Text(f"\n  {self.line}"), soft_wrap=True)
+        if self.details:
+            console.print(Text.assemble("\n", ("Details", "bold"), f"\n{self.details}."))
+        console.print()
 
     def _table(self) -> Table:
         from rich.text import Text
@@ -297,7 +311,7 @@ class Profile(Printed, Shown):
 
     @property
     def verdict(self) -> str:
-        """What to do, in words: a line for each number of workers."""
+        """What to do, in words: the verdict for each number of workers."""
         if len(self.advice) == 1:
             return self.advice[0].verdict
         return "\n".join(f"{format_count(each.workers, 'worker')}: {each.verdict}" for each in self.advice)
@@ -330,6 +344,8 @@ class Profile(Printed, Shown):
                     "recommended": each.recommended,
                     "online": each.online,
                     "verdict": each.verdict,
+                    "line": each.line,
+                    "details": each.details,
                     "planned": {name: of.to_dict() for name, of in each.plans.items()},
                     "results": {name: result.to_dict() for name, result in each.results.items()},
                 }
@@ -344,7 +360,7 @@ class Profile(Printed, Shown):
         console.print(Text(f"{self._head(title)}\n", style="bold"))
         for advice in self.advice:
             several = f"{format_count(advice.workers, 'worker')}: " if len(self.advice) > 1 else ""
-            console.print(Text(f"{several}{advice.verdict}\n"))
+            advice.print_on(console, several)
             console.print(advice._table())
             console.print()
         certain = [key for key in self.top if key.certain]

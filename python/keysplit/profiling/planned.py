@@ -24,7 +24,6 @@ from keysplit.profiling.advice import (
     DEFAULT_COST,
     Cost,
     advise_simulated,
-    plan_line,
     plans_of,
     recommend_for,
     recommend_simulated,
@@ -146,13 +145,15 @@ def advise_on(
     predicted = {result.params.name: Prediction.of(result) for result in results}
     workers = results[0].params.workers
     recommended = recommend_for(planned or plans_of(results), None, cost) if "key" in predicted else None
+    verdict = advise_simulated(results, planned=planned, top=top, key=key, without=without, cost=cost)
     return Advice(
         workers=workers,
         predicted=predicted,
         recommended=recommended,
-        verdict=advise_simulated(results, planned=planned, top=top, key=key, without=without, cost=cost),
+        verdict=verdict.text,
+        details=verdict.details,
         results={result.params.name: result for result in results},
         planned=planned or {},
         online=recommend_simulated(results, without=without),
-        line=plan_line(recommended, workers, key) if recommended else "",
+        line=verdict.line,
     )

@@ -110,7 +110,7 @@ def _panels(
     best = _best(advice, named, results)
     enlarged = [hashed, best] if hashed is not None and best is not hashed else [best]
     largest = max(float(entry.loads.max()) for entry in [*entries, best])
-    headline, _, rest = advice.verdict.partition(". ")
+    headline, *rest = [f"{line[0].upper()}{line[1:]}" for line in advice.verdict.splitlines()] or [""]
     ranked = sorted(entries, key=lambda entry: entry.name != "key")
     small = [entry for entry in ranked if entry not in enlarged]
     uneven = [entry for entry in enlarged if entry.of.busiest > BALANCED]
@@ -118,8 +118,9 @@ def _panels(
     return {
         "workers": workers,
         "loads": len(best.loads),  # more than workers if some joined later
-        "headline": headline[0].upper() + headline[1:],
+        "headline": headline,
         "rest": rest,
+        "details": advice.details,
         "line": advice.line,
         "hashed": hashed.figures if hashed is not None else None,
         "best": best.figures,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 
 from keysplit.planning import PLANS
-from keysplit.profiling.advice import OPERATIONS, Cost, Operation, advise, plan_line, recommend_for
+from keysplit.profiling.advice import OPERATIONS, Cost, Operation, advise, recommend_for
 from keysplit.profiling.model import Advice, Profile, TopKey
 from keysplit.profiling.planned import predict
 from keysplit.spark.checks import by_name, refuse_stream
@@ -27,7 +27,7 @@ def profile(
     seed: int | None = None,
     capacities: Sequence[float] | None = None,
     engine: Engine | None = None,
-    seconds_per_row: float = 1e-3,
+    seconds_per_row: float | None = None,
     cores: int | None = None,
 ) -> Profile:
     """Say how skewed the keys are, by a sample or all rows, and whether splitting them would help.
@@ -51,7 +51,8 @@ def profile(
         capacities: the relative speed of each worker, above 0; equal if left out.
         engine: how all rows are counted with `sample=1`: "rust", the default, with SpaceSaving in each task,
             "columns" exactly by `groupBy`. A sample takes no Python on the executors.
-        seconds_per_row: what a row costs, above 0, for the times in the verdict: arithmetic from the loads.
+        seconds_per_row: what a row costs, above 0. The verdict gives times then, in the place of a ratio:
+            arithmetic from the loads.
         cores: how many tasks run at once, at least 1, for the same; one per worker if left out. With fewer
             cores than workers a plan is recommended only if it saves time on these.
 
@@ -104,13 +105,15 @@ def profile(
         key=request.keys,
         workers=request.workers,
         cost=cost,
+        sample=found.sample,
     )
     advice = Advice(
         workers=request.workers,
         predicted=predicted,
         recommended=recommended,
-        verdict=verdict,
-        line=plan_line(recommended, request.workers, request.keys) if recommended else "",
+        verdict=verdict.text,
+        details=verdict.details,
+        line=verdict.line,
     )
     return Profile(
         key=tuple(request.keys),
