@@ -212,6 +212,17 @@ def test_a_line_splits_the_side_with_the_hot_keys(tmp_path, how, left, right, li
     assert finding.line == line
 
 
+def test_the_bytes_of_a_side_count_where_its_rows_are_not_known(tmp_path):
+    slow = hot(records=5000, updates=[(2, MB), (4, 49 * MB)])
+    events = application(
+        query(join_plan("SortMergeJoin [k#1], [k#2], LeftOuter")),
+        stage(1, slow, [(2, 8 * MB), (4, 50 * MB)]),
+        end(0, 12.0),
+    )
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.line == 'kss.join(left, right, on="k", how="left", split="right", workers=8)'
+
+
 @pytest.mark.parametrize(
     ("how", "hot_id", "line"),
     [

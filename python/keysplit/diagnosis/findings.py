@@ -90,6 +90,8 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     executor = events.executors[stage.array("executor")[slowest]]
     conf = {**events.conf, **(query.conf if query else {}), **stage.conf}
     adaptive, excess = "", [rows for _, _, rows in read]
+    if not any(excess):  # Spark's status store knows the bytes alone
+        excess = [max(hot - others, 0.0) for hot, others, _ in read]
     if cause in ("rows", "matches", "lost"):
         slow = Slow(
             cause=cause,

@@ -53,7 +53,7 @@ def diagnose(spark: SparkSession) -> Diagnosis:
     It reads the event log of the session if it writes one and no stage runs, else what Spark's status store
     remembers: as many stages, tasks and queries as the settings spark.ui.retained... allow. The findings are
     those of `keysplit.diagnose`. The store does not say how many rows each side of a join has in a task: the
-    line to paste does not name the side to split then, and rows that match many others are not told from slow
+    side to split is the one with more bytes then, and rows that match many others are not told from slow
     tasks.
 
     Args:
