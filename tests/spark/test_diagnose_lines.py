@@ -22,13 +22,16 @@ NAMES = {"inner": "Inner", "left": "LeftOuter", "right": "RightOuter", "full": "
 NAMES |= {"semi": "LeftSemi", "anti": "LeftAnti"}
 
 
-def found_in(folder, plan, updates, totals, slots=2, records=ROWS):
+def found_in(folder, plan, updates, totals, slots=2, records=ROWS, stream=None):
     """Return the finding for the hot task of a stage of 8 on so many slots."""
     slow = task(1, 7, 0, 30, records=records, updates=updates)
     tasks = [task(1, at, at // (slots - 1), 1, records=100, updates=[]) for at in range(7)] + [slow]
     for each in tasks:
         each["Task Metrics"] |= {"Output Metrics": {"Bytes Written": 10}}
     events = application(query(plan), stage(1, tasks, totals), end(0, 31.0), cores=slots, end_s=31.0)
+    for each in events:
+        if stream is not None and "Properties" in each:
+            each["Properties"]["sql.streaming.queryId"] = stream
     (finding,) = diagnosed(folder, events).findings
     return finding
 
@@ -223,3 +226,63 @@ def test_real_plans_show_what_keysplit_has_placed(spark, conf, make, seen):
         assert detail in (None, gathering.detail)
         assert columns in (None, gathering.columns)
         assert is_placed_by_keysplit(fragment) == ours
+
+
+@pytest.fixture
+def streams(spark, tmp_path):
+    """Rows of a hot user, as a batch and as a stream, and others to join them with."""
+    made = {"history": hot_rows(spark, "user"), "few": few_rows(spark, "user")}
+    found = {"history": made["history"]}
+    for name, df in made.items():
+        df.withColumn("at", F.current_timestamp()).write.parquet(str(tmp_path / name))
+        schema = f"user string, {'n' if name == 'history' else 'm'} long, at timestamp"
+        found[f"{name} stream"] = spark.readStream.schema(schema).parquet(str(tmp_path / name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("operator", "text", "how"),
+    [
+        ("FlatMapGroupsInPandasWithState", "!FlatMapGroupsInPandasWithState f(n#2)#7, [user#1], [n#2]", ""),
+        ("StateStoreSave", "StateStoreSave [user#1], state info", ""),
+        *(
+            (
+                "StreamingSymmetricHashJoin",
+                "StreamingSymmetricHashJoin [user#1], [user#3], {}, full = null ]",
+                how,
+            )
+            for how in ("Inner", "LeftOuter", "RightOuter")
+        ),
+    ],
+)
+def test_the_line_of_a_stream_builds_and_places_the_rows_by_a_plan(
+    spark, tmp_path, streams, operator, text, how
+):
+    right = how == "RightOuter"
+    plan = over(text)
+    if how:
+        plan = join_of("inner", ("user", "user")) | {"nodeName": operator, "simpleString": text.format(how)}
+    if operator == "StateStoreSave":
+        plan["children"] = [
+            node("ObjectHashAggregate", "ObjectHashAggregate(keys=[user#1])", plan["children"])
+        ]
+    id_ = 3 if right else 1
+    line = found_in(tmp_path, plan, [(id_, HOT)], [(id_, ROWS)], 8, stream="abc").line
+    hot, few = (streams[name].withWatermark("at", "1 hour") for name in ("history stream", "few stream"))
+    left, other = (few, hot) if right else (hot, few)
+    names = {
+        "kss": kss,
+        "df": hot,
+        "left": left,
+        "right": other.withColumnRenamed("at", "then"),
+        "history": streams["history"],
+        "partial": partial,
+        "merge": partial,
+        "schema": "user string, n long",
+        "columns": [F.collect_list("n").alias("all")],
+        "window": F.window("at", "1 hour"),
+        "condition": F.expr("at <= then AND then <= at + INTERVAL 1 HOUR"),
+    }
+    result = eval(line, names)
+    assert result.isStreaming
+    assert kss.explain(result).startswith("place")

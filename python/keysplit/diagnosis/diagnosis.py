@@ -354,7 +354,8 @@ def _read(log: EventLog) -> Application:
 
 
 def _unknown_settings(events: Events) -> list[str]:
-    settings = [events.conf, *(each.conf for each in (*events.queries.values(), *events.stages.values()))]
+    settings = [events.conf, *(each.conf for each in events.queries.values())]
+    settings += [each.conf for each in events.stages.values()]
     return list_unknown({name for each in settings for name in each}, events.version)
 
 

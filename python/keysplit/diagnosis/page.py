@@ -110,8 +110,9 @@ def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
 
 
 def _lines(verdict: str) -> list[str]:
-    """Return the lines of a verdict as sentences."""
-    return [f"{line[0].upper()}{line[1:]}." for line in verdict.splitlines()]
+    """Return the lines of a verdict as sentences; the sentences of one that is a single line."""
+    lines = verdict.splitlines() if "\n" in verdict else verdict.split(". ")
+    return [f"{line[0].upper()}{line[1:]}." for line in lines]
 
 
 def _format_of(name: str) -> Callable[[float], str]:
