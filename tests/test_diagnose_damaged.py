@@ -25,6 +25,7 @@ from test_diagnose import (
     diagnosed,
     end,
     hot,
+    join_plan,
     node,
     packed,
     query,
@@ -201,6 +202,29 @@ def test_a_task_that_still_runs_is_found_with_the_rows_that_no_other_has_read(tm
     assert "Stage 1 still runs: 7 of 8 tasks ended, one has run for 9.0 s, 9.00 times" in finding.verdict
     assert finding.spreads["records"] == (5000, 100, 5000, 5700)
     assert (finding.stage.state, finding.stage.tasks, finding.stage.named) == ("running", 7, 8)
+
+
+def test_a_join_that_still_runs_is_split_on_the_side_whose_rows_no_task_has_read(tmp_path):
+    plan = join_plan("SortMergeJoin [k#1], [k#2], LeftOuter")
+    for at, side in enumerate(plan["children"]):
+        shuffle = side["children"][0]["children"][0]
+        shuffle["metrics"].append({"name": "shuffle records written", "accumulatorId": 11 + at})
+    tasks = hot(records=5000)
+    for each in tasks:
+        each["Task Info"]["Accumulables"] = [
+            {"ID": id_, "Name": "x", "Update": "50", "Value": "0"} for id_ in (1, 3)
+        ]
+    running = cut(tasks, [7])
+    ran = running[running.index(next(each for each in running if each.get("executionId") == 0)) :]
+    wrote = list(stage(0, [task(0, 0, 0, 0.5)], [(11, 400), (12, 5300)]))
+    for each in wrote[-1]["Stage Info"]["Accumulables"]:
+        each["Name"] = "shuffle records written"
+    of_stage = [
+        each for each in ran[1:-1] if each.get("Stage ID", each.get("Stage Info", {}).get("Stage ID")) == 1
+    ]
+    events = [*application(query(plan), wrote, of_stage)[:-1], LATER]
+    (finding,) = diagnosed(tmp_path, events).findings
+    assert finding.line == 'kss.join(left, right, on="k", how="left", split="right", workers=8)'
 
 
 def test_of_several_tasks_that_still_run_the_rows_are_not_known(tmp_path):

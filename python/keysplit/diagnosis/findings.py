@@ -81,7 +81,8 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     if stage.unended == {int(stage.array("index")[slowest])}:
         _fill_rows(events, stage, slowest, fragment)
     used, total = stage.accumulators_of(slowest), stage.accumulators
-    read = [_read(side, used, total, stage.ran) for side in _sides(gathering)]
+    written = events.written if stage.unended == {int(stage.array("index")[slowest])} else {}
+    read = [_read(side, used, total, stage.ran, written) for side in _sides(gathering)]
     spreads = find_spreads(stage, slowest)
     if gathering.kind == "scan" and (rows := _rows_of(gathering, used, total, stage.ran)) is not None:
         spreads["records"] = rows
@@ -235,15 +236,25 @@ def _sides(gathering: Gathering) -> list[list[Operator]]:
 
 
 def _read(
-    shuffles: Iterable[Operator], used: Mapping[int, int], total: Mapping[int, int], tasks: int
+    shuffles: Iterable[Operator],
+    used: Mapping[int, int],
+    total: Mapping[int, int],
+    tasks: int,
+    written: Mapping[int, int],
 ) -> tuple[float, float, float]:
-    """Return the bytes that the slowest task read of shuffles, those of others, and its rows above theirs."""
+    """Return the bytes that the slowest task read of shuffles, those of others, and its rows above theirs.
+
+    If it is the only one without an end, it reads what is written, and what no other has read.
+    """
     ids = {id_: name for each in shuffles for id_, name in each.metrics.items()}
     of_bytes = [id_ for id_, name in ids.items() if name in ("local bytes read", "remote bytes read")]
     hot = float(sum(used.get(id_, 0) for id_ in of_bytes))
     rest = float(sum(total.get(id_, 0) for id_ in of_bytes)) - hot
     of_rows = [id_ for id_, name in ids.items() if name == "records read"]
     rows, all_rows = (float(sum(of.get(id_, 0) for id_ in of_rows)) for of in (used, total))
+    if rest_of := sum(written.get(id_, 0) for id_, name in ids.items() if name == SHUFFLE_RECORDS_WRITTEN):
+        rows = max(rest_of - all_rows, 0.0)
+        all_rows += rows
     others = max(tasks - 1, 1)
     return hot, max(rest, 0.0) / others, max(rows - max(all_rows - rows, 0.0) / others, 0.0)
 
