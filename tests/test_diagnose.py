@@ -309,7 +309,7 @@ def read_by(name: str, text: str, shuffle: str, *between: str) -> dict[str, Any]
         (
             read_by("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1], f(k#1)#2, [k#3]",
                     "Exchange hashpartitioning(k#1, 48)", "AQEShuffleRead coalesced"),
-            "put df.repartition(n, key) before it: adaptive execution",
+            "set spark.sql.adaptive.coalescePartitions.enabled=false, or put df.repartition(n, key)",
         ),
         (node("Scan csv", number_of_output_rows=1), "read the input in more parts"),
     ],

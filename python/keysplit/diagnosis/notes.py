@@ -115,7 +115,8 @@ def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
         return "put repartition(1) in the place of coalesce(1), so that what is before it runs in many tasks"
     if any("coalesced" in each.text for each in operators if each.name.startswith(_READS)):
         return (
-            "put df.repartition(n, key) before it: adaptive execution has made its partitions one, by bytes"
+            "set spark.sql.adaptive.coalescePartitions.enabled=false, or put df.repartition(n, key) before "
+            "it: adaptive execution has made its partitions one, by bytes"
         )
     if any("SinglePartition" in each.text for each in inputs):
         by = "the window" if gathering.kind == "window" else "what gathers all rows"
