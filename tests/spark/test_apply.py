@@ -403,6 +403,45 @@ def test_only_split_keys_take_the_second_stage(spark):
         assert len(re.findall(r"Exchange", plan)) == 1
 
 
+def test_a_number_of_workers_is_kept_in_every_shuffle(spark):
+    # few bytes, of which adaptive execution would make one task
+    df = frame(spark, T.LongType(), list(range(60)))
+    months = df.withColumn("months", F.expr("make_ym_interval(1)"))
+    hot = frame(spark, T.LongType(), [*[7] * 300, *range(60)])
+    plan = kss.plan(hot, "key", 9)
+    whole_keys = kss.plan(df, "key", 9, "distribution_aware")
+
+    def one(df, **options):
+        return kss.apply(df, "key", lambda rows: rows[["v"]], "v long", **options)
+
+    def two(df, **options):
+        return kss.apply(df, "key", lambda rows: rows[["v"]], lambda rows: rows, "v long", **options)
+
+    def inside(df, **options):
+        df = df.select(F.struct("key").alias("in"), "v", "months")
+        return kss.apply(df, "in.key", lambda rows: rows[["v"]], "v long", **options)
+
+    cut = [
+        two(df, workers=9),
+        two(hot, workers=9, force=True),
+        two(hot, plan=plan, force=True),
+        one(df, workers=9),
+        one(df, workers=9, grouping="distribution_aware"),
+        one(df, plan=whole_keys),
+    ]
+    left_to_spark = [
+        one(months, workers=9),
+        inside(months, workers=9),
+        two(months, workers=9),
+        two(months, plan=plan),
+    ]
+    for way, built in {"slices": cut, "plain": left_to_spark}.items():
+        for result in built:
+            assert kss.explain(result).startswith(way)
+            assert result.rdd.getNumPartitions() == 9
+    assert one(df).rdd.getNumPartitions() < 4, "adaptive execution is on"
+
+
 def test_one_function_by_a_plan_that_splits_no_key(spark):
     df = frame(spark, T.LongType(), skewed(range(9), 90))
 

@@ -4,11 +4,11 @@ import datetime as dt
 import functools
 import json
 import pickle
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from keysplit.spark import slices
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.streaming import blobs
-from keysplit.spark.streaming.apply import _milliseconds, _partitions
+from keysplit.spark.streaming.apply import _milliseconds
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -295,10 +295,12 @@ def test_each_worker_has_a_state_partition_of_its_own_without_windows(spark, fil
     assert sorted(found) == [(partition, 1) for partition in range(plan.workers)]
 
 
-def test_clusters_may_choose_the_number_of_partitions_themselves():
-    for value, found in (("auto", 200), ("7", 7), (None, 200)):
-        session = SimpleNamespace(conf={"spark.sql.shuffle.partitions": value})
-        assert _partitions(SimpleNamespace(sparkSession=session)) == found
+def test_every_shuffle_of_rows_has_as_many_tasks_as_workers(files, plan, conf):
+    conf("spark.sql.shuffle.partitions", str(plan.workers - 1))
+    for options in ({}, {"window": HOURS()}):
+        analysed = apply(files.stream("1 minute"), plan, **options)._jdf.queryExecution().analyzed()
+        found = re.findall(r"RepartitionByExpression .*\], (\d+)", analysed.toString())
+        assert found == [str(plan.workers)] * 2
 
 
 @pytest.mark.slow

@@ -199,7 +199,8 @@ def apply(
     if format == "arrow" and not versions.has_apply_in_arrow(df):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
     if merge is None:
-        return _whole(request, partial, schema, format, partial_schema, planned, workers)
+        asked = planned or workers is not None
+        return _whole(request, partial, schema, format, partial_schema, planned, asked)
     return _in_parts(request, partial, merge, schema, format, partial_schema)
 
 
@@ -237,9 +238,9 @@ def _whole(
     format: str,
     partial_schema: Any,
     planned: bool,
-    workers: int | None,
+    asked: bool,
 ) -> DataFrame:
-    """Build the query of one function."""
+    """Build the query of one function; `asked` says whether the number of workers was given."""
     df = request.df
     if partial_schema is not None:
         raise ValueError("partial_schema belongs to two functions: leave it out, or pass merge")
@@ -253,23 +254,22 @@ def _whole(
     reason = uncarried(request, result_type)
     if versions.takes_iterator(function, format):
         reason = "the function takes an iterator"
+    rows = _Rows(df, request.keys, request.workers if asked else None)
     if reason is not None:
-        grouped = df.groupBy(*request.keys)
-        return took(getattr(grouped, _METHODS[format])(function, result_type), Way("plain", reason))
+        return took(rows.in_spark(format, function, result_type), Way("plain", reason))
     call = slices.Call(function, with_key, result_type, format, settings_of(request.query.session))
     cut = Cut.of(request)
-    rows = _Rows(df, request.keys, cut.extra)
     run = over(slices.whole, call, cut.places)
 
     def hashed() -> DataFrame:
-        return rows.by_hash(None if planned or workers is None else int(workers)).mapInArrow(run, result_type)
+        return rows.by_hash(cut).mapInArrow(run, result_type)
 
     if not planned:
         return took(hashed(), Way("slices", f"Spark's own hash places whole keys; {_CUT}"))
 
     def build(request: Request) -> tuple[DataFrame, Way]:
         way = Way("slices", f"a plan by {request.params.name} places whole keys; {_CUT}")
-        return rows.by_plan(request).mapInArrow(run, result_type), way
+        return rows.by_plan(request, cut).mapInArrow(run, result_type), way
 
     return _sliced(built(request, build, hashed))
 
@@ -285,26 +285,25 @@ def _in_parts(
     result_type = struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else struct(df, "partial_schema", partial_schema)
     reason = uncarried(request, StructType([*result_type, *part_type]))
+    rows = _Rows(df, request.keys, request.workers)
     if reason is not None:
-        grouped = df.groupBy(*request.keys)
         whole = _composed(partial, merge, *take_keys)
-        return took(getattr(grouped, _METHODS[format])(whole, result_type), Way("plain", reason))
+        return took(rows.in_spark(format, whole, result_type), Way("plain", reason))
 
     settings = settings_of(request.query.session)
     first = slices.Call(partial, take_keys[0], part_type, format, settings)
     second = slices.Call(merge, take_keys[1], result_type, format, settings)
     cut = Cut.of(request)
-    rows = _Rows(df, request.keys, cut.extra)
     in_one_stage = over(slices.finished, first, second, cut.places)
 
     def build(request: Request) -> tuple[DataFrame, Way] | DataFrame:
         plan = request.plan
         if plan is not None and not plan.splits:
             way = Way("slices", f"the plan splits no key; {_CUT}")
-            return rows.by_plan(request).mapInArrow(in_one_stage, result_type), way
+            return rows.by_plan(request, cut).mapInArrow(in_one_stage, result_type), way
         split = None if plan is None else np.array([each.hash for each in plan.split_keys])
         hash_place = cut.width
-        placed_rows = rows.by_plan(request, request.columns.free("_hash", request.worker_column))
+        placed_rows = rows.by_plan(request, cut, request.columns.free("_hash", request.worker_column))
         fields = [StructField("", LongType()), StructField("", BooleanType())]
         fields += [*result_type, *part_type, *cut.carried]
         staged = placed_rows.mapInArrow(
@@ -312,7 +311,7 @@ def _in_parts(
             StructType([StructField(f"_{at}", field.dataType) for at, field in enumerate(fields)]),
         )
         cuts = [f"_{at + 2 + len(result_type) + len(part_type)}" for at in cut.carried_cuts]
-        parts = staged.repartition(F.col("_0")).sortWithinPartitions(*cuts)
+        parts = staged.repartition(request.workers, F.col("_0")).sortWithinPartitions(*cuts)
         result = parts.mapInArrow(over(slices.merged, first, second, cut.places), result_type)
         if split is None:
             return result
@@ -320,7 +319,7 @@ def _in_parts(
         return result, Way("slices", f"{keys} split, all others are finished in the first stage; {_CUT}")
 
     def hashed() -> DataFrame:
-        return rows.by_hash(None).mapInArrow(in_one_stage, result_type)
+        return rows.by_hash(cut).mapInArrow(in_one_stage, result_type)
 
     return _sliced(built(request, build, hashed if request.mode == "planned" else None))
 
@@ -333,26 +332,32 @@ def _sliced(result: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a DataFrame, with the columns that the cutting needs behind those that functions see."""
+    """The rows of a DataFrame, by key; with a number of workers in so many tasks, whatever their size is."""
 
     df: DataFrame
     keys: list[str]
-    extra: list[Column]
+    workers: int | None
 
-    def by_hash(self, workers: int | None) -> DataFrame:
-        """Return the rows where Spark's own hash places their keys, sorted by key."""
+    def in_spark(self, format: str, function: Any, schema: StructType) -> DataFrame:
+        """Return what a function returns for each group, as Spark itself calls it."""
+        rows = self.df if self.workers is None else self.df.repartition(self.workers, *map(F.col, self.keys))
+        result: DataFrame = getattr(rows.groupBy(*self.keys), _METHODS[format])(function, schema)
+        return result
+
+    def by_hash(self, cut: Cut) -> DataFrame:
+        """Return the rows where Spark's own hash places their keys, sorted by key, to be cut."""
         keys = [F.col(name) for name in self.keys]
-        rows = self.df.select("*", *self.extra) if self.extra else self.df
-        rows = rows.repartition(*keys) if workers is None else rows.repartition(workers, *keys)
+        rows = self.df.select("*", *cut.extra) if cut.extra else self.df
+        rows = rows.repartition(*keys) if self.workers is None else rows.repartition(self.workers, *keys)
         return rows.sortWithinPartitions(*keys)
 
-    def by_plan(self, request: Request, hash_column: str | None = None) -> DataFrame:
+    def by_plan(self, request: Request, cut: Cut, hash_column: str | None = None) -> DataFrame:
         """Return the rows on their workers, sorted by key; the hash of the key is behind if it has a name."""
         worker = request.worker_column
         hashes = [] if hash_column is None else [plan_hash(request).alias(hash_column)]
-        rows = routed(request).select("*", *self.extra, *hashes)
+        rows = routed(request).select("*", *cut.extra, *hashes)
         rows = placed(rows, worker, request.workers, keep=False)
-        if not self.extra:
+        if not cut.extra:
             fields = [] if hash_column is None else [StructField(hash_column, LongType(), False)]
             session = session_of(self.df)
             schema = StructType([*session.schema_of(self.df).fields, *fields])

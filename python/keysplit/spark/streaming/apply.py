@@ -55,8 +55,6 @@ _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
 _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
 # Longer ones would end behind all times that pandas has.
 _LONGEST_MS = timedelta(days=36525) // timedelta(milliseconds=1)
-# How many partitions a shuffle has where Spark does not say.
-_PARTITIONS = 200
 # The columns behind those of the DataFrame.
 _MARKS = ["hash", "slot", "begin", "end"]
 
@@ -234,7 +232,7 @@ def apply(
         groups.kinds,
         len(cut.carried) - len(groups.kinds),
         tuple(cut.carried_cuts),
-        min(request.workers, _partitions(df)),
+        request.workers,
         tuple(name.lower() for name in request.keys),
         settings["timezone"],
     )
@@ -353,12 +351,6 @@ class _Groups:
         seen = list(places.rows)[: None if self.window is None else -1]
         cuts = [first + _MARKS.index(mark) for mark in (*marks, "hash")]
         return slices.Places(list(places.names)[: len(seen)], seen, places.keys, [*cuts, *places.cuts])
-
-
-def _partitions(df: DataFrame) -> int:
-    """Return in how many partitions Spark shuffles; there are clusters that have "auto" there."""
-    found = df.sparkSession.conf.get("spark.sql.shuffle.partitions", None) or ""
-    return int(found) if found.isdigit() else _PARTITIONS
 
 
 def _delay(df: DataFrame, window: StructField | None) -> int:
