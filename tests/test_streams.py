@@ -14,6 +14,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import keysplit as ks
+from keysplit.streams import drawn
 from keysplit.streams.drawn import _Cells
 
 
@@ -58,6 +59,44 @@ def test_zipf_ignores_the_global_generator() -> None:
     np.testing.assert_array_equal(ks.streams.zipf(1.2, 500, 100, 7), first)
 
 
+@pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.0 + 1e-12, 1.2, 3.0])
+def test_keys_that_no_table_has_are_drawn_as_those_of_a_table(
+    monkeypatch: pytest.MonkeyPatch, exponent: float
+) -> None:
+    by_table = ks.streams.zipf(exponent, 50_000, 200_000, 7)
+    monkeypatch.setattr(drawn, "_MOST_IN_TABLE", 49_999)
+    monkeypatch.setattr(drawn, "_HEAD", 5_000)
+    without = ks.streams.zipf(exponent, 50_000, 200_000, 7)
+    other = np.flatnonzero(by_table != without)
+    assert len(other) <= 20 * (exponent < 3), "a draw next to the border of two keys may take the other"
+    assert (np.abs(by_table - without) <= 1).all()
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 1.1])
+def test_zipf_of_more_keys_than_memory_holds(exponent: float) -> None:
+    keys = ks.streams.zipf(exponent, keys=2**53, messages=100_000, seed=5)
+    assert 0 <= keys.min() <= keys.max() < 2**53
+    for bits in (20, 30, 40, 50, 52):
+        sums = [drawn._harmonic(2**each, exponent) for each in (bits, 53)]
+        expected = sums[0] / sums[1]
+        assert np.mean(keys < 2**bits) == pytest.approx(expected, abs=4 * np.sqrt(expected / 100_000) + 1e-9)
+    np.testing.assert_array_equal(ks.streams.zipf(exponent, 2**53, 500, 5), keys[:500])
+
+
+def test_all_drawn_streams_refuse_more_keys_than_they_can_have() -> None:
+    for draw in (ks.streams.zipf, ks.streams.zipf_evolving):
+        with pytest.raises(ValueError, match=rf"^keys must be in 1\.\.={2**53}, got {2**63}$"):
+            draw(1.0, 2**63, 10)
+    with pytest.raises(ValueError, match=rf"^keys must be in 1\.\.={2**53}, got {2**63}$"):
+        ks.streams.zipf_hot_key(1.0, 2**63, 10, share=0.5)
+    with pytest.raises(ValueError, match=rf"^keys must be in 1\.\.={2**28}, got {2**28 + 1}$"):
+        ks.streams.zipf_drifting(1.0, 2**28 + 1, 10)
+    with pytest.raises(ValueError, match=rf"^keys must be in 2\.\.={2**53}, got {2**2000}$"):
+        ks.streams.zipf_exponent(2**2000, 0.5)
+    few, many = (ks.streams.zipf_evolving(1.0, 10, 10, shift=shift) for shift in (3, 3 + 10 * 2**63))
+    np.testing.assert_array_equal(few, many)
+
+
 def test_zipf_of_little() -> None:
     assert ks.streams.zipf(1.0, 10, 0, 0).tolist() == []
     assert ks.streams.zipf(1.0, 1, 5, 0).tolist() == [0] * 5
@@ -93,7 +132,10 @@ def test_zipf_hot_key_checks_its_share(value: Any, exception: type[Exception]) -
         ("keys", -5, ValueError),
         ("keys", 1.5, TypeError),
         ("keys", "10", TypeError),
+        ("keys", 2**53 + 1, ValueError),
+        ("keys", 2**63, ValueError),
         ("messages", -1, ValueError),
+        ("messages", 2**63, ValueError),
         ("messages", 2.5, TypeError),
         ("seed", -1, ValueError),
         ("seed", None, TypeError),

@@ -6,13 +6,15 @@ from typing import SupportsIndex
 import numpy as np
 
 
-def check_counts(**counts: tuple[int, int]) -> None:
-    """Reject counts below their minimum."""
-    for name, (value, least) in counts.items():
+def check_counts(**counts: tuple[int, int] | tuple[int, int, int]) -> None:
+    """Reject counts below their minimum, or above their maximum if they have one."""
+    for name, (value, least, *most) in counts.items():
         if isinstance(value, bool) or not isinstance(value, SupportsIndex):
             raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
         if index(value) < least:
             raise ValueError(f"{name} must be at least {least}, got {value!r}")
+        if most and index(value) > most[0]:
+            raise ValueError(f"{name} must be in {least}..={most[0]}, got {value!r}")
 
 
 def check_number(name: str, value: float, low: float, high: float) -> None:

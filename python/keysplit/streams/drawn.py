@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +16,23 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 """Messages drawn at a time."""
 
+# A float holds every whole number up to it.
+_MOST_KEYS = 1 << 53
+# An array of more cannot be made.
+_MOST_MESSAGES = (1 << 60) - 1
+# Keys that a table may have, of 8 bytes each.
+_MOST_IN_TABLE = 1 << 28
+# So many, if they are not all: of those behind them an integral gives the shares to 13 digits.
+_HEAD = 1 << 20
+
 
 def zipf(exponent: float, keys: int, messages: int, seed: int = 0) -> NDArray[np.int64]:
     """Draw a stream whose key i (from 0) has a share proportional to 1 / (i + 1)**exponent.
 
     Args:
         exponent: Skew z, at least 0; 0 makes all keys equally frequent.
-        keys: Number of different keys that may occur, at least 1.
+        keys: Number of different keys that may occur, 1 to 2^53. Up to 2^28 a table holds 8 bytes
+            per key.
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
 
@@ -57,7 +67,7 @@ def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Ite
 
     Args:
         exponent: Skew z, at least 0; 0 makes all keys equally frequent.
-        keys: Number of different keys that may occur, at least 1.
+        keys: Number of different keys that may occur, as in [`zipf`][keysplit.streams.zipf].
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
 
@@ -78,13 +88,53 @@ def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Ite
         raise TypeError(f"exponent must be a number of at least 0, got {exponent!r}")
     if not 0 <= exponent < np.inf:
         raise ValueError(f"exponent must be finite and at least 0, got {exponent!r}")
-    check_counts(keys=(keys, 1), messages=(messages, 0), seed=(seed, 0))
-    cumulated = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -float(exponent))
-    cumulated /= cumulated[-1]
+    check_counts(keys=(keys, 1, _MOST_KEYS), messages=(messages, 0, _MOST_MESSAGES), seed=(seed, 0))
+    z, keys = float(exponent), index(keys)
+    head = keys if keys <= _MOST_IN_TABLE else _HEAD
+    cumulated = np.arange(1, head + 1, dtype=np.float64)
+    np.power(cumulated, -z, out=cumulated)
+    np.cumsum(cumulated, out=cumulated)
+    tail = None if head == keys else _Tail(z, head, keys, float(cumulated[-1]))
+    cumulated /= cumulated[-1] if tail is None else tail.total
     generator = np.random.Generator(np.random.PCG64(seed))
     lengths = (min(BLOCK, messages - start) for start in range(0, messages, BLOCK))
     cells = _Cells(cumulated)
-    return (cells.search(generator.random(length)) for length in lengths)
+    if tail is None:
+        return (cells.search(generator.random(length)) for length in lengths)
+    return (tail.search(cells, generator.random(length)) for length in lengths)
+
+
+class _Tail:
+    """The keys behind a table of the first ones: key i (from 1) has the integral of x**-z over i -/+ 1/2.
+
+    Args:
+        z: the exponent.
+        head: the keys in the table.
+        keys: all keys.
+        weight: the sum of i**-z of those in the table.
+
+    Attributes:
+        total: the sum of all keys.
+    """
+
+    def __init__(self, z: float, head: int, keys: int, weight: float) -> None:
+        self._slope, self._low, self._keys, self._weight = 1 - z, head + 0.5, keys, weight
+        # The integral from `low` to x is scale * expm1(slope * log(x / low)) / slope: near z = 1, too.
+        self._scale = self._low**self._slope
+        width = np.log((keys + 0.5) / self._low)
+        area = np.expm1(self._slope * width) / self._slope if self._slope else width
+        self.total = weight + float(self._scale * area)
+
+    def search(self, head: _Cells, draws: np.ndarray) -> np.ndarray:
+        """Return the keys (from 0) of draws of [0, 1), int64."""
+        results = head.search(draws)
+        behind = np.flatnonzero(results == int(self._low))
+        if len(behind):
+            area = np.maximum(draws[behind] * self.total - self._weight, 0.0) / self._scale
+            width = np.log1p(self._slope * area) / self._slope if self._slope else area
+            keys = np.ceil(self._low * np.exp(width) - 0.5).astype(np.int64) - 1
+            results[behind] = np.clip(keys, int(self._low), self._keys - 1)
+        return results
 
 
 class _Cells:
@@ -120,7 +170,7 @@ def zipf_exponent(keys: int, top_share: float) -> float:
     """Find the exponent of the Zipf distribution whose most frequent key has a given share.
 
     Args:
-        keys: Number of different keys, at least 2.
+        keys: Number of different keys, 2 to 2^53.
         top_share: Share of the most frequent key, at least ``1 / keys`` and at most 0.999.
 
     Returns:
@@ -137,7 +187,7 @@ def zipf_exponent(keys: int, top_share: float) -> float:
         >>> round(zipf_exponent(10_000, 0.0932), 3)
         0.979
     """
-    check_counts(keys=(keys, 2))
+    check_counts(keys=(keys, 2, _MOST_KEYS))
     check_number("top_share", top_share, 1 / keys, 0.999)
     low, high = 0.0, 32.0
     for _ in range(60):
@@ -163,7 +213,7 @@ def zipf_evolving(
 
     Args:
         exponent: Skew z, at least 0.
-        keys: Number of different keys that may occur, at least 1.
+        keys: Number of different keys that may occur, as in [`zipf`][keysplit.streams.zipf].
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         first: Fraction of the stream before the change, 0 to 1.
@@ -194,7 +244,7 @@ def zipf_evolving(
         check_counts(shift=(shift, 0))
     stream = zipf(exponent, keys, messages, seed)
     rest = stream[round(messages * first) :]
-    rest[:] = keys - 1 - rest if shift is None else (rest + shift) % keys
+    rest[:] = keys - 1 - rest if shift is None else (rest + shift % keys) % keys
     return stream
 
 
@@ -205,7 +255,7 @@ def zipf_drifting(
 
     Args:
         exponent: Skew z, at least 0.
-        keys: Number of different keys that may occur, at least 1.
+        keys: Number of different keys that may occur, 1 to 2^28: their order is held.
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         periods: Equal parts of the stream, at least 1. In the first, key i (from 0) has a share proportional
@@ -228,11 +278,11 @@ def zipf_drifting(
         >>> bool(first == 0), bool(second == 0)
         (True, False)
     """
-    check_counts(periods=(periods, 1))
+    check_counts(periods=(periods, 1), keys=(keys, 1, _MOST_IN_TABLE))
     stream = zipf(exponent, keys, messages, seed)
     orders = np.random.Generator(np.random.PCG64([seed, periods]))
-    edges = [messages * period // periods for period in range(periods + 1)]
-    for start, end in pairwise(edges[1:]):
+    for period in range(1, periods):
+        start, end = (messages * edge // periods for edge in (period, period + 1))
         stream[start:end] = orders.permutation(keys)[stream[start:end]]
     return stream
 
@@ -244,7 +294,7 @@ def zipf_hot_key(
 
     Args:
         exponent: Skew z, at least 0; 0 makes all other keys equally frequent.
-        keys: Number of different keys that may occur, at least 1.
+        keys: Number of different keys that may occur, as in [`zipf`][keysplit.streams.zipf].
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         share: Fraction of the messages, drawn at random, whose key is replaced by the hot key 0; 0 to 1. The
