@@ -163,6 +163,22 @@ def test_expected_loads_of_another_day(
     assert math.isclose(ours.sum(), today.total, rel_tol=1e-9)
 
 
+def test_the_heaviest_row_of_a_key_is_whole_on_one_worker() -> None:
+    """It is where the load is least with it, and only the rest of its key is in parts."""
+    weights = {1: 8.0, 2: 6.0, 3: 1.0}
+    summary = replace(summary_of(weights), heaviest=np.array([5.0, 4.0, 1.0]))
+    head, tail = np.array([1, 2, 3]), np.zeros(64, dtype=np.uint32)
+    own = (np.array([0, 1]), np.array([0, 1]), np.array([1]))
+    shares = (np.array([0.5, 0.5]), np.array([0.25, 0.75]), np.array([1.0]))
+    # the rest of key 1 is 3, of key 2 it is 2; 5 goes to worker 0, and so 4 to worker 1
+    found = expected_loads(summary, head, own, shares, tail, 2)
+    assert found.tolist() == [1.5 + 5 + 0.5, 1.5 + 1.5 + 4 + 1]
+    slow_first = expected_loads(summary, head, own, shares, tail, 2, np.array([1.0, 9.0]))
+    assert slow_first.tolist() == [1.5 + 0.5, 1.5 + 5 + 1.5 + 4 + 1]
+    spread = expected_loads(replace(summary, heaviest=None), head, own, shares, tail, 2)
+    assert spread.tolist() == [4 + 1.5, 4 + 4.5 + 1]
+
+
 # cut_to_fit
 
 

@@ -59,6 +59,7 @@ def test_every_version_is_read(version, kind):
     assert plan.sample == (SAMPLE if version >= 3 else None)
     assert plan.group_weight == (150 if version >= 3 else 0)
     assert plan.weighted is (version >= 4)
+    assert plan.heaviest == ((1250.5, 800.0) if version >= 5 else None)
     # where the rows of the first key go, of the second, and of three that are not frequent
     keys = np.array([-5] * 6 + [2**62] + [0, 2**52, -(2**53)])
     rows = np.array([0, 2**32 - 1, 3 << 61, (3 << 61) + 2**32 - 1, -1, -(2**32)] + [0] * 4)
@@ -143,8 +144,8 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
     [
         ("", "^text must be a plan as JSON"),
         ("[1]", "^text must be a plan that keysplit wrote"),
-        (changed(version=0), r"^version of the plan must be in 1\.\.=4, got 0$"),
-        (changed(version="1"), r"^version of the plan must be in 1\.\.=4, got '1'$"),
+        (changed(version=0), r"^version of the plan must be in 1\.\.=5, got 0$"),
+        (changed(version="1"), r"^version of the plan must be in 1\.\.=5, got '1'$"),
         (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its keys, workers"),
         (changed(grouping=5), "^plan is damaged: TypeError"),
         (changed(head=[{}]), "^plan is damaged: KeyError"),
@@ -160,6 +161,9 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
         (changed(2, row_id=[1]), "^plan is damaged: its keys, workers"),
         (changed(3, sample={"rows": 1}), "^plan is damaged: KeyError"),
         (changed(3, group_weight=-1), "^plan is damaged: its keys, workers"),
+        (changed(5, heaviest=[1.0]), "^plan is damaged: its keys, workers"),
+        (changed(5, heaviest=[1.0, -1.0]), "^plan is damaged: its keys, workers"),
+        (changed(5, heaviest=5), "^plan is damaged: TypeError"),
         (changed(total=0), "^plan is damaged: its keys, workers"),
         (changed_key(count=float("nan")), "^plan is damaged: its keys, workers"),
         (changed_key(count=-5), "^plan is damaged: its keys, workers"),

@@ -1,6 +1,7 @@
 """The bytes of a row as a weight."""
 
 import math
+import warnings
 
 import pytest
 from pyspark.sql import functions as F
@@ -79,6 +80,50 @@ def test_one_expression_is_made_for_all_columns(wide, monkeypatch):
         monkeypatch.setattr(F, name, None)
     kss.row_bytes(wide)
     assert len(made) == 1
+
+
+def fat(spark):
+    """Make rows of weight 10 and one of 20,000, which is one of many of its key."""
+    keys = "if(id % 2 = 0, 'hot', concat('b', id)) as key"
+    return spark.range(0, 1600, 1, 4).selectExpr(keys, "id", "if(id = 800, 20000, 10) as w")
+
+
+@pytest.mark.parametrize("options", [{}, {"sample": 1}, {"sample": 1, "engine": "columns"}])
+@pytest.mark.parametrize("grouping", ["d_choices", "cut_to_fit", "round_robin"])
+def test_a_plan_knows_that_no_split_cuts_a_row(spark, options, grouping):
+    df = fat(spark)
+    with pytest.warns(UserWarning, match=r"^one row weighs 4\.45 times the fair share of a worker, which"):
+        plan = kss.plan(df, "key", 8, grouping, weight="w", **options)
+    assert plan.heaviest[0] == 20_000
+    assert plan.heaviest_row == pytest.approx(8 * 20_000 / 35_990)
+    loads = [
+        row.w
+        for row in kss.route(df, "key", plan=plan).groupBy("worker").agg(F.sum("w").alias("w")).collect()
+    ]
+    assert plan.heaviest_row <= plan.busiest == pytest.approx(8 * max(loads) / 35_990, rel=0.1)
+    assert plan.loads.sum() == pytest.approx(plan.total)
+    assert "4.446 by one row alone" in str(plan)
+    assert kss.Plan.from_json(plan.to_json()).busiest == plan.busiest
+
+
+def test_a_profile_knows_the_heaviest_row(spark):
+    profile = kss.profile(fat(spark), "key", 8, weight="w")
+    assert min(each.busiest for each in profile.predicted.values()) >= 8 * 20_000 / 35_990
+    assert "ne row weighs 4.45 times a worker's fair share, and no plan cuts a row" in profile.verdict
+    alone = kss.profile(fat(spark).filter("id = 800 or id < 20"), "key", 8, weight="w")
+    assert alone.verdict.startswith("no action helps: one row weighs 7.92 times a worker's fair share")
+
+
+def test_a_sample_knows_the_rows_that_it_has_drawn(spark):
+    df = fat(spark)
+    with pytest.warns(UserWarning, match=r"^one row weighs at least \d\.\d\d times the fair share"):
+        drawn = kss.plan(df.filter("key = 'hot'"), "key", 8, weight="w", sample=0.9)
+    assert drawn.heaviest == (20_000.0,)
+    assert "busiest worker: at least " in str(drawn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        level = kss.plan(df, "key", 8, sample=1)
+    assert (level.heaviest, level.heaviest_row) == (None, 0)
 
 
 def test_an_aggregate_is_no_weight_of_a_row(spark):

@@ -21,6 +21,8 @@ from keysplit.planning.rules import CandidateGrouping, Floats, Integers
 from keysplit.planning.sample import Sample
 
 _LEAST_CAPACITY, _MOST_CAPACITY = 1e-9, 1e12
+# A row of a smaller part of the mean load is as good as spread.
+_HEAVY = 0.02
 # A smaller total cannot be divided.
 _TINY = 2.0**-900
 
@@ -38,6 +40,8 @@ class Summary:
             with B a power of two.
         sample: What was counted if not all rows were; the weights are estimates then, each as likely too
             large as too small.
+        heaviest: Weight of the heaviest row of each of ``hashes``, of those rows that were counted; float64,
+            shape (H,). None if it was not looked for, as where all rows weigh 1.
     """
 
     total: float
@@ -46,6 +50,7 @@ class Summary:
     errors: Floats
     buckets: Floats
     sample: Sample | None = None
+    heaviest: Floats | None = None
 
     def with_buckets(self, bits: int) -> Summary:
         """The same with 2**bits buckets: several in one, or the rare keys of one spread over several.
@@ -227,11 +232,16 @@ def expected_loads(
     shares: Sequence[Floats],
     tail: NDArray[np.uint32],
     n: int,
+    speeds: Floats | None = None,
 ) -> Floats:
     """The loads of a summary's rows under a placement, which may be made from another summary.
 
     A frequent key of the summary that the placement does not list is counted in its bucket. The loads add up
     to the weight of all rows.
+
+    A placement cuts keys, but no row. If the summary has the heaviest row of each key, that row is whole on
+    the worker of its key where it does least, and only the other rows of the key are spread by its shares.
+    Rows below a fiftieth of the mean load are spread with them.
 
     Args:
         summary: The summary of one pass over the keys.
@@ -240,6 +250,7 @@ def expected_loads(
         shares: The shares of each, per worker.
         tail: Worker of each bucket, for all other keys.
         n: Number of workers.
+        speeds: Speed of each worker relative to the others; equal if None.
 
     Returns:
         Load of each worker; float64, shape (n,).
@@ -261,6 +272,16 @@ def expected_loads(
     np.add.at(loads, tail, rest)
     for (at, _), weight in zip(here, weights.tolist(), strict=True):
         loads[workers[at]] += weight * shares[at]
+    if summary.heaviest is None:
+        return loads
+    rates = np.ones(n) if speeds is None else speeds
+    rows = np.minimum(summary.heaviest[[entry for _, entry in here]], weights)
+    for entry in np.argsort(-rows, kind="stable").tolist():
+        at, row = here[entry][0], rows[entry]
+        own = workers[at]
+        if len(own) > 1 and row >= _HEAVY * summary.total / n:
+            loads[own] = np.maximum(loads[own] - row * shares[at], 0.0)
+            loads[own[np.argmin((loads[own] + row) / rates[own])]] += row
     return loads
 
 

@@ -21,7 +21,8 @@ from keysplit.plans.frequent import FrequentKey
 FORMAT = "keysplit plan"
 _FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "capacities")
 _THIRD = (*_FIRST, "row_id", "sample", "group_weight")
-FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: _THIRD, 4: (*_THIRD, "weighted")}
+_FOURTH = (*_THIRD, "weighted")
+FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: _THIRD, 4: _FOURTH, 5: (*_FOURTH, "heaviest")}
 """The fields of a plan that each version of the stored form holds."""
 VERSION = max(FIELDS)
 
@@ -115,7 +116,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
     _refuse_unknown("grouping", [name], known)
     grouping = known[name]
     _refuse_unknown(f"parameter of {name}", params, [field.name for field in fields(grouping)])
-    capacities, row_id = data["capacities"], data.get("row_id")
+    capacities, row_id, heaviest = data["capacities"], data.get("row_id"), data.get("heaviest")
     return {
         "grouping": grouping(**params),
         "key": tuple(data["key"]),
@@ -129,6 +130,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         "sample": None if data.get("sample") is None else _sample(data["sample"]),
         "group_weight": float(data.get("group_weight", 0.0)),
         "weighted": data.get("weighted", False),
+        "heaviest": None if heaviest is None else tuple(map(float, heaviest)),
     }
 
 
@@ -157,6 +159,7 @@ def _frequent(data: dict[str, Any]) -> FrequentKey:
 def _is_sound(plan: dict[str, Any]) -> bool:
     n, head, tail, buckets = plan["grouping"].workers, plan["head"], plan["tail"], plan["buckets"]
     row_id, capacities, sample = plan["row_id"], plan["capacities"], plan["sample"]
+    heaviest = plan["heaviest"]
     return (
         len(tail) == len(buckets) == 2 ** bucket_bits(n)
         and bool((tail < n).all())
@@ -180,6 +183,8 @@ def _is_sound(plan: dict[str, Any]) -> bool:
         and (sample is None or (0 < sample.confidence < 1 and sample.effective >= 0))
         and 0 <= plan["group_weight"] < math.inf
         and isinstance(plan["weighted"], bool)
+        and (heaviest is None or len(heaviest) == len(head))
+        and all(0 <= row < math.inf for row in heaviest or ())
         and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))
     )
 

@@ -307,6 +307,7 @@ def advise(
     workers: int,
     cost: Cost = DEFAULT_COST,
     sample: Sample | None = None,
+    heaviest_row: float = 0.0,
 ) -> Verdict:
     """Return the verdict on an operation by key on Spark: what to do, what it brings, and how sure that is.
 
@@ -321,6 +322,7 @@ def advise(
         workers: the number of workers.
         cost: what a row costs.
         sample: the rows that were counted, None if all were.
+        heaviest_row: the weight of the heaviest row in multiples of a worker's fair share; 0 if unknown.
 
     Returns:
         The verdict.
@@ -338,6 +340,11 @@ def advise(
         )
     sure, load = _how_sure(top, unit, sample), f"{_load(now)} with hash partitioning"
     today = f"today {load[0].lower()}{load[1:]}"
+    heavy = ""
+    if heaviest_row > BALANCED:
+        heavy = (
+            f"one row weighs {format_ratio(heaviest_row)} times a worker's fair share, and no plan cuts a row"
+        )
     if operation == "sum":
         why = "A worker gets one row per key and task"
         return Verdict(f"{_COMBINES}\n{today}, which is harmless\n{sure}", why)
@@ -358,13 +365,15 @@ def advise(
         why = (
             "a window needs all rows of a key in one place" if operation == "window" else "no plan is better"
         )
-        return Verdict(f"no action helps: {why}\n{today}\n{sure}")
+        return Verdict(f"no action helps: {heavy or why}\n{today}\n{sure}")
     better, remedy = planned[recommended], _REMEDIES[operation] if operation else _ANY
     verb = "split the frequent keys" if better.extra_partials else "place the keys"
     text = [f"{verb} for {remedy.work}", cost.describe(total, unit, workers, now, better), sure]
     details = [
         f"{load} and {format_ratio(better.busiest)} with {recommended}, {_price(better, remedy)}",
     ]
+    if heavy:
+        details.append(heavy.capitalize())
     if operation is None:
         others = (_REMEDIES[each] for each in ("apply", "write"))
         details += [f"For {of.work}: {_filled(of.line, recommended, workers, key)}" for of in others]

@@ -19,6 +19,7 @@ from keysplit.planning import (
     head_threshold,
     place,
     sketch_capacity,
+    speeds_of,
 )
 from keysplit.profiling.advice import (
     DEFAULT_COST,
@@ -88,6 +89,7 @@ def predict(summary: Summary, params: Any, capacities: Sequence[float] | None = 
         capacities: the relative speed of each worker; equal if left out.
     """
     placement = place(summary, params, capacities)
+    speeds = speeds_of(capacities, params.workers)
     loads = expected_loads(
         summary,
         summary.hashes[placement.head],
@@ -95,8 +97,9 @@ def predict(summary: Summary, params: Any, capacities: Sequence[float] | None = 
         placement.shares,
         placement.tail,
         params.workers,
+        speeds,
     )
-    relative = loads / (np.ones(len(loads)) if capacities is None else np.array(capacities))
+    relative = loads / speeds
     return Prediction(
         loads=loads,
         imbalance=metrics.imbalance(relative),

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 
 from keysplit.planning import Summary, bucket_bits, place
 from keysplit.plans.frequent import FrequentKey
+from keysplit.profiling.advice import BALANCED
 from keysplit.spark.checks import by_name, refuse_stream
 from keysplit.spark.counting.counted import Met
 from keysplit.spark.hashes import identity_of, plan_hash, row_hash
@@ -76,8 +77,8 @@ def plan(
             retried, on your word; docs/exactness.md says what depends on it.
 
     Warns:
-        UserWarning: if rows of a key that is split look alike in their identity, so that they would stay
-            together all the same.
+        UserWarning: if one row of a key that is split weighs more than the fair share of a worker; if rows of
+            such a key look alike in their identity, so that they would stay together all the same.
 
     Returns:
         The plan.
@@ -112,12 +113,12 @@ def plan(
     )
     request = check(df, key, options)
     made, met = make(request)
-    warn_of_like_rows(request, made, met)
+    warn_of_rows(request, made, met)
     return made
 
 
 def make(request: Request) -> tuple[Plan, Met | None]:
-    """Count the keys of a request and decide where they go; return what `warn_of_like_rows` wants to know."""
+    """Count the keys of a request and decide where they go; return what `warn_of_rows` wants to know."""
     found = summarise(request, identity=_cheap_identity(request))
     plan = plan_of(request, found)
     former = None if request.kept is None else request.kept.former
@@ -160,8 +161,8 @@ def stand_in(request: Request) -> Plan:
     return plan_of(request, Pass(summary, {}), candidates=[])
 
 
-def warn_of_like_rows(request: Request, plan: Plan, met: Met | None) -> None:
-    """Warn where rows of a key that a plan splits cannot be told apart, so that they stay together.
+def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
+    """Warn where a plan splits a key in vain: one row is too heavy, or rows cannot be told apart.
 
     Args:
         request: the request.
@@ -173,6 +174,12 @@ def warn_of_like_rows(request: Request, plan: Plan, met: Met | None) -> None:
     """
     if not plan.splits:
         return
+    if plan.heaviest_row > BALANCED:
+        least = "at least " if plan.sample is not None else ""
+        warn(
+            f"one row weighs {least}{plan.heaviest_row:.2f} times the fair share of a worker, which gets all "
+            "of it: no split helps beyond that; divide such rows, or take fewer workers"
+        )
     split = plan.split_keys[:_KEYS]
     if request.query.is_shuffled:  # rows cost all that is upstream, so only types are looked at
         with suppress(ValueError):  # there is no identity: what needs one says so

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 
-from keysplit.planning import PLANS
+from keysplit.planning import PLANS, Summary, speeds_of
 from keysplit.profiling.advice import OPERATIONS, Cost, Operation, advise, recommend_for
 from keysplit.profiling.model import Advice, Profile, TopKey
 from keysplit.profiling.planned import predict
@@ -106,6 +107,7 @@ def profile(
         workers=request.workers,
         cost=cost,
         sample=found.sample,
+        heaviest_row=_heaviest_row(found, speeds_of(request.capacities, request.workers)),
     )
     advice = Advice(
         workers=request.workers,
@@ -123,3 +125,10 @@ def profile(
         advice=(advice,),
         sample=found.sample,
     )
+
+
+def _heaviest_row(found: Summary, speeds: np.ndarray) -> float:
+    """Return the load of the fastest worker with the heaviest row alone, in fair shares; 0 if unknown."""
+    if found.heaviest is None or not found.total:
+        return 0.0
+    return float(found.heaviest.max(initial=0.0) / speeds.max() * speeds.sum() / found.total)

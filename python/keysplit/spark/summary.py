@@ -89,12 +89,12 @@ def summarise(
     )
     weight = F.lit(1.0) if request.weight is None else request.weight
     rows = request.df.select(hash_.alias("hash"), key.alias("key"), weight.alias("weight"))
-    counters = math.ceil(10 / share)
+    counters, weighted = math.ceil(10 / share), request.weight is not None
     if request.engine == "columns" or counters > most_counters:
-        counted = by_grouping.count(rows, share, bits, request.key_types, most_candidates)
+        counted = by_grouping.count(rows, share, bits, request.key_types, most_candidates, weighted)
     else:
         capacity = min(most_counters, max(sketch_capacity(request.params), counters))
-        counted = by_sketch.count(rows, share, bits, request.key_types, capacity, request.weight is not None)
+        counted = by_sketch.count(rows, share, bits, request.key_types, capacity, weighted)
     return _with_groups(request, counted, hash_, _frequent(counted, share, request.key_types))
 
 
@@ -126,6 +126,12 @@ def _frequent(counted: Counted, share: float, types: list[DataType]) -> Pass:
         for hash_ in hashes.tolist()
     }
     summary = Summary(
-        total, hashes, counted.counts[order], counted.errors[order], counted.buckets, counted.sample
+        total,
+        hashes,
+        counted.counts[order],
+        counted.errors[order],
+        counted.buckets,
+        counted.sample,
+        None if counted.heaviest is None else counted.heaviest[order],
     )
     return Pass(summary, keys, counted.met)

@@ -11,7 +11,9 @@ from keysplit.spark.counting.counted import Counted, bad_weight, sum_of, write_t
 _MOST_OF_BUCKET = 16
 
 
-def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_candidates: int) -> Counted:
+def count(
+    rows: DataFrame, share: float, bits: int, types: list[DataType], most_candidates: int, weighted: bool
+) -> Counted:
     """Count the rows of each key exactly, with no Python on the executors.
 
     It takes one pass where few keys are frequent. Where a bucket may have more frequent keys than came with
@@ -23,6 +25,7 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
         bits: how many bits of the hash name the bucket.
         types: the types of the key columns.
         most_candidates: the most keys that may come to the driver along with the buckets.
+        weighted: whether `weight` is anything but 1.
 
     Returns:
         At least all frequent keys.
@@ -33,11 +36,14 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
     counted = rows.groupBy("hash").agg(
         F.sum("weight").alias("count"),
         F.min("weight").alias("least"),
+        F.max("weight").alias("most"),
         F.sum(F.col("weight").isNull().cast("int")).alias("nulls"),
         F.first("key").alias("key"),
     )
     most = min(_MOST_OF_BUCKET, max(1, most_candidates >> bits))
-    heaviest = F.slice(F.sort_array(F.collect_list(F.struct("count", "hash", "key")), asc=False), 1, most)
+    heaviest = F.slice(
+        F.sort_array(F.collect_list(F.struct("count", "hash", "key", "most")), asc=False), 1, most
+    )
     found = (
         counted.groupBy(F.shiftrightunsigned("hash", 64 - bits).alias("bucket"))
         .agg(
@@ -60,7 +66,7 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
     groups[[row.bucket for row in found]] = [row.groups for row in found]
     least = share * sum_of(buckets)
     if any(len(row["keys"]) == most and row["keys"][-1]["count"] >= least for row in found):
-        each = F.struct("count", "hash", "key")
+        each = F.struct("count", "hash", "key", "most")
         frequent = counted.filter(F.col("count") >= least).select(_candidate(each, types).alias("each"))
         candidates = [row["each"] for row in frequent.collect()]
     else:
@@ -72,6 +78,7 @@ def count(rows: DataFrame, share: float, bits: int, types: list[DataType], most_
         buckets=buckets,
         texts={each["hash"]: each["texts"] for each in candidates},
         groups=groups,
+        heaviest=np.array([each["most"] for each in candidates], np.float64) if weighted else None,
     )
 
 
@@ -79,5 +86,6 @@ def _candidate(each: Column, types: list[DataType]) -> Column:
     return F.struct(
         each.getField("count").alias("count"),
         each.getField("hash").alias("hash"),
+        each.getField("most").alias("most"),
         write_texts(each.getField("key"), types).alias("texts"),
     )

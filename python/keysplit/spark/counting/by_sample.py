@@ -95,6 +95,10 @@ def count(
     hashes, at = _distinct(drawn.hashes)
     counts = np.bincount(at, drawn.weights * drawn.repeats, minlength=len(hashes))
     buckets = np.bincount(bucket_of(hashes, bits), counts, minlength=2**bits)
+    heaviest = None
+    if keys.weight is not None:
+        heaviest = np.zeros(len(hashes))
+        np.maximum.at(heaviest, at, drawn.weights)
     total = sum_of(buckets)
     frequent = np.flatnonzero(counts >= share * total) if total else np.empty(0, np.int64)
     known = None
@@ -118,6 +122,7 @@ def count(
         sample=known,
         groups=np.bincount(bucket_of(hashes, bits), minlength=2**bits).astype(np.float64),
         met=drawn.met(hashes[frequent]),
+        heaviest=None if heaviest is None else heaviest[frequent],
     )
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from keysplit import SpaceSaving
 from keysplit.planning import bucket_of
 from keysplit.spark import values
-from keysplit.spark.counting.counted import Counted, bad_weight, write_texts, wrong_weights
+from keysplit.spark.counting.counted import Counted, bad_weight, heaviest_of, write_texts, wrong_weights
 from keysplit.spark.session.executors import set_aside_once
 
 # Rows between two looks at which keys are frequent, and keep their values.
@@ -36,7 +36,8 @@ def count(
 ) -> Counted:
     """Count the rows of each key by a SpaceSaving sketch in each task, in Rust over Arrow, and merge.
 
-    No count is too large by more than a part 1 / capacity of the weight.
+    No count is too large by more than a part 1 / capacity of the weight. A row that weighs so much is found;
+    of a key without one the heaviest row counts as 0.
 
     Args:
         rows: the columns `hash`, `key` and `weight`.
@@ -58,6 +59,7 @@ def count(
             StructField("partition", IntegerType()),
             StructField("sketch", BinaryType()),
             StructField("buckets", BinaryType()),
+            StructField("heavy", BinaryType()),
             StructField("hashes", ArrayType(LongType())),
             StructField("keys", ArrayType(key)),
         ]
@@ -65,25 +67,56 @@ def count(
     counted = rows.mapInArrow(_counting(capacity, share, bits, weighted), schema)
     parts = counted.repartition(F.col("partition") % _PARTS).mapInArrow(_merging(), schema)
     texts = F.transform("keys", lambda key: write_texts(key, types)).alias("texts")
-    found = parts.select("partition", "sketch", "buckets", "hashes", texts).collect()
+    found = parts.select("partition", "sketch", "buckets", "heavy", "hashes", texts).collect()
     for part in found:
         if part.sketch is None:
             raise bad_weight(bytes(part.buckets).decode())
     sketch = SpaceSaving(capacity)
     buckets = np.zeros(2**bits)
     known: dict[int, list[bytes | None]] = {}
+    heavy = _Heavy()
     for part in sorted(found, key=lambda part: part.partition):
         sketch.merge(SpaceSaving.from_bytes(bytes(part.sketch)))
         buckets += np.frombuffer(part.buckets)
+        heavy.add(*_unpacked(part.heavy))
         known |= dict(zip(part.hashes, part.texts, strict=True))
     top = _top(sketch, share)
+    heaviest = dict(zip(heavy.hashes.tolist(), heavy.weights.tolist(), strict=True))
     return Counted(
         hashes=np.array([hash_ for hash_, _, _ in top], np.int64),
         counts=np.array([count for _, count, _ in top], np.float64),
         errors=np.array([error for _, _, error in top], np.float64),
         buckets=buckets,
         texts=known,
+        heaviest=np.array([heaviest.get(hash_, 0.0) for hash_, _, _ in top]) if weighted else None,
     )
+
+
+class _Heavy:
+    """The heaviest row of each key, of those rows that are heavy.
+
+    Attributes:
+        hashes: the hashes of the keys, int64.
+        weights: the weight of the heaviest row of each, float64.
+    """
+
+    def __init__(self) -> None:
+        self.hashes, self.weights = np.empty(0, np.int64), np.empty(0)
+
+    def add(self, hashes: np.ndarray, weights: np.ndarray, least: float = 0.0) -> None:
+        """Add rows, and keep those from a weight on."""
+        kept = [np.concatenate(pair) for pair in ((self.hashes, hashes), (self.weights, weights))]
+        heavy = np.flatnonzero((kept[1] >= least) & (kept[1] > 0))
+        self.hashes, self.weights = heaviest_of(*(each[heavy] for each in kept))
+
+    def packed(self) -> bytes:
+        """Return them as bytes, which `_unpacked` reads."""
+        return self.hashes.tobytes() + self.weights.tobytes()
+
+
+def _unpacked(heavy: bytes) -> tuple[np.ndarray, np.ndarray]:
+    half = len(heavy) // 2
+    return np.frombuffer(heavy[:half], np.int64), np.frombuffer(heavy[half:])
 
 
 def _counting(
@@ -94,16 +127,19 @@ def _counting(
 
         set_aside_once()
         sketch, buckets = SpaceSaving(capacity), np.zeros(2**bits)
-        hashes, keys, known = [], [], pa.array([], pa.int64())
+        hashes, keys, known, heavy = [], [], pa.array([], pa.int64()), _Heavy()
         for table in _tables(batches):
             numbers = table["hash"].to_numpy()
             wrong = wrong_weights(table["weight"]) if weighted else None
             if wrong is not None:  # it goes to the driver in the place of the buckets
                 none = (pa.array([], table[name].type) for name in ("hash", "key"))
-                yield _part(TaskContext.get().partitionId(), None, wrong.encode(), *none)
+                yield _part(TaskContext.get().partitionId(), None, wrong.encode(), b"", *none)
                 return
             weights = table["weight"].to_numpy() if weighted else None
             sketch.update(numbers, weights)
+            if weights is not None:
+                # All rows from a part of the whole weight on are among them: what has come weighs no more.
+                heavy.add(numbers, weights, sketch.total / capacity)
             buckets += np.bincount(bucket_of(numbers, bits), weights, minlength=2**bits)
             # A key that is frequent in the end was so after the last table it is in: there it is kept.
             new = pa.array(sorted(_frequent(sketch, share).difference(known.to_pylist())), pa.int64())
@@ -121,6 +157,7 @@ def _counting(
             TaskContext.get().partitionId(),
             sketch.to_bytes(),
             buckets.tobytes(),
+            heavy.packed(),
             known.take(pa.array(kept)),
             pa.concat_arrays(keys).take(pa.array(kept)),
         )
@@ -143,14 +180,16 @@ def _merging() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
         for other in sketches[1:]:
             sketches[0].merge(other)
         buckets = sum(np.frombuffer(batch["buckets"][row].as_py()) for batch, row in rows)
-        hashes, keys = [], []
+        hashes, keys, heavy = [], [], _Heavy()
         for batch, row in rows:
             hashes.append(batch["hashes"][row].values)
             keys.append(batch["keys"][row].values)
+            heavy.add(*_unpacked(batch["heavy"][row].as_py()))
         yield _part(
             rows[0][0]["partition"][rows[0][1]].as_py(),
             sketches[0].to_bytes(),
             np.asarray(buckets).tobytes(),
+            heavy.packed(),
             pa.concat_arrays(hashes),
             pa.concat_arrays(keys),
         )
@@ -159,7 +198,7 @@ def _merging() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def _part(
-    partition: int, sketch: bytes | None, buckets: bytes, hashes: pa.Array, keys: pa.Array
+    partition: int, sketch: bytes | None, buckets: bytes, heavy: bytes, hashes: pa.Array, keys: pa.Array
 ) -> pa.RecordBatch:
     ends = pa.array([0, len(hashes)], pa.int32())
     return pa.RecordBatch.from_arrays(
@@ -167,10 +206,11 @@ def _part(
             pa.array([partition], pa.int32()),
             pa.array([sketch], pa.binary()),
             pa.array([buckets], pa.binary()),
+            pa.array([heavy], pa.binary()),
             pa.ListArray.from_arrays(ends, hashes),
             pa.ListArray.from_arrays(ends, keys),
         ],
-        ["partition", "sketch", "buckets", "hashes", "keys"],
+        ["partition", "sketch", "buckets", "heavy", "hashes", "keys"],
     )
 
 

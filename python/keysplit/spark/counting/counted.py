@@ -45,6 +45,7 @@ class Counted:
         sample: what was counted if not all rows were; counts and buckets are estimates then.
         groups: how many different keys were met in each bucket, float64; None if nobody counted.
         met: the rows of each frequent key; None if nobody asked for identities.
+        heaviest: the weight of the heaviest row of each of these keys, float64; None if rows weigh 1.
     """
 
     hashes: np.ndarray
@@ -55,6 +56,14 @@ class Counted:
     sample: Sample | None = None
     groups: np.ndarray | None = None
     met: Met | None = None
+    heaviest: np.ndarray | None = None
+
+
+def heaviest_of(hashes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different hashes of the keys of rows, in their order, and of each the largest weight."""
+    order = np.lexsort((weights, hashes))
+    last = order[np.append(hashes[order[1:]] != hashes[order[:-1]], True)[: len(order)]]
+    return hashes[last], weights[last]
 
 
 def sum_of(buckets: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from keysplit.spark import gain
 from keysplit.spark.counting.counted import Met
 from keysplit.spark.frame import analysed
 from keysplit.spark.options import Request
-from keysplit.spark.planner import make, stand_in, warn_of_like_rows
+from keysplit.spark.planner import make, stand_in, warn_of_rows
 from keysplit.spark.session import session_of
 from keysplit.spark.ways import Way, keys_are, took
 
@@ -70,7 +70,7 @@ def built(
         # a plan that is kept is for other days, too
         checked = fitted if request.kept is None else request
         assert checked.plan is not None
-        warn_of_like_rows(checked, checked.plan, met)
+        warn_of_rows(checked, checked.plan, met)
     return _taken(request, result, replace(way, why=way.why + added))
 
 

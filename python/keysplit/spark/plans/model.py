@@ -53,6 +53,8 @@ class Plan(Shown):
             `sample.error_of(share)` is by how much a share may be wrong. None if all rows were counted.
         group_weight: what the start of a group costs, in units of the weight of rows; all weights contain it.
         weighted: whether the plan was made with `weight`; False if it was stored without that.
+        heaviest: the weight of the heaviest row of each of `head`, of those rows that were counted; None
+            without `weight`, and in plans that were stored without it.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
@@ -72,6 +74,7 @@ class Plan(Shown):
     sample: Sample | None = None
     group_weight: float = 0.0
     weighted: bool = False
+    heaviest: tuple[float, ...] | None = None
 
     @classmethod
     def of(
@@ -114,6 +117,7 @@ class Plan(Shown):
             summary.sample,
             group_weight,
             weighted,
+            None if summary.heaviest is None else tuple(summary.heaviest[placement.head].tolist()),
         )
 
     @property
@@ -133,7 +137,10 @@ class Plan(Shown):
 
     @cached_property
     def loads(self) -> np.ndarray:
-        """The weight that each worker is expected to get of the rows that the plan was made from, float64."""
+        """The weight that each worker is expected to get of the rows that the plan was made from, float64.
+
+        The heaviest row of each frequent key is whole on one of the key's workers.
+        """
         return self.loads_for(self.summary)
 
     @property
@@ -146,6 +153,7 @@ class Plan(Shown):
             errors=np.array([each.error for each in self.head], np.float64),
             buckets=self.buckets,
             sample=self.sample,
+            heaviest=None if self.heaviest is None else np.array(self.heaviest, np.float64),
         )
 
     @property
@@ -166,11 +174,25 @@ class Plan(Shown):
         """
         if self.sample is None or not self.total:
             return self.busiest, self.busiest
-        loads, squares = self.loads / self.total, self._loads_for(self.summary, power=2) / self.total
-        variances = np.maximum(squares - loads**2, 0.0) / max(self.sample.effective, 1.0)
-        errors = self.sample.deviations(self.workers) * np.sqrt(variances)
-        low, high = (self._busiest((loads + sign * errors) * self.total) for sign in (-1, 1))
+        spread = replace(self.summary, heaviest=None)
+        shares, squares = (self._loads_for(spread, power) / self.total for power in (1, 2))
+        variances = np.maximum(squares - shares**2, 0.0) / max(self.sample.effective, 1.0)
+        errors = self.sample.deviations(self.workers) * np.sqrt(variances) * self.total
+        low, high = (self._busiest(self.loads + sign * errors) for sign in (-1, 1))
         return max(low, 1.0), high
+
+    @property
+    def heaviest_row(self) -> float:
+        """The load of the fastest worker if it got the heaviest row of a split key alone, as `busiest`.
+
+        No split makes the busiest worker's load smaller. Of a sample it may be too small, as the sample may
+        miss the row. 0 if nobody looked for it.
+        """
+        if self.heaviest is None or not self.splits:
+            return 0.0
+        pairs = zip(self.head, self.heaviest, strict=True)
+        heaviest = max(row for each, row in pairs if len(each.workers) > 1)
+        return float(heaviest / self.speeds.max() * self.speeds.sum() / self.total)
 
     @property
     def hash_busiest(self) -> float:
@@ -207,6 +229,7 @@ class Plan(Shown):
             tuple(np.array(each.shares, np.float64) ** power for each in self.head),
             self.tail,
             self.workers,
+            self.speeds,
         )
 
     @cached_property
@@ -334,7 +357,7 @@ class Plan(Shown):
         return drift(self, df, key, weight=weight, engine=engine)
 
     def __str__(self) -> str:
-        return text.describe(self._fields(), self.busiest, self.busiest_bounds)
+        return text.describe(self._fields(), self.busiest, self.busiest_bounds, self.heaviest_row)
 
     def __eq__(self, other: object) -> bool:
         return self.to_json() == other.to_json() if isinstance(other, Plan) else NotImplemented

@@ -5,6 +5,7 @@ from typing import Any
 
 from keysplit.planning import Sample
 from keysplit.plans.frequent import FrequentKey
+from keysplit.profiling.advice import BALANCED
 from keysplit.profiling.text import format_count
 
 _SHOWN_KEYS = 10
@@ -19,16 +20,20 @@ _TITLES = {
     "sample": "sample",
     "group_weight": "group_weight",
     "weighted": "weighted",
+    "heaviest": "heaviest rows",
 }
 
 
-def describe(plan: Mapping[str, Any], busiest: float, bounds: tuple[float, float]) -> str:
+def describe(
+    plan: Mapping[str, Any], busiest: float, bounds: tuple[float, float], heaviest_row: float
+) -> str:
     """Return a plan in a few lines.
 
     Args:
         plan: the fields of a `Plan`, by name.
         busiest: the expected load of the busiest worker, in multiples of the mean.
         bounds: between which it lies, with the confidence of the sample.
+        heaviest_row: the load of its worker if that got the heaviest row alone, in multiples of the mean.
 
     Returns:
         Its parameters, what it expects and its frequent keys.
@@ -47,7 +52,11 @@ def describe(plan: Mapping[str, Any], busiest: float, bounds: tuple[float, float
         seen += f", the start of a group being {plan['group_weight']:,g}"
     if sample is not None:
         seen = f"a sample of {sample.rows:,} rows ({sample.fraction:.2%}) for {seen}"
+        if plan["heaviest"] is not None:  # a heavier row may not be drawn
+            level = f"at least {level}"
         level += f", {bounds[0]:.3f} to {bounds[1]:.3f} with {sample.confidence:.0%} confidence"
+    if heaviest_row > BALANCED:
+        level += f", {heaviest_row:.3f} by one row alone"
     return "\n".join(
         [
             f"Plan {grouping.name} of {', '.join(plan['key'])} for "
