@@ -78,6 +78,13 @@ def test_a_large_plan_answers_as_its_tables_say(rows, large, conf, adaptive):
         assert len(text) < 100_000
 
 
+@pytest.mark.parametrize("rows_of_batch", ["0", "-1", "7"])
+def test_a_large_plan_does_not_depend_on_the_batches_of_arrow(rows, large, conf, rows_of_batch):
+    conf("spark.sql.execution.arrow.maxRecordsPerBatch", rows_of_batch)
+    ours = kss.route(rows, "key", plan=large, row_id="id")
+    assert [row.worker for row in ours.collect()] == expected(rows, large)
+
+
 def test_a_large_plan_is_stored_in_a_few_megabytes(large):
     text = large.to_json()
     assert len(text) < 6e6

@@ -131,10 +131,8 @@ def is_stopped(spark: Any) -> bool:
 def local_rows(df: DataFrame, table: "pa.Table") -> DataFrame:
     """Return rows of the driver as a DataFrame of the session of another one; no job reads them."""
     spark = df.sparkSession
-    if versions.takes_arrow_tables():
-        return spark.createDataFrame(table)
     if is_connect(df):
-        return spark.createDataFrame(table.to_pandas())
+        return spark.createDataFrame(table if versions.takes_arrow_tables() else table.to_pandas())
     from keysplit.spark.session import classic
 
     return classic.rows_of_arrow(spark, table)

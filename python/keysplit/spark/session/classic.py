@@ -14,6 +14,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
@@ -254,9 +255,20 @@ def session_of_query(query: StreamingQuery) -> Classic:
 
 
 def rows_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return the rows of a table of whole numbers; before Spark 4, whose public way takes them one by one."""
-    schema = from_arrow_schema(table.schema)
-    return spark._create_from_pandas_with_arrow(table.to_pandas(), schema, "UTC")
+    """Return the rows of a table of whole numbers, in one batch.
+
+    `createDataFrame` fails where batches of a session have no limit, and takes the rows one by one before
+    Spark 4.
+    """
+    python = java_class("org.apache.spark.sql.api.python.PythonSQLUtils")
+    rows = spark._sc._serialize_to_jvm(
+        table.combine_chunks().to_batches(),
+        ArrowStreamSerializer(),
+        lambda name: python.readArrowStreamFromFile(name),
+        lambda: spark._jvm.ArrowIteratorServer(),
+    )
+    schema = from_arrow_schema(table.schema).json()
+    return DataFrame(python.toDataFrame(rows, schema, spark._jsparkSession), spark)
 
 
 def collation_key(column: Column) -> Column:
