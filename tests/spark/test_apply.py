@@ -653,6 +653,61 @@ def test_parts_without_rows_are_left_out(spark):
     assert rows_of(ours) == ["Row(key=3, n=10)"]
 
 
+@pytest.mark.versions
+@pytest.mark.parametrize("force", [False, True])
+def test_nan_inside_a_value_stays_nan_between_the_functions(spark, force):
+    df = frame(spark, T.LongType(), [1] * 40)
+    nan = float("nan")
+    given = [
+        {
+            "a": 1.0,
+            "b": [(nan, "x"), None, (None, None)],
+            "m": {"p": nan, "q": None, "r": 0.5},
+            "f": [nan],
+        },
+        None,
+        {"a": nan, "b": None, "m": {}, "f": []},
+        {"a": None, "b": [], "m": None, "f": None},
+    ]
+
+    def lists(rows):
+        frame = pd.DataFrame({"s": pd.Series(given, dtype=object), "n": [nan, 1.0, 2.0, nan]})
+        return frame[["n", "s"]].iloc[: 4 if len(rows) else 0]
+
+    def plain(value):
+        if hasattr(value, "__len__") and not isinstance(value, str):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            pairs = value.asDict().items() if hasattr(value, "asDict") else pairs
+            return [(key, plain(each)) for key, each in pairs]
+        return "nan" if value != value else value
+
+    def seen(parts):
+        return pd.DataFrame({"t": sorted({str([plain(each) for each in parts["s"].iloc[:4]])})})
+
+    inside = "a: double, b: array<struct<x: double, y: string>>, m: map<string, double>, f: array<float>"
+    ours = kss.apply(
+        df,
+        "key",
+        lists,
+        seen,
+        "t string",
+        partial_schema=f"s struct<{inside}>, n double",
+        workers=2,
+        grouping="w_choices",
+        force=force,
+    )
+    b = [(0, [("x", "nan"), ("y", "x")]), (1, None), (2, [("x", None), ("y", None)])]
+    first = [
+        ("a", 1.0),
+        ("b", b),
+        ("m", [("p", "nan"), ("q", None), ("r", 0.5)]),
+        ("f", [(0, "nan")]),
+    ]
+    third = [("a", "nan"), ("b", None), ("m", []), ("f", [])]
+    last = [("a", None), ("b", []), ("m", None), ("f", None)]
+    assert [row.t for row in ours.collect()] == [str([first, None, third, last])]
+
+
 def test_columns_without_names_go_by_their_position(spark):
     df = frame(spark, T.LongType(), [1] * 10)
     ours = kss.apply(

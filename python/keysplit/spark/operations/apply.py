@@ -291,7 +291,7 @@ def _in_parts(
         return took(rows.in_spark(format, whole, result_type), Way("plain", reason))
 
     settings = settings_of(request.query.session)
-    first = slices.Call(partial, take_keys[0], part_type, format, settings)
+    first = slices.Call(partial, take_keys[0], part_type, format, settings, goes_on=True)
     second = slices.Call(merge, take_keys[1], result_type, format, settings)
     cut = Cut.of(request)
     in_one_stage = over(slices.finished, first, second, cut.places)

@@ -28,6 +28,7 @@ class Call:
         schema: the columns of what it returns.
         format: "pandas" or "arrow".
         settings: those of the session, see `settings_of`.
+        goes_on: whether another function takes what this one returns: it is to see NaN where that was.
     """
 
     function: Callable[..., Any]
@@ -35,6 +36,7 @@ class Call:
     schema: StructType
     format: str
     settings: dict[str, Any]
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class _InPandas:
         self._function = fail_on_stopiteration(call.function)
         self._takes_key = call.takes_key
         self._convert = of_pandas(call.schema, call.settings)
-        self._held = Held(self._convert, call.schema)
+        self._held = Held(self._convert, call.schema, call.settings["by_name"] if call.goes_on else None)
         self.types = self._convert.types()
 
     def results(self, groups: Groups, places: Places) -> Iterator[Results]:

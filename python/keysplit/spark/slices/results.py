@@ -8,6 +8,8 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from keysplit.spark.slices.nans import with_nans
+
 # Values of these cannot be changed after the function has returned them.
 _FIXED = (
     T.BooleanType,
@@ -32,10 +34,12 @@ class Held:
     Args:
         convert: checks and converts them, see `conversion.of_pandas`.
         schema: their columns.
+        by_name: None, or if NaN inside values is kept, whether columns go by their names.
     """
 
-    def __init__(self, convert: Any, schema: T.StructType) -> None:
+    def __init__(self, convert: Any, schema: T.StructType, by_name: bool | None = None) -> None:
         self._convert = convert
+        self._by_name = by_name
         self._waits = all(isinstance(field.dataType, _FIXED) for field in schema)
         self._batches: list[pa.RecordBatch] = []
         # Results with the same labels and types of columns, by the arrays of these.
@@ -47,7 +51,8 @@ class Held:
         """Add a result as it is now: the function may return the same frame again, with other values."""
         if not (self._waits and type(result) is pd.DataFrame and len(result.columns)):
             self._convert_alike()
-            self._batches.append(self._convert.to_arrow(result))
+            batch = self._convert.to_arrow(result)
+            self._batches.append(batch if self._by_name is None else with_nans(batch, result, self._by_name))
             return
         columns = [array.copy() for array in arrays_of(result)]
         labels, types = self._convert.labels, [array.dtype for array in columns]

@@ -208,8 +208,8 @@ def apply(
     part_type = result_type if partial_schema is None else struct(df, "partial_schema", partial_schema)
     settings = settings_of(request.query.session)
 
-    def call(name: str, function: Any, returned: StructType) -> slices.Call:
-        return slices.Call(function, takes_key(name, function), returned, format, settings)
+    def call(name: str, function: Any, returned: StructType, goes_on: bool) -> slices.Call:
+        return slices.Call(function, takes_key(name, function), returned, format, settings, goes_on)
 
     first, second = call("partial", partial, part_type), call("merge", merge, result_type)
     between = None if combine is None else call("combine", combine, part_type)
