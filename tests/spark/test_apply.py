@@ -88,6 +88,18 @@ def whole(key, parts):
     )
 
 
+def frames_one_by_one(key, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    return rows
+
+
+def tables_one_by_one(rows: "Iterator[pa.Table]") -> "Iterator[pa.Table]":
+    return rows
+
+
+def yields(rows):
+    yield rows
+
+
 def part_of_table(rows):
     values = rows["v"].drop_null()
     return pa.table(
@@ -811,6 +823,17 @@ def test_executors_need_no_keysplit(spark):
             TypeError,
             r"partial must take \(rows\) or \(key, rows\), got one that takes 0",
         ),
+        (
+            {"merge": frames_one_by_one},
+            TypeError,
+            "merge must take all rows of a group at once and return them",
+        ),
+        (
+            {"partial": tables_one_by_one},
+            TypeError,
+            "partial must take all rows of a group at once and return",
+        ),
+        ({"partial": yields}, TypeError, "partial must take all rows of a group at once and return"),
         ({"schema": 5}, TypeError, "schema must be a StructType or DDL, got int"),
         ({"schema": "no such thing"}, ValueError, "schema must be DDL such as .*, got 'no such thing'"),
         ({"partial_schema": "n lon"}, ValueError, "partial_schema must be DDL such as .*, got 'n lon'"),

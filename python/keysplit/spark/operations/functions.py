@@ -1,10 +1,11 @@
 """Python functions over the rows of a key: their arguments, checked, and what cuts rows into groups."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_origin
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -131,7 +132,24 @@ def takes_key(argument: str, function: Any) -> bool:
     asked = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
     if needed > 2 or asked or not (positional or rest):
         raise TypeError(f"{argument} must take (rows) or (key, rows), got one that takes {needed} arguments")
+    if _has_iterator(function):
+        raise TypeError(
+            f"{argument} must take all rows of a group at once and return them at once, got a function that "
+            "takes or returns an iterator: take and return a pandas.DataFrame or a pyarrow.Table"
+        )
     return needed == 2
+
+
+def _has_iterator(function: Any) -> bool:
+    """Say whether a function takes or returns an iterator, by its hints or its body."""
+    if inspect.isgeneratorfunction(function):
+        return True
+    hints: list[Any] = []
+    with suppress(Exception):  # hints may name what is not there
+        signature = inspect.signature(function, eval_str=True)
+        hints = [signature.return_annotation, *(each.annotation for each in signature.parameters.values())]
+    kinds = (get_origin(hint) or hint for hint in hints)
+    return any(isinstance(kind, type) and issubclass(kind, Iterator) for kind in kinds)
 
 
 def struct(df: DataFrame, argument: str, schema: Any) -> StructType:
