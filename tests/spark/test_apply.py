@@ -18,8 +18,10 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+import keysplit as ks
 from keysplit import spark as kss
 from keysplit.spark import slices
+from keysplit.spark.kept import Kept
 from keysplit.spark.operations.functions import over
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion import of_pandas
@@ -475,6 +477,27 @@ def test_one_function_by_a_plan_that_splits_no_key(spark):
         ValueError, match=r"plan must not split keys with one function, .*got one with grouping"
     ):
         kss.apply(df, "key", place, "task int", plan=kss.plan(df, "key", 3, "w_choices"))
+
+
+def test_one_function_takes_a_plan_at_a_path_by_what_it_splits(spark, tmp_path, monkeypatch):
+    df = frame(spark, T.LongType(), skewed(range(9), 90))
+    level = df.where("key > 3")
+    arguments = ("key", lambda rows: rows[["v"]], "v long")
+    kss.plan(df, "key", 3, "w_choices").save(tmp_path / "splits")
+    for refresh in ("never", "auto"):
+        with pytest.raises(ValueError, match=r"^plan must not split keys .* grouping='w_choices'$"):
+            kss.apply(df, *arguments, plan=tmp_path / "splits", refresh=refresh)
+    whole_keys = kss.plan(level, "key", 3, ks.DChoices(workers=3, threshold=1.0))
+    assert not whole_keys.splits
+    whole_keys.save(tmp_path / "whole")
+    for plan in (whole_keys, tmp_path / "whole"):
+        ours = kss.apply(df, *arguments, plan=plan, force=True)
+        assert ours.count() == df.count()
+        assert kss.explain(ours).startswith("slices: a plan by d_choices places whole keys")
+    # made anew by its own grouping it might split keys
+    monkeypatch.setattr(Kept, "at", lambda path, refresh: Kept(path, former=whole_keys))
+    with pytest.raises(ValueError, match=r"^plan must not split keys .* grouping='d_choices'$"):
+        kss.apply(df, *arguments, plan=tmp_path / "whole")
 
 
 def test_what_slices_cannot_do_is_left_to_spark(spark):

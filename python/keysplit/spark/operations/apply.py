@@ -42,7 +42,6 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.ways import Way, keys_are, took, way_of
@@ -50,6 +49,7 @@ from keysplit.spark.ways import Way, keys_are, took, way_of
 _METHODS = {"pandas": "applyInPandas", "arrow": "applyInArrow"}
 # Groupings whose plans split no key.
 _WHOLE_KEYS = ("distribution_aware", "key")
+_ONE_FUNCTION = "with one function, which needs all rows of a key; pass merge to split keys"
 _CUT = "groups are cut from sorted partitions"
 
 
@@ -193,7 +193,10 @@ def apply(
         )
     is_default = isinstance(grouping, str) and grouping == Options().grouping
     planned = merge is not None or plan is not None or not is_default
-    request = check(df, key, options if merge is not None else _for_whole_keys(options, planned))
+    if merge is not None:
+        request = check(df, key, options)
+    else:
+        request = check(df, key, _for_whole_keys(options, planned), _WHOLE_KEYS[0])
     if format not in ("pandas", "arrow"):
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
     if format == "arrow" and not versions.has_apply_in_arrow(df):
@@ -206,28 +209,20 @@ def apply(
 
 def _for_whole_keys(options: Options, planned: bool) -> Options:
     """Return options under which no key is split, or raise ValueError if they are for keys that are."""
-    remedy = "with one function, which needs all rows of a key; pass merge to split keys"
     if options.mode == "online":
-        raise ValueError(f"mode must be 'planned' {remedy}, got {options.mode!r}")
+        raise ValueError(f"mode must be 'planned' {_ONE_FUNCTION}, got {options.mode!r}")
     if not planned:
         for name in ("row_id", "weight", "group_weight", "seed", "capacities"):
             given = getattr(options, name)
             if given is not None and not (name == "group_weight" and given == 0):
                 raise ValueError(f"{name} belongs to a plan: pass grouping='distribution_aware' with it")
         return replace(options, workers=1 if options.workers is None else options.workers)
-    if isinstance(options.plan, Plan):
-        if options.plan.splits:
-            raise ValueError(
-                f"plan must not split keys {remedy}: make it with grouping='distribution_aware', "
-                f"got one with grouping={options.plan.grouping.name!r}"
-            )
-        return options
     if isinstance(options.grouping, str) and options.grouping == Options().grouping:
-        return replace(options, grouping="distribution_aware")
+        return replace(options, grouping=_WHOLE_KEYS[0])
     grouping: Any = options.grouping
     given = grouping if isinstance(grouping, str) else getattr(grouping, "name", grouping)
     if isinstance(given, str) and given not in _WHOLE_KEYS:
-        raise ValueError(f"grouping must be one of {', '.join(_WHOLE_KEYS)} {remedy}, got {given!r}")
+        raise ValueError(f"grouping must be one of {', '.join(_WHOLE_KEYS)} {_ONE_FUNCTION}, got {given!r}")
     return options
 
 
@@ -244,11 +239,8 @@ def _whole(
     df = request.df
     if partial_schema is not None:
         raise ValueError("partial_schema belongs to two functions: leave it out, or pass merge")
-    if request.plan is not None and request.plan.splits:
-        raise ValueError(
-            "plan must not split keys with one function, which needs all rows of a key: keep one made "
-            f"with grouping='distribution_aware', got one with grouping={request.plan.grouping.name!r}"
-        )
+    if planned:
+        _refuse_split_keys(request)
     with_key = _takes_key_in_spark(function)
     result_type = struct(df, "schema", schema)
     reason = uncarried(request, result_type)
@@ -268,10 +260,21 @@ def _whole(
         return took(hashed(), Way("slices", f"Spark's own hash places whole keys; {_CUT}"))
 
     def build(request: Request) -> tuple[DataFrame, Way]:
+        _refuse_split_keys(request)  # a plan that another process has kept meanwhile
         way = Way("slices", f"a plan by {request.params.name} places whole keys; {_CUT}")
         return rows.by_plan(request, cut).mapInArrow(run, result_type), way
 
     return _sliced(built(request, build, hashed))
+
+
+def _refuse_split_keys(request: Request) -> None:
+    """Raise ValueError if a plan splits keys, or if one that is to be made might."""
+    params, plan = request.params, request.plan
+    if params.name not in _WHOLE_KEYS if plan is None else plan.splits:
+        raise ValueError(
+            f"plan must not split keys {_ONE_FUNCTION}: make it with grouping={_WHOLE_KEYS[0]!r}, "
+            f"got one with grouping={params.name!r}"
+        )
 
 
 def _in_parts(
