@@ -3,13 +3,18 @@
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from frames import frame, skewed
+from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
+
+# The workers cannot import this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +164,55 @@ def test_an_ambiguous_key_is_refused(df):
     twice = df.select("key", F.col("v").alias("key"))
     with pytest.raises(ValueError, match=r"^key must name one column of the DataFrame, got 'key'"):
         kss.route(twice, "key", workers=4, mode="online")
+
+
+@pytest.mark.parametrize("name", ["user.id", "User.ID", "`user.id`"])
+def test_the_very_name_of_a_column_is_that_column(spark, name):
+    plain = spark.range(60).selectExpr("id % 3 AS k", "id AS n", "id AS w")
+    # beside a struct that has no such field
+    df = plain.selectExpr("k AS `user.id`", "n AS `n.o`", "w AS `w``t`", "named_struct('a', n) AS user")
+    plan = kss.plan(df, name, 4, "w_choices", row_id="n.o", weight="w`t")
+    assert plan.key == ("`user.id`",) or name != "user.id"
+    assert plan.row_id == ("`n.o`",)
+    like = kss.plan(plain, "k", 4, "w_choices", row_id="n", weight="w")
+    assert [each.hash for each in plan.head] == [each.hash for each in like.head]
+    workers = [row.worker for row in kss.route(plain, "k", plan=like).collect()]
+    for function in (kss.route, kss.repartition, kss.streaming.route, kss.streaming.repartition):
+        routed = function(df, name, plan=plan)
+        assert [row.worker for row in routed.orderBy("`n.o`").collect()] == workers
+    rust = kss.route(df, name, plan=plan, engine="rust")
+    assert [row.worker for row in rust.collect()] == workers
+    assert kss.profile(df, name, 4).total == 60
+    assert kss.drift(plan, df, weight="w`t").moved == 0
+    counts = [(0, 20), (1, 20), (2, 20)]
+    options = {"plan": plan, "force": True}
+
+    def size(key, rows):
+        return pd.DataFrame({"k": [key[0]], "n": [rows["n"].sum() if "n" in rows else len(rows)]})
+
+    results = [
+        kss.aggregate(df, name, F.count("*"), **options),
+        kss.streaming.aggregate(df, name, F.count("*"), **options),
+        kss.streaming.aggregate(df, name, F.count("*")),
+        kss.apply(df, name, size, "k long, n long"),
+        kss.apply(df, name, size, size, "k long, n long", **options),
+    ]
+    if name != "`user.id`":  # a join and a write take it literally
+        joined = kss.join(df, df.select("`user.id`").distinct(), name, **options)
+        results.append(joined.groupBy("`user.id`").count())
+        assert kss.explain(kss.write(df, name, plan=plan)).startswith("place")
+    for result in results:
+        assert sorted(map(tuple, result.collect())) == counts
+
+
+def test_a_field_keeps_its_name(spark):
+    df = spark.range(9).selectExpr("named_struct('id', id % 3) AS user", "id", "0 AS `user.id`")
+    for name, keys in (("user.id", 3), ("`user.id`", 1)):
+        plan = kss.plan(df, name, 2)
+        assert plan.key == (name,)
+        assert len(plan.head) == keys
+    with pytest.raises(ValueError, match=r"^key must name each column once, got \['a.b', '`a.b`'\]$"):
+        kss.plan(spark.range(9).selectExpr("id AS `a.b`"), ["a.b", "`a.b`"], 2)
 
 
 def test_a_grouping_brings_workers_and_seed(df):

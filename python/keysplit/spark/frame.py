@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
 from keysplit.spark.checks import type_name
-from keysplit.spark.names import Places
+from keysplit.spark.names import Places, quoted
 from keysplit.spark.query import Query
 from keysplit.spark.session import is_connect, session_of
 
@@ -48,6 +48,17 @@ class Columns:
             name += "_"
         return name
 
+    def path(self, name: str) -> str:
+        """Return a name that a caller gave as Spark reads it.
+
+        Where Spark finds neither a column nor a field of one by it, it may be the very name of a column, with
+        dots and backticks in it, as Spark takes the names of a join and of `partitionBy`.
+        """
+        if name not in self or quoted(name) == name:
+            return name
+        may_be_read = "`" in name or name.partition(".")[0] in self
+        return name if may_be_read and self._parsed(name) else quoted(name)
+
     def type_of(self, argument: str, name: Any) -> DataType:
         """Return the type of the one column, or field of one, that an argument names."""
         return self.field_of(argument, name).dataType
@@ -55,7 +66,7 @@ class Columns:
     def fields_of(self, argument: str, names: Sequence[str]) -> list[StructField]:
         """Return the columns, or fields of columns, that an argument names, each once."""
         fields = [self.field_of(argument, name) for name in names]
-        if len({self.fold(_without_backticks(name)) for name in names}) < len(names):
+        if len({self.fold(_without_backticks(self.path(name))) for name in names}) < len(names):
             raise ValueError(f"{argument} must name each column once, got {list(names)}")
         return fields
 
@@ -65,10 +76,11 @@ class Columns:
             raise TypeError(f"{argument} must be a column name, got {type_name(name)}")
         if not name:
             raise ValueError(f"{argument} must name a column, got '', which Spark's SQL cannot name")
-        if name != "*" and "." not in name and "`" not in name:
+        path = self.path(name)
+        if path != "*" and "." not in path and "`" not in path:
             fields = [self.schema.fields[at] for at in self.places(name)]
         else:
-            fields = self._parsed(name)
+            fields = self._parsed(path)
         if len(fields) != 1:
             raise ValueError(
                 f"{argument} must name one column of the DataFrame, got {name!r}; it has {self.names}"

@@ -169,8 +169,9 @@ def check(
         params = _planned_params(model, options, kept, default_grouping)
     columns = Columns(df, query.fold)
     refuse(columns)
-    keys = key_names(key)
-    key_types = [field.dataType for field in columns.fields_of("key", keys)]
+    named = key_names(key)
+    key_types = [field.dataType for field in columns.fields_of("key", named)]
+    keys = list(map(columns.path, named))
     refuse_unhashable(keys, key_types)
     kinds = tuple(key_kinds(key_types))
     if model is not None and kinds != model.key_types:
@@ -221,8 +222,8 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     refuse_other_frames(df)
     _check_words(options)
     trusted_names(options.trust)
-    columns, keys = Columns(df), key_names(key)
-    columns.fields_of("key", keys)
+    columns, named = Columns(df), key_names(key)
+    columns.fields_of("key", named)
     workers, speeds = options.workers, options.capacities
     if workers is None and isinstance(options.grouping, str):  # as many as speeds, so that these are checked
         workers = max(len(speeds), 1) if isinstance(speeds, Sized) else 1
@@ -230,7 +231,7 @@ def check_without_plan(df: DataFrame, key: str | Sequence[str], options: Options
     _worker_column(columns, options.worker_column)
     identity_columns(options.row_id, columns.type_of)
     _weight(columns, options.weight)
-    return keys
+    return list(map(columns.path, named))
 
 
 def _check_words(options: Options) -> None:
@@ -378,7 +379,8 @@ def _row_id(columns: Columns, query: Query, row_id: Any, former: Plan | None) ->
     known = None if former is None else former.row_id
     if row_id is None and known is not None and query.are_steady(known):
         return list(known)
-    return identity_columns(row_id, columns.type_of)
+    names = identity_columns(row_id, columns.type_of)
+    return None if names is None else list(map(columns.path, names))
 
 
 def _weight(columns: Columns, weight: Any) -> Column | None:
@@ -402,7 +404,7 @@ def _weight(columns: Columns, weight: Any) -> Column | None:
             ) from error
     else:
         weight_type = columns.type_of("weight", weight)
-        described, column = repr(weight), F.col(weight)
+        described, column = repr(weight), F.col(columns.path(weight))
     if not isinstance(weight_type, NumericType):
         raise TypeError(
             f"weight must name a numeric column, got {described} of type {weight_type.simpleString()}"

@@ -23,6 +23,7 @@ from keysplit.spark.operations.building import built
 from keysplit.spark.operations.functions import (
     Cut,
     Function,
+    mapped,
     over,
     refuse_uncut,
     struct,
@@ -254,7 +255,7 @@ def _whole(
     run = over(slices.whole, call, cut.places)
 
     def hashed() -> DataFrame:
-        return rows.by_hash(cut).mapInArrow(run, result_type)
+        return mapped(rows.by_hash(cut), request.columns, run, result_type)
 
     if not planned:
         return took(hashed(), Way("slices", f"Spark's own hash places whole keys; {_CUT}"))
@@ -262,7 +263,7 @@ def _whole(
     def build(request: Request) -> tuple[DataFrame, Way]:
         _refuse_split_keys(request)  # a plan that another process has kept meanwhile
         way = Way("slices", f"a plan by {request.params.name} places whole keys; {_CUT}")
-        return rows.by_plan(request, cut).mapInArrow(run, result_type), way
+        return mapped(rows.by_plan(request, cut), request.columns, run, result_type), way
 
     return _sliced(built(request, build, hashed))
 
@@ -303,13 +304,15 @@ def _in_parts(
         plan = request.plan
         if plan is not None and not plan.splits:
             way = Way("slices", f"the plan splits no key; {_CUT}")
-            return rows.by_plan(request, cut).mapInArrow(in_one_stage, result_type), way
+            return mapped(rows.by_plan(request, cut), request.columns, in_one_stage, result_type), way
         split = None if plan is None else np.array([each.hash for each in plan.split_keys])
         hash_place = cut.width
         placed_rows = rows.by_plan(request, cut, request.columns.free("_hash", request.worker_column))
         fields = [StructField("", LongType()), StructField("", BooleanType())]
         fields += [*result_type, *part_type, *cut.carried]
-        staged = placed_rows.mapInArrow(
+        staged = mapped(
+            placed_rows,
+            request.columns,
             over(slices.in_parts, first, second, cut.places, hash_place, split),
             StructType([StructField(f"_{at}", field.dataType) for at, field in enumerate(fields)]),
         )
@@ -322,7 +325,7 @@ def _in_parts(
         return result, Way("slices", f"{keys} split, all others are finished in the first stage; {_CUT}")
 
     def hashed() -> DataFrame:
-        return rows.by_hash(cut).mapInArrow(in_one_stage, result_type)
+        return mapped(rows.by_hash(cut), request.columns, in_one_stage, result_type)
 
     return _sliced(built(request, build, hashed if request.mode == "planned" else None))
 

@@ -35,6 +35,8 @@ from pyspark.sql.types import (
 
 from keysplit.spark import carry, slices
 from keysplit.spark.checks import type_name
+from keysplit.spark.frame import Columns
+from keysplit.spark.names import quoted
 from keysplit.spark.options import Request
 from keysplit.spark.session import collation_key, session_of
 from keysplit.spark.session.executors import read_once
@@ -116,6 +118,20 @@ def over(function: Function, *arguments: Any) -> Function:
 
     run.__name__ = f"keysplit_{function.__name__}"  # as Spark shows it: `keysplit diagnose` knows it by that
     return run
+
+
+def mapped(rows: DataFrame, columns: Columns, function: Function, schema: StructType) -> DataFrame:
+    """Return what `mapInArrow` does, which takes a column with dots in its name for a field, or finds none.
+
+    Args:
+        rows: the columns of a DataFrame, and others behind them.
+        columns: those of the DataFrame.
+        function: one over batches, which knows columns by their places.
+        schema: the columns that it returns.
+    """
+    if any(quoted(name) != name for name in columns.names):
+        rows = rows.toDF(*(f"_{at}" for at in range(len(rows.columns))))
+    return rows.mapInArrow(function, schema)
 
 
 def takes_key(argument: str, function: Any) -> bool:

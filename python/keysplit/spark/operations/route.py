@@ -57,7 +57,8 @@ def route(
     Args:
         df: a DataFrame of a classic session or of Spark Connect. Online mode takes batches of classic
             sessions only; for a streaming DataFrame `plan` must be given.
-        key: a column, or a list of columns; keys are equal where `groupBy` says so, and null is a key.
+        key: a column, or a list of columns; keys are equal where `groupBy` says so, and null is a key. A
+            name such as "a.b" is the field b of column a; where there is none, the column of this very name.
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
         grouping: a name, or a grouping such as `DChoices(workers=50)`. In mode "planned" key, partial_key,
             d_choices, w_choices, round_robin, flexd, distribution_aware or cut_to_fit; in mode "online" any

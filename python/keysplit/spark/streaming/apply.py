@@ -27,6 +27,7 @@ from keysplit.spark.operations.building import built
 from keysplit.spark.operations.functions import (
     Cut,
     Function,
+    mapped,
     over,
     refuse_uncut,
     struct,
@@ -211,8 +212,8 @@ def apply(
     def call(name: str, function: Any, returned: StructType, goes_on: bool) -> slices.Call:
         return slices.Call(function, takes_key(name, function), returned, format, settings, goes_on)
 
-    first, second = call("partial", partial, part_type), call("merge", merge, result_type)
-    between = None if combine is None else call("combine", combine, part_type)
+    first, second = call("partial", partial, part_type, True), call("merge", merge, result_type, False)
+    between = None if combine is None else call("combine", combine, part_type, True)
     reason = uncarried(request, StructType([*result_type, *part_type]))
     if reason is not None:
         raise ValueError(f"df and schemas must hold types that Spark shows to functions over Arrow, {reason}")
@@ -241,10 +242,12 @@ def apply(
     def build(request: Request) -> DataFrame:
         rows = groups.rows(request)
         if window is None and every is None:
-            parts = rows.mapInArrow(over(blobs.packed_to_merge, layout, groups.places()), _TO_MERGE)
+            parts = mapped(
+                rows, request.columns, over(blobs.packed_to_merge, layout, groups.places()), _TO_MERGE
+            )
         else:
             pack = over(blobs.packed, layout, groups.places("begin", "end", "slot"))
-            parts = _kept(rows.mapInArrow(pack, _TO_KEEP), rule, layout, delay)
+            parts = _kept(mapped(rows, request.columns, pack, _TO_KEEP), rule, layout, delay)
         parts = placed(parts, "bucket", layout.buckets)
         return parts.mapInArrow(over(blobs.merged, second, layout), result_type)
 

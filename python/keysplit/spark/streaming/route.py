@@ -56,7 +56,8 @@ def route(
 
     Args:
         df: a streaming DataFrame. With `adapt` one of a classic session; or a batch, to try a plan out.
-        key: a column, or a list of columns; keys are equal where `groupBy` says so, and null is a key.
+        key: a column, or a list of columns; keys are equal where `groupBy` says so, and null is a key. A
+            name such as "a.b" is the field b of column a; where there is none, the column of this very name.
         plan: a plan that `plan` has made of a batch of such rows, or the path or URL of one. With `adapt`
             the first one; if left out, the stream begins with all rows of a key on one worker.
         adapt: "auto" for `Adapt()`, or an `Adapt`, which says how the plan changes; None to keep it.
