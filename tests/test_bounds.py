@@ -250,7 +250,7 @@ def test_flexd_needs_a_higher_frequency_for_each_worker_more(
     answer = params.router().route(keys)
 
     def longest(frequency: float) -> int:
-        return 2 + math.floor(math.log(frequency * 5 * workers) / math.log(growth))
+        return 2 + math.floor(math.log(frequency * 20 * workers) / math.log(growth))
 
     assert longest(0.5) <= most_workers_of_a_key(keys, answer) <= longest(1.0) + 1
 

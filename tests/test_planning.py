@@ -516,7 +516,7 @@ def test_flexd_gives_the_workers_of_the_bars_that_a_share_reaches(
     for weight, workers, shares in zip(
         known_weights(summary, placement), placement.workers, placement.shares, strict=True
     ):
-        size, bar = 1, 1 / (5 * n)
+        size, bar = 1, 1 / (20 * n)
         while weight / summary.total >= bar and size < n:
             size, bar = size + 1, bar * growth
         lowest = np.sort(loads)[:size]

@@ -4,7 +4,7 @@ import importlib.util
 import json
 import pickle
 import zlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +87,29 @@ def test_routers_of_every_version_go_on(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", PICKLES, ids=named)
 def test_pickles_of_every_version_load(row: dict[str, Any]) -> None:
     params = pickle.loads(store.decoded(row["params"]))
-    assert params == ks.grouping(row["grouping"], workers=7, seed=3)
+    # the default threshold of FlexD was another one before version 3
+    former = {"threshold": 1 / (5 * 7)} if row["grouping"] == "flexd" and row["version"] < 3 else {}
+    assert params == ks.grouping(row["grouping"], workers=7, seed=3, **former)
     assert type(params) is ks.GROUPINGS[row["grouping"]]
     router = pickle.loads(store.decoded(row["router"]))
     workers = router.route(list(range(20))).tolist()
     assert workers == row["workers"] or (row["grouping"], row["version"]) in CHANGED
+
+
+def test_flexd_keeps_its_former_threshold_through_newer_snapshots() -> None:
+    row = next(row for row in ROUTERS if named(row) == "flexd 2 {'workers': 5, 'segment_messages': 20}")
+    ((_, arguments),) = row["steps"]
+    given, snapshot = row["parameters"], store.decoded(row["snapshot"])
+    for params in (ks.FlexD(**given), ks.FlexD(**given, threshold=1 / (5 * 5))):
+        router, workers = params.router(snapshot=snapshot), []
+        for start in range(0, 64, 20):
+            router = pickle.loads(pickle.dumps(params.router(snapshot=router.snapshot())))
+            workers += router.route(arguments["keys"][start : start + 20]).tolist()
+        assert workers == row["workers"]
+    for divisor in (4, 20):
+        with pytest.raises(ValueError, match="snapshot is of another set of parameters") as error:
+            ks.FlexD(**given, threshold=1 / (divisor * 5)).router(snapshot=snapshot)
+        line(error)
 
 
 @pytest.mark.parametrize("row", SKETCHES, ids=lambda row: f"{row['version']} {row['top'][:20]}")
@@ -154,7 +172,8 @@ def test_pickles_from_before_a_parameter_was_added_load(name: str) -> None:
         assert function(key, version, fewer) == params
         first = object.__new__(type(params))
         first.__setstate__(fewer)
-        assert first == params
+        former = {"threshold": 1 / (5 * 10)} if name == "flexd" else {}
+        assert first == replace(params, **former)
     parts = ks.Router(name, {"workers": 10, "seed": 5}, 0, params.router().snapshot()).__reduce__()
     assert parts[0](*parts[1]).snapshot() == params.router().snapshot()
 
@@ -180,7 +199,7 @@ def test_newer_snapshots_are_refused_in_one_line(name: str) -> None:
 def test_newer_pickles_are_refused_in_one_line() -> None:
     function, (name, version, stored) = ks.KeyGrouping(workers=3).__reduce__()
     with pytest.raises(
-        ValueError, match=r"^a pickle of key must be of version 2 at most, got 3: update"
+        ValueError, match=r"^a pickle of key must be of version 3 at most, got 4: update"
     ) as error:
         function(name, version + 1, stored)
     line(error)

@@ -35,7 +35,7 @@ class FlexD(ClockedModel):
     ) -> None:
         super().__init__(**common)
         self.segment_messages, self.growth = segment_messages, growth
-        self.threshold = 1 / (5 * self.workers) if threshold is None else threshold
+        self.threshold = 1 / (20 * self.workers) if threshold is None else threshold
         self.capacity = (
             max(1000, math.ceil(10 / self.threshold)) if sketch_capacity is None else sketch_capacity
         )

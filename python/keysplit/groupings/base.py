@@ -10,7 +10,7 @@ import numpy as np
 
 from keysplit import _core
 
-PICKLE_VERSION = 2
+PICKLE_VERSION = 3
 """The version of pickled groupings; 1 was the last one without a number."""
 
 
@@ -77,9 +77,14 @@ class Grouping:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Load a pickle without a version, which holds the fields of its time."""
         defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
-        for name, value in {**defaults, **state}.items():
+        for name, value in self._meant({**defaults, **state}, 1).items():
             object.__setattr__(self, name, value)
         self.__post_init__()
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any], version: int) -> dict[str, Any]:
+        """Return parameters as they were meant in a pickle of a version, if a default has changed since."""
+        return parameters
 
     def _parameters(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -127,7 +132,8 @@ def _unpickle(name: str, version: int, parameters: dict[str, Any]) -> Grouping:
         raise ValueError(
             f"a pickle of {name} must be of version {PICKLE_VERSION} at most, got {version}: update keysplit"
         )
-    return find(name)(**parameters)
+    kind = find(name)
+    return kind(**kind._meant(parameters, version))
 
 
 def find(name: str) -> type[Grouping]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from keysplit.groupings.base import Grouping
 
@@ -20,7 +21,7 @@ class FlexD(Grouping):
         workers: Number of workers n, 1 to 65,536.
         seed: Seed of the keys' hashes, 0 to 2**64 - 1.
         segment_messages: Messages of a segment, 1 to 2**32.
-        threshold: Share of a segment from which a key is hot, above 0 and at most 1; 1/(5n) if None.
+        threshold: Share of a segment from which a key is hot, above 0 and at most 1; 1/(20n) if None.
         growth: Factor by which a key's bar is multiplied for each worker that joins, above 1 and at most 1e6.
         sketch_capacity: Counters of a segment's SpaceSaving sketch, 1 to 2**28; the larger of 1000 and
             10/threshold if None.
@@ -58,3 +59,10 @@ class FlexD(Grouping):
     table_keys: int = 50_000
     clean_interval_s: float = 600.0
     messages_per_s: float = 1000.0
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any], version: int) -> dict[str, Any]:
+        """Before version 3 the default threshold was 1/(5n)."""
+        if version < 3 and parameters.get("threshold") is None:
+            return {**parameters, "threshold": 1 / (5 * parameters["workers"])}
+        return parameters

@@ -106,8 +106,8 @@ def head_threshold(params: Parameters | Grouping) -> float:
         params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS], or of any grouping.
 
     Returns:
-        Their threshold; the default is 1/(20n) for cut_to_fit and 1/(5n) for the others. 1 for ``key``, which
-        places no key individually.
+        Their threshold; the default is 1/(20n) for cut_to_fit and flexd, 1/(5n) for the others. 1 for ``key``,
+        which places no key individually.
 
     Example:
         >>> import keysplit as ks
@@ -120,7 +120,7 @@ def head_threshold(params: Parameters | Grouping) -> float:
     threshold: float | None = getattr(params, "threshold", None)
     if threshold is not None:
         return threshold
-    return 1 / ((20 if isinstance(params, CutToFit) else 5) * params.workers)
+    return 1 / ((20 if isinstance(params, CutToFit | FlexD) else 5) * params.workers)
 
 
 def sketch_capacity(params: Parameters) -> int:

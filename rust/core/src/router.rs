@@ -195,7 +195,10 @@ impl Router {
         let About { entry, params, .. } = &router.about;
         must_agree("grouping", &name, entry.name)?;
         must_agree("source", &stored.source.to_string(), &source.0.to_string())?;
-        must_agree("set of parameters", &entry.read_stored(&stored.params)?.stored(), params)?;
+        let theirs = entry.read_stored(&stored.params)?;
+        if theirs.meant(frame.version).as_ref() != Some(params) {
+            must_agree("set of parameters", &theirs.stored(), params)?;
+        }
         if stored.now.is_some_and(|now| !is_time(now)) {
             return Err(Error::damaged("its time is invalid"));
         }

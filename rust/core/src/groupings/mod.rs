@@ -89,6 +89,11 @@ trait Parameters: Serialize + DeserializeOwned {
     /// it, changes. A new parameter with a default does not count.
     const VERSION: u32 = 2;
 
+    /// These parameters as they were meant when an older version stored them, if a default has changed since.
+    fn meant(&self, _version: u32) -> Option<Self> {
+        None
+    }
+
     /// Checks constraints between parameters; each one alone was checked when it was read.
     fn check(&self) -> Result<()> {
         Ok(())
@@ -148,6 +153,9 @@ pub(crate) trait Checked {
 
     /// All parameters as a JSON object. Equal parameters have equal texts.
     fn stored(&self) -> String;
+
+    /// [`Parameters::meant`], stored.
+    fn meant(&self, version: u32) -> Option<String>;
 }
 
 impl<P: Parameters> Checked for P {
@@ -158,6 +166,10 @@ impl<P: Parameters> Checked for P {
     fn stored(&self) -> String {
         // Serialising names and finite numbers cannot fail.
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    fn meant(&self, version: u32) -> Option<String> {
+        Parameters::meant(self, version).map(|params| params.stored())
     }
 }
 

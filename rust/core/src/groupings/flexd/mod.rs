@@ -12,16 +12,16 @@ mod tables;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use self::scheduler::Scheduler;
+use self::scheduler::{SavedScheduler, Scheduler};
 use super::parts::head::new_sketch;
 use super::{Grouping, Parameters};
 use crate::batch::Batch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::feedback::Feedback;
 use crate::params::{self, Value};
 use crate::sketch::SpaceSaving;
 use crate::snapshot::{decode, encode};
-use crate::state::clock::Clock;
+use crate::state::clock::{Clock, ClockState};
 use crate::types::{KeyHash, Source};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub(super) struct Params {
     seed: u64,
     #[serde(deserialize_with = "params::whole::<1, { 1 << 32 }, _>")]
     segment_messages: u64,
-    /// theta; default 1/(5n).
+    /// theta; default 1/(20n), 1/(5n) in snapshots before version 3.
     #[serde(deserialize_with = "params::threshold")]
     threshold: Option<f64>,
     /// delta: a key's threshold grows by this factor when it is split.
@@ -69,6 +69,12 @@ impl Default for Params {
 }
 
 impl Parameters for Params {
+    const VERSION: u32 = 3;
+
+    fn meant(&self, version: u32) -> Option<Self> {
+        (version < 3).then(|| self.with_theta(self.former_theta()))
+    }
+
     fn check(&self) -> Result<()> {
         self.sketch().map(drop)
     }
@@ -76,7 +82,7 @@ impl Parameters for Params {
     fn build(&self, _source: Source) -> Result<Box<dyn Grouping>> {
         Ok(Box::new(FlexD {
             clock: Clock::new(self.messages_per_s),
-            segment_messages: self.segment_messages as usize,
+            params: self.clone(),
             scheduler: Scheduler::new(self)?,
         }))
     }
@@ -85,7 +91,16 @@ impl Parameters for Params {
 impl Params {
     /// theta.
     fn theta(&self) -> f64 {
+        self.threshold.unwrap_or(1.0 / (20.0 * f64::from(self.workers)))
+    }
+
+    /// theta before version 3.
+    fn former_theta(&self) -> f64 {
         self.threshold.unwrap_or(1.0 / (5.0 * f64::from(self.workers)))
+    }
+
+    fn with_theta(&self, theta: f64) -> Self {
+        Self { threshold: Some(theta), ..self.clone() }
     }
 
     fn sketch(&self) -> Result<SpaceSaving> {
@@ -100,16 +115,33 @@ fn growth<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
 
 #[derive(Clone)]
 struct FlexD {
+    params: Params,
     clock: Clock,
-    segment_messages: usize,
+    /// Its theta is that of the parameters, or of the snapshot that it was restored from.
     scheduler: Scheduler,
+}
+
+impl FlexD {
+    fn segment_messages(&self) -> usize {
+        self.params.segment_messages as usize
+    }
+
+    fn restore_from(&mut self, theta: f64, clock: ClockState, scheduler: SavedScheduler) -> Result<()> {
+        if ![self.params.theta(), self.params.former_theta()].contains(&theta) {
+            return Err(Error::damaged("its threshold is not that of its parameters"));
+        }
+        self.scheduler = Scheduler::new(&self.params.with_theta(theta))?;
+        self.clock.restore(clock)?;
+        self.scheduler.restore(scheduler)
+    }
 }
 
 impl Grouping for FlexD {
     fn route(&mut self, batch: &Batch, workers: &mut [u32]) {
         let pace = self.clock.expect(batch.now);
         self.scheduler.begin(self.clock.start());
-        for (messages, workers) in batch.chunks(self.segment_messages).zip(workers.chunks_mut(self.segment_messages)) {
+        let size = self.segment_messages();
+        for (messages, workers) in batch.chunks(size).zip(workers.chunks_mut(size)) {
             let time = self.clock.time();
             self.clock.skip(messages.hashes.len(), pace);
             self.scheduler.assign(&messages, time, workers);
@@ -136,13 +168,18 @@ impl Grouping for FlexD {
     }
 
     fn save(&self) -> Vec<u8> {
-        encode(&(self.clock.save(), self.scheduler.save()))
+        encode(&(self.scheduler.theta(), self.clock.save(), self.scheduler.save()))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
+        let (theta, clock, scheduler) = decode(state)?;
+        self.restore_from(theta, clock, scheduler)
+    }
+
+    /// Versions 1 and 2 go on by their default threshold, which they did not save.
+    fn restore_older(&mut self, _version: u32, state: &[u8]) -> Result<()> {
         let (clock, scheduler) = decode(state)?;
-        self.clock.restore(clock)?;
-        self.scheduler.restore(scheduler)
+        self.restore_from(self.params.former_theta(), clock, scheduler)
     }
 
     fn observe(&mut self, feedback: &Feedback) {
@@ -153,7 +190,7 @@ impl Grouping for FlexD {
     }
 
     fn segment_messages(&self) -> Option<usize> {
-        Some(self.segment_messages)
+        Some(self.segment_messages())
     }
 }
 
@@ -218,7 +255,7 @@ mod tests {
             }
             let mut sketch = SpaceSaving::new(self.capacity).unwrap();
             sketch.update(hashes, Some(weights), |_, _| {});
-            let theta = 1.0 / 35.0;
+            let theta = 1.0 / 140.0;
             let mut table = Vec::new();
             for (hash, weight) in hashes.iter().zip(weights) {
                 let frequency = sketch.estimate(KeyHash(*hash)).0 / sketch.total() * (hashes.len() as f64 / 100.0);
@@ -305,14 +342,14 @@ mod tests {
     #[test]
     fn a_message_is_a_segment_of_its_own_to_candidates() {
         let hash = KeyHash(KeyHasher::new(0).whole(1));
-        let router = start(Params { segment_messages: 36, ..params(50) });
-        assert_eq!(router.candidates(hash), [first_candidate(hash, 7).0], "1/36 is not hot");
-        let mut router = start(Params { segment_messages: 35, ..params(50) });
-        assert_eq!(router.candidates(hash), [0], "1/35 is: the least loaded of all");
+        let router = start(Params { segment_messages: 141, ..params(50) });
+        assert_eq!(router.candidates(hash), [first_candidate(hash, 7).0], "1/141 is not hot");
+        let mut router = start(Params { segment_messages: 140, ..params(50) });
+        assert_eq!(router.candidates(hash), [0], "1/140 is: the least loaded of all");
         let mut workers = [0; 9];
         router.route(&Batch::unit(&[hash.0; 9]), &mut workers);
-        // 9 of 35 are 9 theta: the threshold grew until 1.5^6.
+        // 9 of 140 are 9 theta: the threshold grew until 1.5^6.
         assert_eq!(router.candidates(hash), [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(router.segment_messages(), Some(35));
+        assert_eq!(router.segment_messages(), Some(140));
     }
 }

@@ -84,6 +84,11 @@ impl Scheduler {
         self.loads.set_others(loads);
     }
 
+    /// The share of a segment from which a key is hot.
+    pub(super) fn theta(&self) -> f64 {
+        self.tables.threshold
+    }
+
     /// What this scheduler has sent to each worker.
     pub(super) fn loads(&self) -> Vec<f64> {
         self.loads.own()
