@@ -386,24 +386,6 @@ def test_beside_slow_workers_consistent_grouping_goes_by_a_plan() -> None:
     assert consistent.throughput(results).ours == "1 times; perfectly balanced workers would have 22.6 times"
 
 
-def test_a_lower_threshold_of_flexd_is_shown_and_not_judged() -> None:
-    results = alike(flexd)
-    for cell in results:
-        if "threshold" in cell.parameters:
-            assert cell.parameters["grouping"] == "flexd"
-            cell.figures["throughput_per_s"] = 2_000.0
-            cell.figures["balance"] = 500.0
-    for claim in (flexd.highest, flexd.best_on_streams, flexd.most_balanced, flexd.similar_on_words):
-        assert claim(results).holds
-    assert flexd.best_on_streams(results).ours.endswith("FlexD 1000, FlexD with 1/(20n) 2000")
-    assert [row[1] for row in flexd.table(results).rows].count("FlexD with 1/(20n)") == 9
-    figure = Figure()
-    flexd.draw(figure, results)
-    labels = [axes.get_legend_handles_labels()[1][-1] for axes in figure.axes]
-    assert labels == ["FlexD with 1/(20n)"] * 3
-    assert figure.axes[0].patches[-1].get_height() == 2_000
-
-
 # on Spark
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import keysplit as ks
 from keysplit_experiments.deployments.engine import agreement, comparing, segment
-from keysplit_experiments.deployments.engine.comparing import along, looks, more
+from keysplit_experiments.deployments.engine.comparing import along, looks, more, spelled
 from keysplit_experiments.deployments.engine.sizes import sized
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import LOOKS, bars, legend
@@ -23,18 +23,9 @@ if TYPE_CHECKING:
 AGGREGATES, WORDS = ["Voters", "Amazon"], ["T4SA", "WikiText"]
 STREAMS = [*AGGREGATES, *WORDS]
 MESSAGES = 140_000
-LOWER, LOWER_THRESHOLD = "flexd_lower", 1 / (20 * WORKERS)
-"""FlexD with a quarter of its default threshold."""
-
-LOWER_LABEL = "FlexD with 1/(20n)"
-SHOWN = [*ALL, LOWER]
 LEARNING = (
     "learning takes a router no time here, and its placement may balance better than hashing; the paper puts "
     "DKG's throughput down to its lack of parallel processing"
-)
-THRESHOLD = (
-    "the paper's threshold is lost in our text; the default, 1/(5n), is 2.5 per cent on 8 workers, and less "
-    f"frequent keys stay where they are hashed. How much that matters, our figures of {LOWER_LABEL} tell"
 )
 MERGING = "what merging the copies of a key costs is not in our time"
 
@@ -46,22 +37,7 @@ def cells(scale: Scale) -> list[Parameters]:
     common = {"messages": messages, "seed": 1, "service_time_s": round(balanced_s * WORKERS / messages, 7)}
     streams: list[Parameters] = [{"exponent": z} for z in scale.grid([1.0, 1.5, 2.0, 2.5, 3.0], [1.0, 3.0])]
     streams += [{"stream": symbol} for symbol in STREAMS]
-    return [{**each, **common, **chosen(name)} for each in streams for name in SHOWN]
-
-
-def chosen(name: str) -> Parameters:
-    """Return the parameters of what is shown under a name."""
-    return {"grouping": "flexd", "threshold": LOWER_THRESHOLD} if name == LOWER else {"grouping": name}
-
-
-def label(name: str) -> str:
-    """Return how a grouping is called, or FlexD with the lower threshold."""
-    return LOWER_LABEL if name == LOWER else looks(name)
-
-
-def spelled(found: dict[str, float]) -> str:
-    """Format a figure of every grouping."""
-    return comparing.spelled(found, label)
+    return [{**each, **common, "grouping": name} for each in streams for name in ALL]
 
 
 def measure(
@@ -73,39 +49,31 @@ def measure(
     grouping: str,
     exponent: float | None = None,
     stream: str | None = None,
-    threshold: float | None = None,
 ) -> Figures:
     """Send a segment through Spark."""
     if exponent is None:
         keys = inputs.real(PAPER.datasets[str(stream)])[:messages]
     else:
         keys = inputs.zipf(exponent, KEYS, messages, seed)
-    own = {} if threshold is None else {"threshold": threshold}
-    params = ks.grouping(grouping, workers=WORKERS, seed=seed, **own)
+    params = ks.grouping(grouping, workers=WORKERS, seed=seed)
     return segment.run(params, keys, sources=1, service_time_s=service_time_s)
 
 
-def where(name: str) -> Parameters:
-    """Return what only the cells have that are shown under a name."""
-    return {"threshold": None, **chosen(name)}
-
-
-def by_skew(results: Results, figure: str, names: Sequence[str] = ALL) -> dict[str, list[float]]:
+def by_skew(results: Results, figure: str) -> dict[str, list[float]]:
     """List a figure by skew, of every grouping."""
     skewed = results.where(stream=None)
-    return {name: list(along(skewed, "exponent", figure, **where(name)).values()) for name in names}
+    return {name: list(along(skewed, "exponent", figure, grouping=name).values()) for name in ALL}
 
 
 def on_stream(results: Results, figure: str, stream: str) -> dict[str, float]:
-    """Return a figure on a real stream, of everything that is shown."""
-    return {name: results.one(figure, stream=stream, **where(name)) for name in SHOWN}
+    """Return a figure on a real stream, of every grouping."""
+    return {name: results.one(figure, stream=stream, grouping=name) for name in ALL}
 
 
 def on_streams(results: Results, figure: str, streams: Sequence[str]) -> tuple[list[dict[str, float]], str]:
-    """Return a figure of every grouping on real streams, and as text with FlexD of the lower threshold."""
+    """Return a figure of every grouping on real streams, also as text."""
     found = {stream: on_stream(results, figure, stream) for stream in streams}
-    text = "; ".join(f"{stream}: {spelled(each)}" for stream, each in found.items())
-    return [{name: each[name] for name in ALL} for each in found.values()], text
+    return list(found.values()), "; ".join(f"{stream}: {spelled(each)}" for stream, each in found.items())
 
 
 def highest(results: Results) -> Judged:
@@ -170,7 +138,6 @@ CLAIMS = [
         says="FlexD has the highest throughput (every skew, or within 5 per cent of it)",
         where="6.2, Fig. 8",
         judge=highest,
-        because=THRESHOLD,
     ),
     Claim(
         says="DAKG has the lowest (every skew, or within 5 per cent of it)",
@@ -191,27 +158,23 @@ CLAIMS = [
         "per cent of it)",
         where="6.2, Fig. 10",
         judge=best_on_streams,
-        because=f"{MERGING}, and that is where the paper has FlexD ahead of PStream; and {THRESHOLD}",
+        because=f"{MERGING}, and that is where the paper has FlexD ahead of PStream",
     ),
     Claim(
         says="FlexD has the lowest load imbalance there (max/mean, or within 5 per cent of the lowest)",
         where="6.2, Fig. 11",
         judge=most_balanced,
-        because=THRESHOLD,
     ),
     Claim(
         says="FlexD performs similarly or slightly better on T4SA and WikiText (highest throughput, or "
         "within 5 per cent of it)",
         where="6.2, Fig. 12",
         judge=similar_on_words,
-        because=THRESHOLD,
     ),
     Claim(
         says="Dalton balances worse on WikiText (the worst of the groupings that split)",
         where="6.2, Fig. 13",
         judge=dalton_worst,
-        because="the hottest word may be below the threshold of Dalton and of FlexD, and then both leave all "
-        "words where they are hashed",
     ),
     Claim(
         says="At the largest skew one worker has all of a key with KG and DAKG, and several with the others",
@@ -232,7 +195,7 @@ def table(results: Results) -> Table:
         rows.append(
             [
                 cell.parameters.get("stream") or f"z = {cell.parameters['exponent']}",
-                label(LOWER if "threshold" in cell.parameters else cell.parameters["grouping"]),
+                looks(cell.parameters["grouping"]),
                 figures["throughput_per_s"],
                 figures["balance"],
                 figures["simulated_balance"],
@@ -249,24 +212,23 @@ def draw(figure: Figure, results: Results) -> None:
     plots = list(figure.subplots(1, 3, width_ratios=[5, 5, 2]))
     names = [f"z = {z}" for z in results.where(stream=None).values("exponent")]
     styles = {name: LOOKS[name].bar() for name in ALL}
-    styles[LOWER] = LOOKS["flexd"].bar(label=LOWER_LABEL, hatch="///")
     for axes, what, label in zip(
         plots,
         ("throughput_per_s", "balance"),
         ("messages per second", "load imbalance, max/mean - 1"),
         strict=False,
     ):
-        skewed = by_skew(results, what, SHOWN)
+        skewed = by_skew(results, what)
         real = {stream: on_stream(results, what, stream) for stream in STREAMS}
         less = 1 if what == "balance" else 0
         heights = {
             name: [value - less for value in (*skewed[name], *(real[each][name] for each in STREAMS))]
-            for name in SHOWN
+            for name in ALL
         }
-        bars(axes, [*names, *STREAMS], [(styles[name], heights[name]) for name in SHOWN])
+        bars(axes, [*names, *STREAMS], [(styles[name], heights[name]) for name in ALL])
         axes.set_ylabel(label)
-    last = by_skew(results, "replication", SHOWN)
-    bars(plots[2], [names[-1]], [(styles[name], last[name][-1:]) for name in SHOWN])
+    last = by_skew(results, "replication")
+    bars(plots[2], [names[-1]], [(styles[name], last[name][-1:]) for name in ALL])
     plots[2].set_ylabel("replication")
     legend(figure)
 
@@ -278,9 +240,8 @@ EXPERIMENT = Experiment(
     setting="Eight workers and one source; ZF has 10,000 keys. The real streams are the first messages of "
     "what stands for them. A cell is a segment of 140,000 messages that are all there when the workers "
     "start. Balanced workers take three seconds for it (0.17 ms per message). Parameters are the defaults: "
-    f"the paper's settings are lost in our text. *{LOWER_LABEL}* is FlexD with a quarter of the default "
-    "threshold; the claims are tested on the default. DAKG is what the paper calls DKG. Merging the copies "
-    "of a key follows the measured stage and is not in its time. Fig. 9, 11 and 13 of the paper plot "
+    "the paper's settings are lost in our text. DAKG is what the paper calls DKG. Merging the copies of a "
+    "key follows the measured stage and is not in its time. Fig. 9, 11 and 13 of the paper plot "
     "imbalance over time, which Experiments simulates; the claims of Fig. 9 are tested only there. Here a "
     f"cell has one figure of balance, that of its whole segment. {comparing.ONE_RUN}",
     cells=cells,
@@ -289,6 +250,6 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     size=(16, 4.5),
-    version=2,
+    version=3,
     deploys="flexd",
 )

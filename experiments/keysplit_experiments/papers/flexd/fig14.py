@@ -156,4 +156,5 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     size=(8, 4),
+    version=2,
 )

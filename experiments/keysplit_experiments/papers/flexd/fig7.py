@@ -101,8 +101,8 @@ CLAIMS = [
         "cent, and as good in the other)",
         where="6",
         judge=coordinates,
-        because="at z = 3.0 both growths are even, and 2.0 splits 2 per cent less; but 2.0 is out of "
-        "balance at z = 1.0 and 2.5, where 1.5 is even",
+        because="FlexD is even with every growth up to 2.0, and 2.0 splits less, by 2 to 3 per cent at z = "
+        "2.5 and 3.0; so does 3.0 by 1.5 per cent at z = 2.0, but it is out of balance at 2.5 and 3.0",
     ),
 ]
 
@@ -147,4 +147,5 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     size=(9, 3.8),
+    version=2,
 )

@@ -176,4 +176,5 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     size=(10, 5.5),
+    version=2,
 )
