@@ -612,7 +612,7 @@ def test_thresholds_and_capacities_of_sketches() -> None:
         "d_choices": 1 / 250,
         "w_choices": 1 / 250,
         "round_robin": 1 / 250,
-        "flexd": 1 / 250,
+        "flexd": 1 / 1000,
         "distribution_aware": 1 / 250,
         "cut_to_fit": 1 / 1000,
     }
