@@ -106,8 +106,8 @@ def head_threshold(params: Parameters | Grouping) -> float:
         params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS], or of any grouping.
 
     Returns:
-        Their threshold; the default is 1/(20n) for cut_to_fit and flexd, 1/(5n) for the others. 1 for ``key``,
-        which places no key individually.
+        Their threshold; the default is 1/(20n) for cut_to_fit and flexd, 1/(5n) for the others. 1 for
+        ``key``, which places no key individually.
 
     Example:
         >>> import keysplit as ks
