@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import found_names
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -662,6 +663,31 @@ def test_rows_by_chance(rows, name):
     drawn = shuffled.withColumn("r", F.rand(1))
     assert steady(drawn) == rows.columns
     assert steady(ROWS_BY_CHANCE[name](shuffled, drawn)) is None
+
+
+@pytest.mark.parametrize("name", found_names.ROWS)
+def test_rows_by_a_column_that_is_not_listed(rows, name):
+    found = found_names.ROWS[name](rows.repartition(2))
+    assert found.columns
+    assert steady(found) is None
+
+
+@pytest.mark.parametrize("name", found_names.COLUMNS)
+def test_a_column_made_of_one_by_chance_that_is_not_listed(rows, name):
+    found = found_names.COLUMNS[name](rows.repartition(2))
+    assert "w" in found.columns
+    assert "w" not in (steady(found) or ())
+
+
+def test_columns_by_chance_that_nothing_names_are_no_obstacle(rows):
+    shuffled = rows.repartition(2)
+    drawn = shuffled.withColumn("r", F.rand())
+    assert steady(drawn.select("id", "key").filter(F.col("id") > 3)) == ["id", "key"]
+    assert steady(drawn.drop("r").filter(drawn["id"] > 3)) == rows.columns
+    assert steady(drawn.drop("r").withColumn("r", F.lit(1)).filter(F.col("r") > 0)) == [*rows.columns, "r"]
+    assert steady(drawn.select("*", F.uuid(), F.upper("key").alias("k"))) == [*rows.columns, "k"]
+    counts = shuffled.groupBy("key").agg(F.avg("v"), F.expr("first(v)"), F.max("id").alias("id"))
+    assert steady(counts.withColumnRenamed("id", "most")) == ["key", "most"]
 
 
 def test_columns_whose_names_differ_in_the_case_of_letters(spark, rows):

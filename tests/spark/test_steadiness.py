@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
+import found_names
 import pandas as pd
 import pytest
 from frames import same_rows
@@ -286,6 +287,19 @@ def a_drawn_scalar(df):
 def a_scalar(df):
     df.createOrReplaceTempView("all_rows")
     return df.sparkSession.sql("select *, (select first(s) from all_rows) as r from all_rows")
+
+
+@pytest.mark.parametrize("name", found_names.ROWS)
+def test_rows_by_a_column_that_is_not_listed(shuffled, name):
+    assert steady(found_names.ROWS[name](shuffled)) is None
+
+
+@pytest.mark.parametrize("name", found_names.COLUMNS)
+def test_a_column_made_of_one_by_chance_that_is_not_listed(spark, shuffled, name):
+    if name.startswith("of a ") and spark.version < "4":
+        pytest.skip("Spark 3.5 finds no alias of a group")
+    found = found_names.COLUMNS[name](shuffled)
+    assert "w" not in (steady(found) or ())
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)

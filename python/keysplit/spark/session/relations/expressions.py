@@ -1,6 +1,7 @@
 """Why values of expressions may differ when a task is retried, as far as the client knows."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import functions as F
@@ -16,7 +17,22 @@ from keysplit.spark.session.relations.functions import (
     OTHERS,
     WINDOWS,
 )
-from keysplit.spark.session.relations.rows import OF_EQUAL, SUM, Rows, of_rows, parts_of, within
+from keysplit.spark.session.relations.rows import (
+    GENERATED,
+    OF_EQUAL,
+    SUM,
+    Rows,
+    of_rows,
+    parts_of,
+    within,
+    worst,
+)
+
+# Expressions that Spark calls by their text, which has brackets, unless they have an alias.
+_CALLS = ("cast", "common_inline_user_defined_function", "unresolved_function", "window")
+# Text of SQL that may have an alias in another place than at its end.
+_UNREADABLE = re.compile(r"--|/\*|`|\bas\s*\(", re.IGNORECASE)
+_LAST_WORD = re.compile(r"([^\W\d]\w*)\s*$")
 
 
 class Expressions:
@@ -25,25 +41,63 @@ class Expressions:
     Args:
         trusted: the names of functions of Python that are steady on the user's word.
         anew: what makes a query begin anew with another clock, None if nothing does.
+        fold: makes names equal that the session takes for one.
 
     Attributes:
         functions: the names of all functions of the user that were read.
+        relations: what is known of the relations that have been read, by their numbers in the plan.
     """
 
-    def __init__(self, trusted: frozenset[str], anew: str | None) -> None:
+    def __init__(self, trusted: frozenset[str], anew: str | None, fold: Callable[[str], str]) -> None:
         self.functions: set[str] = set()
-        self._trusted, self._anew = trusted, anew
+        self.relations: dict[int, Rows] = {}
+        self._trusted, self._anew, self._fold = trusted, anew, fold
         self._steady_names = frozenset(name.lower() for name in F.__all__) | OPERATORS
 
     def name(self, expression: Any) -> str | None:
         """Return the name of the column that an expression makes, None if the server gives it one."""
         kind = expression.WhichOneof("expr_type")
         if kind == "alias" and len(expression.alias.name) == 1:
-            return str(expression.alias.name[0]).lower()
+            return self._fold(expression.alias.name[0])
         if kind == "unresolved_attribute":
             # of a field of a struct, its own
-            return next(reversed(parts_of(expression.unresolved_attribute.unparsed_identifier)), None)
+            return next(reversed(self._parts(expression.unresolved_attribute)), None)
         return None
+
+    def named(self, expression: Any) -> str | None:
+        """Return by which name Spark finds what an expression makes in others of the same operator.
+
+        Returns:
+            `GENERATED` if Spark calls it after the expression, None if that may be any name.
+        """
+        kind, name = expression.WhichOneof("expr_type"), self.name(expression)
+        if kind == "expression_string":
+            # what ends in no word has no alias; one alias of several columns ends in brackets
+            text = expression.expression_string.expression
+            if _UNREADABLE.search(text):
+                return None
+            found = _LAST_WORD.search(text)
+            return GENERATED if found is None else self._fold(found[1])
+        is_call = kind in _CALLS
+        if (
+            kind == "unresolved_function"
+            and expression.unresolved_function.function_name.lower() in GENERATORS
+        ):
+            is_call = False
+        return GENERATED if is_call else name
+
+    def _parts(self, attribute: Any) -> list[str]:
+        return list(map(self._fold, parts_of(attribute.unparsed_identifier)))
+
+    def _column(self, attribute: Any, child: Rows) -> str | None:
+        """Return why values may differ of a column that an operator on top of these rows names."""
+        parts = self._parts(attribute)
+        found = child.of(parts)
+        if not attribute.HasField("plan_id"):
+            return found
+        # Of that relation: the rows may have another column of the name.
+        of = self.relations.get(attribute.plan_id)
+        return worst(found, "a column that keysplit cannot find" if of is None else of.of(parts))
 
     def value(self, expression: Any, child: Rows) -> str | None:
         """Return why an expression that stands for a column may differ; a column alone stays what it is."""
@@ -51,7 +105,7 @@ class Expressions:
         if kind == "alias":
             return self.value(expression.alias.expr, child)
         if kind == "unresolved_attribute":
-            return child.of(expression.unresolved_attribute.unparsed_identifier)
+            return self._column(expression.unresolved_attribute, child)
         return self.inside(expression, child)
 
     def inside(self, expression: Any, child: Rows) -> str | None:
@@ -61,8 +115,7 @@ class Expressions:
         if kind in ("literal", "unresolved_named_lambda_variable"):
             return None
         if kind == "unresolved_attribute":
-            why = child.of(body.unparsed_identifier)
-            return within(why)
+            return within(self._column(body, child))
         if kind in ("unresolved_star", "unresolved_regex"):
             return within(child.any())
         if kind == "unresolved_function":
@@ -112,13 +165,19 @@ class Expressions:
                 found += [of_rows(self.value(argument, child)) for argument in each.arguments]
         return next(filter(None, found), None)
 
-    def aggregated(self, expression: Any, child: Rows) -> str | None:
-        """Return why what a groupBy makes of an expression may differ, None if it does not."""
+    def aggregated(self, expression: Any, child: Rows, seen: Rows) -> str | None:
+        """Return why what a groupBy makes of an expression may differ, None if it does not.
+
+        Args:
+            expression: the expression.
+            child: the rows, which aggregate functions see.
+            seen: the rows with what others make, which Spark does not find inside of aggregate functions.
+        """
         kind = expression.WhichOneof("expr_type")
         if kind == "alias":
-            return self.aggregated(expression.alias.expr, child)
+            return self.aggregated(expression.alias.expr, child, seen)
         if kind == "unresolved_attribute":
-            return child.of(expression.unresolved_attribute.unparsed_identifier) or OF_EQUAL
+            return self._column(expression.unresolved_attribute, seen) or OF_EQUAL
         if kind != "unresolved_function":
             return "an aggregate, which may depend on the order of rows"
         body = expression.unresolved_function

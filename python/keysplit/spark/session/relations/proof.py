@@ -4,13 +4,12 @@ The client knows names and no types: a column is known by its name, and what han
 the types of the result. Relations and functions that are not in a list count against a column.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.types import StructField
 
-from keysplit.spark.names import in_sql
 from keysplit.spark.session import reading
 from keysplit.spark.session.interface import Steadiness
 from keysplit.spark.session.relations.expressions import Expressions
@@ -21,17 +20,19 @@ from keysplit.spark.session.relations.rows import (
     by_type,
     chosen,
     dealt,
+    hiding,
     merged,
     merging,
     of_both,
     of_rows,
     unknown,
-    with_more,
+    with_hidden,
     within,
     worst,
 )
 
 _PASSING = frozenset(("collect_metrics", "subquery_alias", "with_watermark"))
+_ONE_OF_SEVERAL = "dropDuplicates, which keeps one of several rows"
 _JOIN_HINTS = frozenset(
     (
         "broadcast",
@@ -55,8 +56,10 @@ class Proof:
         anew: str | None = None,
         setting: reading.Setting = lambda name: None,
     ) -> None:
-        self._expressions = Expressions(trusted, anew)
         self._anew, self._setting = anew, setting
+        sensitive = (setting("spark.sql.caseSensitive") or "").lower() == "true"
+        self._fold: Callable[[str], str] = str if sensitive else str.lower
+        self._expressions = Expressions(trusted, anew, self._fold)
         self._again: str | None = None
 
     def of(self, plan: Any, fields: Mapping[int, StructField]) -> Steadiness:
@@ -65,7 +68,10 @@ class Proof:
             found = self._relation(plan)
         except RecursionError:
             found = unknown("a query plan that keysplit cannot read")
-        columns = {at: by_type(found.of(in_sql(each.name)), each.dataType) for at, each in fields.items()}
+        columns = {
+            at: by_type(found.known.get(self._fold(each.name), found.rest), each.dataType)
+            for at, each in fields.items()
+        }
         return Steadiness(
             found.rows, columns, found.order, frozenset(self._expressions.functions), self._again
         )
@@ -73,13 +79,15 @@ class Proof:
     def _relation(self, relation: Any) -> Rows:
         kind = relation.WhichOneof("rel_type")
         body: Any = getattr(relation, kind) if kind else None
-        if kind in _PASSING:
-            return self._relation(body.input)
-        method = getattr(self, f"_{kind}", None)
-        if method is None:
-            return unknown(f"the relation {kind}, which keysplit does not know")
-        found: Rows = method(body)
+        method = self._below if kind in _PASSING else getattr(self, f"_{kind}", None)
+        found: Rows = (
+            unknown(f"the relation {kind}, which keysplit does not know") if method is None else method(body)
+        )
+        self._expressions.relations[relation.common.plan_id] = found
         return found
+
+    def _below(self, body: Any) -> Rows:
+        return self._relation(body.input)
 
     def _range(self, body: Any) -> Rows:
         return Rows(order=self._anew)
@@ -107,66 +115,78 @@ class Proof:
         return reading.malformed(options, self._setting, lambda name: name in schema if schema else None)
 
     def _project(self, body: Any) -> Rows:
-        child = self._relation(body.input)
+        child = seen = self._relation(body.input)
         known: dict[str, str | None] = {}
         all_: dict[str, str | None] = {}
-        rest = others = None
+        rest, hidden = None, hiding(child)
         for each in body.expressions:
-            name, why = self._expressions.name(each), self._expressions.value(each, child)
-            if each.unresolved_star.unparsed_target:  # it may be of a struct
-                others = worst(others, within(child.any()))
+            name, why = self._expressions.name(each), self._expressions.value(each, seen)
+            seen = self._seen(seen, each, why)
+            if each.WhichOneof("expr_type") == "unresolved_star" and each.unresolved_star.unparsed_target:
+                rest = worst(rest, within(child.any()))  # it may be of a struct
             elif each.WhichOneof("expr_type") in ("unresolved_star", "unresolved_regex"):
-                all_, others = child.known, worst(others, child.rest)
+                all_, rest, hidden = child.known, worst(rest, child.rest), child.hidden
             elif name is None:
                 rest = worst(rest, why)
             else:
                 known[name] = worst(known.get(name), why)
-        # columns of a star may have the names of others, also of those that are not known
-        hidden = self._hidden(others)
-        known = {name: worst(known.get(name), all_.get(name, hidden)) for name in {*known, *all_}}
-        rest = worst(rest, others)
-        return replace(child, known=known, rest=rest, rows=self._expressions.left(body.expressions, child))
-
-    def _hidden(self, why: str | None) -> str | None:
-        """Return why values of a column may differ that has another's name in other letters.
-
-        Where the session does not mind their case, Spark knows no such column by its name.
-        """
-        sensitive = why is not None and (self._setting("spark.sql.caseSensitive") or "").lower() == "true"
-        return why if sensitive else None
+        # columns of a star may have the names of others
+        known = {name: worst(known.get(name), all_.get(name)) for name in {*known, *all_}}
+        rows = self._expressions.left(body.expressions, seen)
+        return _shown(replace(child, known=known, rest=rest, rows=rows, hidden=hidden))
 
     def _with_columns(self, body: Any) -> Rows:
-        child = self._relation(body.input)
+        child = seen = self._relation(body.input)
         if any(len(each.name) != 1 for each in body.aliases):
             return unknown("a column with several names")
-        found = ((each.name[0], self._expressions.value(each.expr, child)) for each in body.aliases)
-        rows = self._expressions.left([each.expr for each in body.aliases], child)
-        return replace(with_more(child, found, self._hidden(child.rest)), rows=rows)
+        new: dict[str, str | None] = {}
+        for each in body.aliases:
+            name, why = self._fold(each.name[0]), self._expressions.value(each.expr, seen)
+            new[name], seen = why, seen if why is None else with_hidden(seen, name, why)
+        rows = self._expressions.left([each.expr for each in body.aliases], seen)
+        return _shown(replace(child, known={**child.known, **new}, rows=rows))
 
     def _with_columns_renamed(self, body: Any) -> Rows:
-        child = self._relation(body.input)
-        old = dict(body.rename_columns_map) | {each.col_name: each.new_col_name for each in body.renames}
-        found = ((new, child.of(in_sql(name))) for name, new in old.items())
-        return with_more(child, found, self._hidden(child.rest))
+        found = self._relation(body.input)
+        pairs = [
+            *body.rename_columns_map.items(),
+            *((each.col_name, each.new_col_name) for each in body.renames),
+        ]
+        pairs = [(self._fold(old), self._fold(new)) for old, new in pairs]
+        if body.rename_columns_map and not {old for old, _ in pairs}.isdisjoint(new for _, new in pairs):
+            return unknown("columns that are renamed more than once")  # in which order is not known
+        for old, new in pairs:
+            why = found.known.get(old, found.rest)
+            known = {name: of for name, of in found.known.items() if name != old}
+            known[new] = worst(known.get(new), why)
+            found = with_hidden(replace(found, known=known), old, why)
+        return found
 
     def _to_df(self, body: Any) -> Rows:
         child = self._relation(body.input)
-        return replace(child, known={}, rest=child.any())
+        return replace(child, known={}, rest=child.any(), hidden=hiding(child))
 
     def _fill_na(self, body: Any) -> Rows:
         child = self._relation(body.input)
         known = {name: within(why) for name, why in child.known.items()}
         return replace(child, known=known, rest=within(child.rest))
 
-    _replace = _to_schema = _fill_na
+    _replace = _fill_na
+
+    def _to_schema(self, body: Any) -> Rows:
+        return with_hidden(self._fill_na(body), None, None)
 
     def _drop_na(self, body: Any) -> Rows:
         child = self._relation(body.input)
         return replace(child, rows=child.rows or of_rows(child.any()))
 
     def _drop(self, body: Any) -> Rows:
-        # A column of that name may still be there: what is known of it stays.
-        return self._relation(body.input)
+        found = self._relation(body.input)
+        for name in map(self._fold, body.column_names):
+            known = {each: why for each, why in found.known.items() if each != name}
+            found = with_hidden(replace(found, known=known), name, found.known.get(name, found.rest))
+        # There may be others of the name of a column of a relation: what is known of it stays.
+        return with_hidden(found, None, None) if body.columns else found
 
     def _filter(self, body: Any) -> Rows:
         child = self._relation(body.input)
@@ -177,7 +197,7 @@ class Proof:
         both = of_both(left, right)
         has_condition = body.HasField("join_condition")
         condition = self._expressions.inside(body.join_condition, both) if has_condition else None
-        using = of_rows(worst(*(both.of(in_sql(name)) for name in body.using_columns)))
+        using = of_rows(worst(*(both.known.get(self._fold(name), both.rest) for name in body.using_columns)))
         both = merging(both) if body.using_columns else both
         return replace(both, rows=both.rows or condition or using, order="a join")
 
@@ -187,7 +207,8 @@ class Proof:
         union = body.set_op_type == body.SET_OP_TYPE_UNION
         rows = left.rows or right.rows or (None if union else of_rows(why))
         order = left.order or right.order if union and body.is_all else "a set operation"
-        return Rows({}, why or (None if union and body.is_all else MERGED), rows, order)
+        why = why or (None if union and body.is_all else MERGED)
+        return Rows({}, why, rows, order, of_both(left, right).hidden)
 
     def _sort(self, body: Any) -> Rows:
         child = self._relation(body.input)
@@ -224,34 +245,47 @@ class Proof:
         child = self._relation(body.input)
         if body.all_columns_as_keys:
             rows = child.rows or of_rows(child.any())
-            return Rows({}, child.any() or OF_EQUAL, rows, "a distinct")
-        known: dict[str, str | None] = {
-            name.lower(): child.of(in_sql(name)) or OF_EQUAL for name in body.column_names
+            known = dict.fromkeys(child.known, child.any() or OF_EQUAL)
+            hidden = dict.fromkeys(child.hidden, _ONE_OF_SEVERAL)
+            return Rows(known, child.any() or OF_EQUAL, rows, "a distinct", hidden)
+        known = {
+            name: child.known.get(name, child.rest) or OF_EQUAL for name in map(self._fold, body.column_names)
         }
         why = of_rows(worst(*known.values()))
-        return Rows(known, "dropDuplicates, which keeps one of several rows", child.rows or why, "a distinct")
+        return Rows(known, _ONE_OF_SEVERAL, child.rows or why, "a distinct")
 
     def _aggregate(self, body: Any) -> Rows:
         child = self._relation(body.input)
         if body.HasField("pivot"):
             return replace(unknown("a pivot"), rows=child.rows)
         known: dict[str, str | None] = {}
-        rest, lost = None, None
+        rest, lost, seen = None, None, child
+        # Spark also finds an aggregate by its name in a key, and what stands before an aggregate.
+        for each in body.aggregate_expressions:
+            seen = self._seen(seen, each, self._expressions.aggregated(each, child, seen))
         for each in body.grouping_expressions:
-            why = self._expressions.value(each, child)
+            why = self._expressions.value(each, seen)
             lost = worst(lost, why)
             name = self._expressions.name(each)
+            seen = self._seen(seen, each, why)
             if name is None:
                 rest = worst(rest, why or OF_EQUAL)
             else:
                 known[name] = why or OF_EQUAL
         for each in body.aggregate_expressions:
-            why, name = self._expressions.aggregated(each, child), self._expressions.name(each)
+            why, name = self._expressions.aggregated(each, child, seen), self._expressions.name(each)
             if name is None:
                 rest = worst(rest, why)
             elif name not in known or each.WhichOneof("expr_type") != "unresolved_attribute":
                 known[name] = worst(known.get(name), why)
-        return Rows(known, rest, child.rows or of_rows(lost), "a groupBy")
+        return Rows(known, rest, child.rows or of_rows(lost), "a groupBy", hiding(child))
+
+    def _seen(self, seen: Rows, expression: Any, why: str | None) -> Rows:
+        """Return rows with what an expression makes: others of the same operator may name it."""
+        columns = ("unresolved_attribute", "unresolved_star", "unresolved_regex")
+        if why is None or expression.WhichOneof("expr_type") in columns:
+            return seen
+        return with_hidden(seen, self._expressions.named(expression), why)
 
     def _map_partitions(self, body: Any) -> Rows:
         child = self._relation(body.input)
@@ -260,3 +294,8 @@ class Proof:
 
     def _group_map(self, body: Any) -> Rows:
         return replace(self._map_partitions(body), order="a shuffle (applyInPandas)")
+
+
+def _shown(found: Rows) -> Rows:
+    """Return rows of which no column hides another one of its name."""
+    return replace(found, hidden={name: why for name, why in found.hidden.items() if name not in found.known})

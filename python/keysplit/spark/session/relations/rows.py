@@ -1,7 +1,7 @@
 """What is known of the rows of a relation whose types only the server knows."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import (
@@ -16,8 +16,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from keysplit.spark.names import in_sql
-
 # Steady if the column comes out of the query as it is, and is of a type of which equal values are one value.
 OF_EQUAL = "one of several equal values, of a type that keysplit does not know"
 SUM = "a sum of numbers, of a type that keysplit does not know"
@@ -26,6 +24,8 @@ MERGED = "one of several equal values, in a union or join, of a type that keyspl
 BY_TYPE = (OF_EQUAL, SUM, MERGED)
 _EXACT = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType)
 _MOST_DIGITS = 38
+# What no column is called that has a name of its own.
+GENERATED = "()"
 # A part of a column's name: in backticks, or bare.
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
@@ -35,17 +35,30 @@ class Rows:
     """What is known of the rows of a relation."""
 
     known: dict[str, str | None] = field(default_factory=dict)
-    """Why values of a column may differ, by its name in small letters; None if they do not."""
+    """Why values of a column may differ, by its name as the session compares names; None if they do not."""
     rest: str | None = None
     """The same for all other columns."""
     rows: str | None = None
     order: str | None = None
+    hidden: Mapping[str | None, str | None] = field(default_factory=dict)
+    """The same for columns that Spark finds by their names although these rows do not have them.
 
-    def of(self, name: str) -> str | None:
-        """Return why values of a column, or of a field of one, may differ."""
-        parts = parts_of(name)
+    Upstream relations have them, or the same operator makes them. None is a column of any name, `GENERATED`
+    one that Spark has called after its expression.
+    """
+
+    def of(self, parts: Sequence[str]) -> str | None:
+        """Return why values of a column, or of a field of one, may differ, given the parts of its name."""
         # Which of them is the column, and which an alias or a field, only the server knows.
-        return worst(*(self.known.get(part, self.rest) for part in parts)) if parts else self.any()
+        return worst(*map(self._of, parts)) if parts else worst(self.any(), *self.hidden.values())
+
+    def _of(self, name: str) -> str | None:
+        found = [self.known.get(name, self.rest), self.hidden.get(name)]
+        if name not in self.known:
+            found.append(self.hidden.get(None))
+        if not name.isidentifier():
+            found.append(self.hidden.get(GENERATED))
+        return worst(*found)
 
     def any(self) -> str | None:
         """Return why values of any column may differ."""
@@ -53,8 +66,8 @@ class Rows:
 
 
 def parts_of(name: str) -> list[str]:
-    """Return the parts of a name with dots between them, in small letters."""
-    return [(quoted or bare).replace("``", "`").lower() for quoted, bare in _PART.findall(name)]
+    """Return the parts of a name with dots between them."""
+    return [(quoted or bare).replace("``", "`") for quoted, bare in _PART.findall(name)]
 
 
 def by_type(why: str | None, type_: DataType) -> str | None:
@@ -95,26 +108,25 @@ def within(why: str | None) -> str | None:
     return f"an expression of {why}" if why in BY_TYPE else why
 
 
-def with_more(child: Rows, columns: Iterable[tuple[str, str | None]], hidden: str | None) -> Rows:
-    """Return rows with more columns, which may take the places of others.
+def hiding(child: Rows) -> dict[str | None, str | None]:
+    """Return the columns of some rows, and of those upstream, as hidden ones."""
+    return {None: worst(child.any(), *child.hidden.values())}
 
-    Args:
-        child: the rows.
-        columns: the new columns.
-        hidden: why values may differ in a column that is not known, and may have the same letters as a name.
-    """
-    # A column of the name may stay beside the new one where the session minds the case of letters.
-    known = dict(child.known)
-    for name, why in columns:
-        known[name.lower()] = worst(known.get(name.lower(), hidden), why)
-    return replace(child, known=known)
+
+def with_hidden(child: Rows, name: str | None, why: str | None) -> Rows:
+    """Return rows with one more hidden column."""
+    return replace(child, hidden={**child.hidden, name: worst(child.hidden.get(name), why)})
 
 
 def of_both(left: Rows, right: Rows) -> Rows:
     """Return rows with the columns of two sides."""
     names = {*left.known, *right.known}
-    known = {name: worst(left.of(in_sql(name)), right.of(in_sql(name))) for name in names}
-    return Rows(known, worst(left.rest, right.rest), left.rows or right.rows, left.order or right.order)
+    known = {name: worst(*(each.known.get(name, each.rest) for each in (left, right))) for name in names}
+    hidden = {
+        name: worst(left.hidden.get(name), right.hidden.get(name)) for name in {*left.hidden, *right.hidden}
+    }
+    rows, order = left.rows or right.rows, left.order or right.order
+    return Rows(known, worst(left.rest, right.rest), rows, order, hidden)
 
 
 def dealt(child: Rows) -> Rows:
