@@ -637,6 +637,33 @@ def test_the_index_of_pandas_on_spark_is_unsteady(spark, shuffled, plan, conf):
         kss.route(df, "key", plan=plan, row_id="at")
 
 
+def test_a_name_with_a_dot_is_proved_for_what_spark_reads(shuffled, plan):
+    fields = F.struct(F.rand().alias("b"), "id").alias("a")
+    both = shuffled.select("key", "id", F.col("id").alias("a.b"), fields)
+    why = r"^row_id must name columns .* got '{}', which depends on rand downstream of a shuffle"
+    with pytest.raises(ValueError, match=why.format("a.b")):
+        kss.route(both, "key", plan=plan, row_id="a.b")
+    routed = kss.route(both, "key", plan=plan, row_id="`a.b`")
+    assert same_rows(
+        routed.select("id", "worker"), kss.route(shuffled, "key", plan=plan, row_id="id")["id", "worker"]
+    )
+    turned = shuffled.select("key", "id", F.rand().alias("a.b"), F.struct(F.col("id").alias("b")).alias("a"))
+    with pytest.raises(ValueError, match=why.format("`a.b`")):
+        kss.route(turned, "key", plan=plan, row_id="`a.b`")
+    routed = kss.route(turned, "key", plan=plan, row_id="a.b")
+    assert same_rows(
+        routed.select("id", "worker"), kss.route(shuffled, "key", plan=plan, row_id="id")["id", "worker"]
+    )
+    # a field, or a column of rows that have an alias; a column of another name has no part in it
+    drawn = shuffled.select("key", F.struct("id").alias("t"), F.rand().alias("id"))
+    kss.route(drawn, "key", plan=plan, row_id="t.id")
+    with pytest.raises(ValueError, match=why.format("t.id")):
+        kss.route(drawn.alias("t"), "key", plan=plan, row_id="t.id")
+    ticked = shuffled.select("key", F.rand().alias("a`b"), F.col("id").alias("ab"))
+    with pytest.raises(ValueError, match=why.format("`a``b`")):
+        kss.route(ticked, "key", plan=plan, row_id="`a``b`")
+
+
 def test_an_index_of_an_rdd_is_no_row_id(shuffled, plan):
     df = UNKNOWN["zipWithIndex"](shuffled)
     for row_id in ("at", "id"):

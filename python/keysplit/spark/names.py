@@ -13,8 +13,13 @@ def in_sql(name: str) -> str:
 
 def path_in_sql(path: str) -> str:
     """Return in SQL what `F.col` reads as a column, or as a field of one."""
-    parts = re.findall(r"`(?:[^`]|``)*`|[^.`]+", path)
-    return ".".join(part if part.startswith("`") else in_sql(part) for part in parts)
+    return ".".join(map(in_sql, parts_of(path)))
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the parts of what `F.col` reads: of a column with a dot in its name, in backticks, the only one."""
+    found = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", path)
+    return [quoted.replace("``", "`") or bare for quoted, bare in found]
 
 
 def quoted(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 
 from keysplit.spark.checks import type_name
-from keysplit.spark.names import Places
+from keysplit.spark.names import Places, parts_of
 from keysplit.spark.rows import MOST_COLUMNS, identifying, may_identify
 from keysplit.spark.session import Session, Steadiness, is_connect, session_of
 
@@ -60,8 +60,8 @@ class Query:
 
     @cached_property
     def _places(self) -> Places:
-        """Where the columns of each name are, as the session compares names, without backticks."""
-        return Places([name.replace("`", "") for name in self._folded])
+        """Where the columns of each name are, as the session compares names."""
+        return Places(self._folded)
 
     @cached_property
     def fold(self) -> Callable[[str], str]:
@@ -280,16 +280,23 @@ class Query:
         every = sorted(set(itertools.chain.from_iterable(places)))
         reasons = dict(zip(every, self.reasons(every, anew), strict=True))
         return [
-            next(filter(None, map(reasons.get, some)), None) if some else "a column that keysplit cannot find"
-            for some in places
+            self._why_of(name, [reasons[at] for at in some], anew)
+            for name, some in zip(names, places, strict=True)
         ]
 
+    def _why_of(self, name: str, reasons: Sequence[str | None], anew: str | None) -> str | None:
+        """Return why values of what a name stands for may differ, given the reasons of what it may be."""
+        if not reasons:
+            return "a column that keysplit cannot find"
+        if len(reasons) == 1 or not any(reasons):
+            return next(filter(None, reasons), None)
+        found = self.session.steadiness(self.df.select(name), [0], self._trusted_functions, anew)
+        return found.rows if found.columns is None else found.columns[0]
+
     def _places_of(self, name: str) -> list[int]:
-        """Return where the columns of a name are, or those that may have a field of this name."""
-        parts = self.fold(name.replace("`", "")).split(".")
-        whole, *shorter = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-        known = self._places
-        return known.of(whole) or sorted(at for each in shorter for at in known.of(each))
+        """Return where the columns are that Spark may read by a name, or by one of a field."""
+        # The first part is the column of a field, or what the rows are called, as `DataFrame.alias` does.
+        return [at for part in parts_of(self.fold(name)) for at in self._places.of(part)]
 
     def _remedies(self, first: str, trusted: str) -> str:
         cut = ", or call df.checkpoint() before"

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from keysplit.spark.aggregates import BY_NAME
+from keysplit.spark.names import parts_of
 from keysplit.spark.session.relations.functions import (
     AGGREGATES,
     AGGREGATES_BY_TYPE,
@@ -23,7 +24,6 @@ from keysplit.spark.session.relations.rows import (
     SUM,
     Rows,
     of_rows,
-    parts_of,
     within,
     worst,
 )

@@ -1,6 +1,5 @@
 """What is known of the rows of a relation whose types only the server knows."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,8 +25,6 @@ _EXACT = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, Tim
 _MOST_DIGITS = 38
 # What no column is called that has a name of its own.
 GENERATED = "()"
-# A part of a column's name: in backticks, or bare.
-_PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
 @dataclass(frozen=True)
@@ -63,11 +60,6 @@ class Rows:
     def any(self) -> str | None:
         """Return why values of any column may differ."""
         return worst(self.rest, *self.known.values())
-
-
-def parts_of(name: str) -> list[str]:
-    """Return the parts of a name with dots between them."""
-    return [(quoted or bare).replace("``", "`") for quoted, bare in _PART.findall(name)]
 
 
 def by_type(why: str | None, type_: DataType) -> str | None:
