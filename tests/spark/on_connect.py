@@ -825,3 +825,11 @@ def test_a_plan_stays_at_a_path_and_its_runs_are_counted(rows, tmp_path):
     pending.settle()
     assert [dict(enumerate(run.rows.tolist())) for run in runs.read(path)] == [found]
     assert kss.Plan.load(path).workers == WORKERS
+
+
+def test_what_depends_on_the_place_of_rows_is_not_read_twice(spark):
+    numbered = spark.range(40, numPartitions=3).withColumn("m", F.monotonically_increasing_id())
+    found = query.Query(numbered)
+    assert found.reasons() == [None, None]
+    assert found.why_unrepeatable(["id"]) is None
+    assert found.why_unrepeatable(["m"]).startswith("monotonically_increasing_id downstream of a source")

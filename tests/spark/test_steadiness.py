@@ -725,14 +725,77 @@ def test_functions_and_variables_of_sql(spark, shuffled):
 def test_rows_by_chance_of_a_bucketed_table_may_be_others(spark, rows):
     rows.write.mode("overwrite").bucketBy(4, "key").saveAsTable("bucketed")
     table = spark.table("bucketed")
-    why = "what depends on the place of rows in a source (LogicalRelation) that may deal them out anew"
+    why = "a source (LogicalRelation) that may put its rows into other partitions"
     for df, expected in (
         (table, None),
-        (table.filter("rand(5) < 0.1"), why),
-        (table.sample(0.1, seed=3), why),
+        (table.filter("rand(5) < 0.1"), f"rand downstream of {why}"),
+        (table.sample(0.1, seed=3), f"a sample downstream of {why}"),
+        (table.withColumn("drawn", F.rand()), None),
         (rows.filter("rand(5) < 0.1"), None),
     ):
         assert query.Query(df).why_unrepeatable(["key"]) == expected
+
+
+SORTED = "a sort, whose ranges Spark samples again"
+NUMBERED = {
+    "range": (lambda df: df, None),
+    "filtered": (lambda df: df.filter("id > 3").select("id", F.explode(F.array("id")).alias("e")), None),
+    "union": (lambda df: df.union(df), None),
+    "sorted": (lambda df: df.sort("id"), SORTED),
+    "sorted, then in partitions": (lambda df: df.sort("id").sortWithinPartitions("id"), SORTED),
+    "in partitions": (lambda df: df.sortWithinPartitions("id"), None),
+    "a few of a sort": (lambda df: df.sort("id").limit(5), SORTED),
+    "shuffled, then sorted in partitions": (
+        lambda df: df.repartition(3, "id").sortWithinPartitions("id"),
+        "a shuffle (repartition)",
+    ),
+    "coalesced": (lambda df: df.coalesce(1), "a coalesce"),
+    "united with a sort": (lambda df: df.union(df.sort("id")), SORTED),
+}
+PLACES = {
+    "monotonically_increasing_id": F.monotonically_increasing_id,
+    "spark_partition_id": F.spark_partition_id,
+    "rand": lambda: F.rand(3),
+    "uuid": F.uuid if hasattr(F, "uuid") else lambda: F.expr("uuid()"),
+}
+
+
+@pytest.mark.parametrize("function", PLACES)
+@pytest.mark.parametrize("name", NUMBERED)
+def test_what_depends_on_the_place_of_rows_that_are_read_twice(spark, name, function):
+    make, downstream = NUMBERED[name]
+    rows = make(spark.range(0, 40, 1, 3))
+    found = query.Query(rows.withColumn("place", PLACES[function]()))
+    assert found.why_unrepeatable(["id"]) is None
+    why = downstream and f"{function} downstream of {downstream}"
+    assert found.why_unrepeatable(["place"]) == why
+    if why is not None:  # it is the reading that counts, not a retried task
+        assert found.reasons([found.columns.index("place")]) == [None]
+
+
+def test_sources_are_cut_the_same_way_for_the_same_number_of_cores(spark, monkeypatch, tmp_path):
+    spark.range(40).write.parquet(str(tmp_path / "rows"))
+    sources_of = {
+        "files": spark.read.parquet(str(tmp_path / "rows")),
+        "range": spark.range(40),
+        "range of SQL": spark.sql("SELECT id FROM range(40)"),
+        "values": spark.sql("SELECT id FROM VALUES (1), (2) AS t(id)"),
+    }
+
+    def why():
+        numbered = {
+            name: df.withColumn("m", F.monotonically_increasing_id()) for name, df in sources_of.items()
+        }
+        found = {name: query.Query(df).why_unrepeatable(["m"]) for name, df in numbered.items()}
+        return {name for name, reason in found.items() if reason is not None}
+
+    assert why() == set()
+    monkeypatch.setattr(sources.Sources, "_master", "spark://host:7077")
+    assert why() == {"files", "range of SQL", "values"}
+    monkeypatch.setattr(
+        sources.Sources, "_setting", lambda self, name: "4" if "efaultParallelism" in name else None
+    )
+    assert why() == set()
 
 
 def test_a_table_whose_partitions_are_listed_anew_is_not_read_twice(spark, rows):
@@ -744,23 +807,23 @@ def test_a_table_whose_partitions_are_listed_anew_is_not_read_twice(spark, rows)
 
 
 @pytest.mark.parametrize(
-    ("bounds", "drawn", "why"),
+    ("bounds", "why"),
     [
-        (("0", "7"), False, None),
-        (("0", "7"), True, "what depends on the place of rows in a source (LogicalRelation) "),
-        (("-2", "7"), False, "a topic in Kafka whose start or end moves "),
-        (("0", "-1"), False, "a topic in Kafka whose start or end moves "),
+        (("0", "7"), None),
+        (("-2", "7"), "a topic in Kafka whose start or end moves "),
+        (("0", "-1"), "a topic in Kafka whose start or end moves "),
     ],
 )
-def test_a_topic_is_read_twice_between_numbers_alone(spark, rows, bounds, drawn, why):
+def test_a_topic_is_read_twice_between_numbers_alone(spark, rows, bounds, why):
     leaf, kind = object(), "org.apache.spark.sql.execution.datasources.LogicalRelation"
     start, end = (f'{{"t": {{"0": {number}}}}}' for number in bounds)
-    found = Sources(spark, (rows.sample(0.5) if drawn else rows)._jdf.queryExecution().analyzed())
+    found = Sources(spark, rows._jdf.queryExecution().analyzed())
     found._leaves = {(kind, 7): leaf}
     found._read[id(leaf)] = "kafka", {"startingoffsets": start, "endingoffsets": end}
     found._relations[id(leaf)] = SimpleNamespace(kind="kafka")
     again = found.again(Node(kind, {}, ()), [7])
     assert again is None if why is None else again.startswith(why)
+    assert found.partitioned(Node(kind, {}, ()), [7]).startswith("a source (LogicalRelation) that may put")
 
 
 @pytest.mark.parametrize(
@@ -812,9 +875,7 @@ def test_tables_read_by_the_code_of_hive(spark, rows, conf, format, missing, why
     values, order = found.of(node, [7])
     assert values == order
     assert found.again(node, [7]) == "a table whose partitions and files each query lists when it reads them"
-    by_chance = Sources(spark, rows.filter("rand(5) < 0.1")._jdf.queryExecution().analyzed())
-    by_chance._leaves = found._leaves
-    assert by_chance.again(node, [7]).startswith("what depends on the place of rows in a source (Hive")
+    assert found.partitioned(node, [7]).startswith("a source (HiveTableRelation) that may put its rows into")
     assert values is None if why is None else values.startswith(why)
 
 

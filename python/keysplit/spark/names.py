@@ -17,7 +17,7 @@ def path_in_sql(path: str) -> str:
 
 
 def parts_of(path: str) -> list[str]:
-    """Return the parts of what `F.col` reads: of a column with a dot in its name, in backticks, the only one."""
+    """Return the parts of what `F.col` reads, without backticks: a column, and fields in it."""
     found = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", path)
     return [quoted.replace("``", "`") or bare for quoted, bare in found]
 

@@ -87,37 +87,43 @@ class Query:
         Raises:
             ValueError: if `trust` names what the query does not have.
         """
-        return self._proved(None)
+        return self._proved(False)
 
     @property
     def repeatability(self) -> Steadiness:
         """What is proved of the query when it is read twice; errors as `steadiness`.
 
-        Each micro-batch of a stream is planned anew, with other seeds, when it is run again.
+        Each micro-batch of a stream is planned anew, with other seeds, when it is run again. A batch has the
+        same seeds in both readings, but its rows may be in other partitions.
         """
-        return self._proved(self._anew)
-
-    @property
-    def _anew(self) -> str | None:
-        return "a stream" if self.df.isStreaming else None
+        return self._proved(True)
 
     @cached_property
-    def _proofs(self) -> dict[str | None, Steadiness]:
-        """What has been proved, by what plans the query anew."""
+    def _proofs(self) -> dict[bool, Steadiness]:
+        """What has been proved, by whether the query is read twice."""
         return {}
 
-    def _proved(self, anew: str | None, places: Iterable[int] = ()) -> Steadiness:
+    def _proved(self, twice: bool, places: Iterable[int] = ()) -> Steadiness:
         """Return what is proved of the query, of its columns at these places and of others."""
-        found = self._proofs.get(anew)
+        anew = "a stream" if twice and self.df.isStreaming else None
+        if twice and anew is None:
+            once = self._proved(False, places)
+            if not (once.by_place or is_connect(self.df)):
+                return once
+        found = self._proofs.get(twice)
         known = () if found is None else found.columns
         if found is None or (known is not None and not set(places) <= set(known)):
             # who asks for no column may need the identity of a row
             wanted = sorted({*places, *(known or ())}) or self._may_identify[:MOST_COLUMNS]
-            found = self.session.steadiness(self.df, wanted, self._trusted_functions, anew)
-            if anew not in self._proofs:
+            found = self._prove(self.df, wanted, twice)
+            if twice not in self._proofs:
                 self._refuse_unknown(found)
-            self._proofs[anew] = found
+            self._proofs[twice] = found
         return found
+
+    def _prove(self, df: DataFrame, places: Sequence[int], twice: bool) -> Steadiness:
+        anew = "a stream" if twice and df.isStreaming else None
+        return self.session.steadiness(df, places, self._trusted_functions, anew, twice and anew is None)
 
     @cached_property
     def _may_identify(self) -> list[int]:
@@ -153,15 +159,15 @@ class Query:
         # Spark's plan is asked only where the query leaves it open.
         return self.df.isStreaming or (self.steadiness.order is not None and self.disorder is not None)
 
-    def reasons(self, places: Sequence[int] | None = None, anew: str | None = None) -> list[str | None]:
+    def reasons(self, places: Sequence[int] | None = None, twice: bool = False) -> list[str | None]:
         """Return why values of columns may differ when a task is retried, None for those that do not.
 
         Args:
             places: where the columns are; None for all.
-            anew: what plans the query anew, None if only tasks are retried.
+            twice: whether the query is read twice, besides.
         """
         places = range(len(self.columns)) if places is None else places
-        found = self._proved(anew, places)
+        found = self._proved(twice, places)
         of = dict.fromkeys(places, found.rows) if found.columns is None else found.columns
         trusted = set(map(self.fold, self.trust))
         return [None if self._folded[at] in trusted else of[at] for at in places]
@@ -231,7 +237,7 @@ class Query:
         found = self.repeatability
         # A micro-batch that is run again reads what it has read.
         again = None if self.df.isStreaming else found.again
-        return found.rows or again or self._why(names, self._anew)
+        return found.rows or again or self._why(names, twice=True)
 
     def refuse_in_order(self, keys: Sequence[str], weight: Column | None, routed: DataFrame | None) -> None:
         """Raise ValueError unless the same rows reach a router in the same order when its task is retried.
@@ -252,7 +258,7 @@ class Query:
             )
         why = found.rows or self._why(keys)
         if why is None and weight is not None:
-            weights = self.session.steadiness(self.df.select(weight), [0], self._trusted_functions)
+            weights = self._prove(self.df.select(weight), [0], twice=False)
             why = weights.rows if weights.columns is None else weights.columns[0]
         if why is None and routed is None:
             why = found.order
@@ -270,27 +276,27 @@ class Query:
             found += ["call df.checkpoint() first", "write df and read it back", "pass allow_inexact=True"]
         return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]
 
-    def _why(self, names: Sequence[str], anew: str | None = None) -> str | None:
+    def _why(self, names: Sequence[str], twice: bool = False) -> str | None:
         """Return why values of some columns, or fields of columns, may differ, None if none do."""
-        return next(filter(None, self._whys(names, anew)), None)
+        return next(filter(None, self._whys(names, twice)), None)
 
-    def _whys(self, names: Sequence[str], anew: str | None = None) -> list[str | None]:
+    def _whys(self, names: Sequence[str], twice: bool = False) -> list[str | None]:
         """Return for each of some columns, or fields of columns, why its values may differ."""
         places = [self._places_of(name) for name in names]
         every = sorted(set(itertools.chain.from_iterable(places)))
-        reasons = dict(zip(every, self.reasons(every, anew), strict=True))
+        reasons = dict(zip(every, self.reasons(every, twice), strict=True))
         return [
-            self._why_of(name, [reasons[at] for at in some], anew)
+            self._why_of(name, [reasons[at] for at in some], twice)
             for name, some in zip(names, places, strict=True)
         ]
 
-    def _why_of(self, name: str, reasons: Sequence[str | None], anew: str | None) -> str | None:
+    def _why_of(self, name: str, reasons: Sequence[str | None], twice: bool) -> str | None:
         """Return why values of what a name stands for may differ, given the reasons of what it may be."""
         if not reasons:
             return "a column that keysplit cannot find"
         if len(reasons) == 1 or not any(reasons):
             return next(filter(None, reasons), None)
-        found = self.session.steadiness(self.df.select(name), [0], self._trusted_functions, anew)
+        found = self._prove(self.df.select(name), [0], twice)
         return found.rows if found.columns is None else found.columns[0]
 
     def _places_of(self, name: str) -> list[int]:

@@ -1,7 +1,6 @@
 """Classic sessions: Catalyst's plans and expressions, through py4j."""
 
 import json
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -54,7 +53,6 @@ from keysplit.spark.session.steadiness import Proof, unreadable
 from keysplit.spark.session.tallies import JavaTally
 
 _AGGREGATE = "AggregateExpression"
-_LOCAL = re.compile(r"local(\[.*\])?")
 # They stay the same as long as Spark runs.
 _slots: WeakKeyDictionary[SparkContext, int | None] = WeakKeyDictionary()
 
@@ -71,7 +69,7 @@ class Classic:
         """How many tasks run at once; None but in local mode, as executors may come and go."""
         context = self._spark.sparkContext
         if context not in _slots:
-            _slots[context] = context.defaultParallelism if _LOCAL.fullmatch(context.master) else None
+            _slots[context] = context.defaultParallelism if sources.LOCAL.fullmatch(context.master) else None
         return _slots[context]
 
     def setting(self, name: str) -> str | None:
@@ -96,13 +94,18 @@ class Classic:
         return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in df.columns})
 
     def steadiness(
-        self, df: DataFrame, columns: Sequence[int], trusted: frozenset[str], anew: str | None = None
+        self,
+        df: DataFrame,
+        columns: Sequence[int],
+        trusted: frozenset[str],
+        anew: str | None = None,
+        twice: bool = False,
     ) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = plan_of(df)
 
         def proved(found: written.Written) -> Steadiness:
-            return Proof(sources.Sources(self._spark, plan, found.leaves), trusted, anew).of(found)
+            return Proof(sources.Sources(self._spark, plan, found.leaves), trusted, anew, twice).of(found)
 
         try:
             found = proved(written.of_columns(plan, columns))

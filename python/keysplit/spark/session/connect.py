@@ -108,12 +108,19 @@ class Connect:
         return pa.Table.from_pandas(df.toPandas(), preserve_index=False)
 
     def steadiness(
-        self, df: DataFrame, columns: Sequence[int], trusted: frozenset[str], anew: str | None = None
+        self,
+        df: DataFrame,
+        columns: Sequence[int],
+        trusted: frozenset[str],
+        anew: str | None = None,
+        twice: bool = False,
     ) -> Steadiness:
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._plan.to_proto(df.sparkSession._client).root
         fields = self.schema_of(df).fields
-        return relations.Proof(trusted, anew, self.setting).of(plan, {at: fields[at] for at in columns})
+        return relations.Proof(trusted, anew, self.setting, twice).of(
+            plan, {at: fields[at] for at in columns}
+        )
 
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""

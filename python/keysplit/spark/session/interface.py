@@ -1,7 +1,7 @@
 """What the rest of keysplit may ask a Spark session beyond Spark's public API, and in which words."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,7 +28,12 @@ class Session(Protocol):
         """Run a query in one job and return its rows; without rows the types may be others."""
 
     def steadiness(
-        self, df: DataFrame, columns: Sequence[int], trusted: frozenset[str], anew: str | None = None
+        self,
+        df: DataFrame,
+        columns: Sequence[int],
+        trusted: frozenset[str],
+        anew: str | None = None,
+        twice: bool = False,
     ) -> "Steadiness":
         """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing.
 
@@ -38,6 +43,7 @@ class Session(Protocol):
             trusted: names of functions of the user that are functions of their arguments alone.
             anew: what plans the query anew, as a stream does when a micro-batch is run again: seeds, and the
                 partitions and order of all rows, may be others then. None if only tasks are retried.
+            twice: whether one query reads the rows twice: Spark may put them into other partitions then.
         """
 
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
@@ -379,6 +385,8 @@ class Steadiness:
     """The names of all functions of the user in the query."""
     again: str | None = None
     """Why another query that reads the same may see other rows; None if it does not."""
+    by_place: bool = field(default=False, compare=False)
+    """Whether something depends on the partitions of rows, and on their order in them."""
 
 
 class CalledAggregate(NamedTuple):

@@ -2,6 +2,7 @@
 
 import json
 import pickletools
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -19,6 +20,9 @@ from keysplit.spark.session.jvm import items, kind_of, mode_of_overflow, sums_in
 from keysplit.spark.session.steadiness import Source
 from keysplit.spark.session.tasks import BATCH, QUERY
 from keysplit.spark.session.written import Written, whole
+
+LOCAL = re.compile(r"local(\[.*\])?")
+"""Masters of sessions whose tasks run in the driver."""
 
 _SQL = "org.apache.spark.sql."
 _RDD = _SQL + "execution.LogicalRDD"
@@ -110,8 +114,6 @@ class Sources:
         if leaf is None or found is None:
             return None
         kind, options = found
-        if not self._is_always_cut_alike(node, leaf) and self._depends_on_places:
-            return f"what depends on the place of rows in a source ({node.name}) that may deal them out anew"
         if "kafka" in kind:
             fixed = all(_are_fixed(options.get(each, "")) for each in _BOUNDS)
             return None if fixed else f"a topic in Kafka whose start or end moves (pass {_REMEDY})"
@@ -122,10 +124,31 @@ class Sources:
         columns = [str(each).lower() for each in leaf.schema().fieldNames()]
         return reading.malformed(options, self._setting, lambda name: name in columns)
 
+    def partitioned(self, node: Node, output: list[int]) -> str | None:
+        """Return what may put the rows of a leaf into other partitions when it is read twice, if anything."""
+        if node.kind == _RDD:  # Spark reads that RDD both times
+            return None
+        if node.kind not in _WITHOUT_A_CALL:
+            leaf = self._leaf(node, output)
+            if leaf is None or not self._is_cut_by_size(node, leaf):
+                return f"a source ({node.name}) that may put its rows into other partitions"
+        if self._parallelism_is_fixed or (node.name == "Range" and self._has_own_slices(node, output)):
+            return None
+        return f"a source ({node.name}), cut for the cores there are"
+
+    def _has_own_slices(self, node: Node, output: list[int]) -> bool:
+        leaf = self._leaf(node, output)
+        return leaf is not None and bool(leaf.numSlices().isDefined())
+
+    @property
+    def _parallelism_is_fixed(self) -> bool:
+        """Whether Spark cuts sources for the same number of cores, whichever executors come and go."""
+        settings = map(self._setting, ("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism"))
+        return bool(LOCAL.fullmatch(self._master)) or any((value or "").isdigit() for value in settings)
+
     @cached_property
-    def _depends_on_places(self) -> bool:
-        """Whether rows or values of the plan depend on how its query deals out those of the leaves."""
-        return not self.is_deterministic or "Sample" in (self._text() or "Sample")
+    def _master(self) -> str:
+        return str(self._spark.sparkContext.master)
 
     def behind(self, node: Node, output: list[int]) -> "tuple[Written, Sources] | None":
         """Return the plan of the micro-batch whose rows a leaf has, and its leaves.
@@ -239,18 +262,17 @@ class Sources:
             return None
         return str(kind).lower(), {key.lower(): value for key, value in pairs}
 
-    def _is_always_cut_alike(self, node: Node, leaf: Any) -> bool:
-        """Say whether a leaf has the same partitions in each query that reads it, whatever the columns.
+    def _is_cut_by_size(self, node: Node, leaf: Any) -> bool:
+        """Say whether Spark cuts the files of a leaf by their sizes, whatever columns it reads.
 
-        Spark cuts files by their sizes. Of a bucketed table it makes a partition per bucket where it reads
-        the columns of the buckets; tables of other systems cut by rules of their own.
+        Of a bucketed table it makes a partition per bucket where it reads the columns of the buckets; tables
+        of other systems cut by rules of their own.
         """
         if node.name == "LogicalRelation":
             relation = self._relation(leaf)
             return relation.kind == _FILES and not relation.value.bucketSpec().isDefined()
-        if node.name == "DataSourceV2Relation":
-            return str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
-        return node.name in ("LogicalRDD", "LocalRelation", "Range")
+        is_table = node.name == "DataSourceV2Relation"
+        return is_table and str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
 
     def _is_listed_once(self, node: Node, leaf: Any) -> bool:
         """Say whether the files of a leaf, if it has any, are those that were there when it was made.

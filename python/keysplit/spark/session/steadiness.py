@@ -80,6 +80,9 @@ class Leaves(Protocol):
     def again(self, node: Node, output: list[int]) -> str | None:
         """Say why another query that reads a leaf may see other rows, as it reads other columns or later."""
 
+    def partitioned(self, node: Node, output: list[int]) -> str | None:
+        """Say what may put the rows of a leaf into other partitions when it is read twice."""
+
     def behind(self, node: Node, output: list[int]) -> "tuple[Written, Leaves] | None":
         """Return the plan of the micro-batch whose rows a leaf has, and its leaves; None for other rows."""
 
@@ -135,18 +138,22 @@ class Proof:
         leaves: says what is known of the leaves of the plan.
         trusted: names of functions of the user that are trusted.
         anew: what plans the query anew, None if only tasks are retried.
+        twice: whether one query reads the rows twice, maybe in other partitions.
         functions: names of all functions of the user that were met.
         has_python: whether functions of Python have a part in the plan.
         again: why the rows may be others where the query is read once more; None if they are not.
+        by_place: whether something depends on the partitions of rows, and on their order in them.
         of_files: the numbers of columns that say in which file, and where in it, a row is.
     """
 
     leaves: "Leaves"
     trusted: frozenset[str]
     anew: str | None = None
+    twice: bool = False
     functions: set[str] = field(default_factory=set)
     has_python: bool = False
     again: str | None = None
+    by_place: bool = False
     of_files: set[int] = field(default_factory=set)
     _has_subqueries: bool = False
     _types: dict[int, Any] = field(default_factory=dict)
@@ -165,7 +172,8 @@ class Proof:
             columns = {place: found.columns.get(each, lost) for place, each in plan.columns.items()}
         except (LookupError, TypeError, ValueError, RecursionError):
             return unreadable(self.functions)
-        return Steadiness(found.rows, columns, found.order, frozenset(self.functions), self.again)
+        functions = frozenset(self.functions)
+        return Steadiness(found.rows, columns, found.order, functions, self.again, self.by_place)
 
     @property
     def sums_try(self) -> bool:
@@ -234,6 +242,8 @@ class Proof:
         if behind is not None:
             return self._micro_batch(*behind, output)
         values, order = self.leaves.of(node, output)
+        if self.twice:
+            order = order or self.leaves.partitioned(node, output)
         self.again = self.again or self.leaves.again(node, output)
         if self.anew and values is None and not self._is_fixed(node, output):
             values = f"a table beside the stream, which may have changed downstream of {self.anew}"
@@ -418,7 +428,12 @@ class Proof:
         if not (steady and by.issuperset(child.output)):
             return child.lost("a sort")
         # Rows that such a sort finds equal are equal.
-        return replace(child, order=self.anew, sorted=bool(node.fields["global"]))
+        order = self.anew
+        if self.twice:
+            order = child.order or (
+                "a sort, whose ranges Spark samples again" if node.fields["global"] else None
+            )
+        return replace(child, order=order, sorted=bool(node.fields["global"]))
 
     def _offset(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         # Without a limit on top Spark may collect rows of a total order as they arrive.
@@ -432,16 +447,23 @@ class Proof:
 
     def _local_limit(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
+        if child.sorted:  # a global limit is on top of it
+            return child
+        self.by_place = True
         return replace(child, rows=child.rows or (child.order and f"a limit downstream of {child.order}"))
 
     def _sample(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
+        self.by_place = True
         rows = child.rows or (child.order and f"a sample downstream of {child.order}")
         return replace(child, rows=rows, sorted=False)
 
     def _repartition(self, node: Node, below: list[_Rows], scope: Scope) -> _Rows:
         child = below[0]
-        return _dealt(child) if node.fields["shuffle"] else replace(child, sorted=False)
+        if node.fields["shuffle"]:
+            return _dealt(child)
+        order = child.order or ("a coalesce" if self.twice else None)  # by where the rows are then
+        return replace(child, order=order, sorted=False)
 
     def _repartitioned(self, node: Node, child: _Rows, scope: Scope) -> _Rows:
         by = node.trees("partitionExpressions")

@@ -43,6 +43,9 @@ class InQuery(Protocol):
     anew: str | None
     """What plans the query anew, None if only tasks are retried."""
 
+    by_place: bool
+    """Whether something depends on the partitions of rows, and on their order in them."""
+
     of_files: set[int]
     """The columns that say in which file, and where in it, a row is."""
 
@@ -135,6 +138,7 @@ class Scope:
         if name.startswith("InputFile") and self.query.hides_files:
             return f"{of.BY_ORDER[name]} beside {self.query.hides_files}", ()
         if name in of.BY_ORDER:
+            self.query.by_place = True
             return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
         return f"the expression {short}, which keysplit does not know", ()
 

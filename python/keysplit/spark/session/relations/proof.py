@@ -55,8 +55,10 @@ class Proof:
         trusted: frozenset[str],
         anew: str | None = None,
         setting: reading.Setting = lambda name: None,
+        twice: bool = False,
     ) -> None:
         self._anew, self._setting = anew, setting
+        self._order = anew or ("a source that may put its rows into other partitions" if twice else None)
         sensitive = (setting("spark.sql.caseSensitive") or "").lower() == "true"
         self._fold: Callable[[str], str] = str if sensitive else str.lower
         self._expressions = Expressions(trusted, anew, self._fold)
@@ -90,7 +92,7 @@ class Proof:
         return self._relation(body.input)
 
     def _range(self, body: Any) -> Rows:
-        return Rows(order=self._anew)
+        return Rows(order=self._order)
 
     _local_relation = _cached_local_relation = _chunked_cached_local_relation = _range
 
@@ -104,7 +106,7 @@ class Proof:
             why = reading.left_out(options, self._setting)
             if self._anew and not body.is_streaming:
                 why = f"a table beside the stream, which may have changed downstream of {self._anew}"
-            return Rows({}, why, why, why or self._anew)
+            return Rows({}, why, why, why or self._order)
         return unknown("a table or view, of which Spark Connect's client does not know how it is made")
 
     def _why_again(self, source: Any, options: Mapping[str, str]) -> str | None:
