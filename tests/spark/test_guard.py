@@ -171,6 +171,33 @@ def test_an_aggregate_above_a_shuffle_is_allowed_only_where_spark_rolls_back(con
     assert jobs(df.sparkSession) == before
 
 
+FOREIGN = {
+    "spark.shuffle.push.enabled": "true",
+    "spark.shuffle.manager": "org.apache.spark.shuffle.RssShuffleManager",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_shuffles_that_are_not_spark_s_own_are_not_relied_upon(spark, df, conf, name):
+    for each in query.CHECKSUMS:
+        conf(each, "true")
+    shuffled, started = df.repartition(3), spark.sparkContext._jsc.sc().conf()
+    assert query.Query(shuffled).rolls_back
+    for own in ("tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager"):
+        started.set("spark.shuffle.manager", own)
+        assert query.Query(shuffled).rolls_back
+    started.remove("spark.shuffle.manager")
+    started.set(name, FOREIGN[name])
+    try:
+        why = re.escape(
+            f"Spark does not retry all that read other rows ({name} is {FOREIGN[name]}): use mode 'pl"
+        )
+        with pytest.raises(ValueError, match=why):
+            kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
+    finally:
+        started.remove(name)
+
+
 @pytest.mark.parametrize("name", ALLOWED)
 def test_no_shuffle_is_no_obstacle(spark, conf, df, name):
     fine = ALLOWED[name](df)

@@ -37,12 +37,14 @@ class Query:
         trust: names of columns and of functions that the user trusts, as `trusted_names` returns them.
         beside: the other side of a join, which may have what `trust` names in place of this one.
         argument: what the DataFrame is called in the call.
+        merges: whether what is made of the rows is exact where Spark sees that a retried task gave others.
     """
 
     df: DataFrame
     trust: frozenset[str] = frozenset()
     beside: DataFrame | None = None
     argument: str = "df"
+    merges: bool = False
 
     @cached_property
     def session(self) -> Session:
@@ -70,15 +72,22 @@ class Query:
         sensitive = (self.session.setting("spark.sql.caseSensitive") or "").lower() == "true"
         return str if sensitive else str.lower
 
-    @cached_property
+    @property
     def rolls_back(self) -> bool:
-        """Whether Spark sees that a retried task gave other rows, and retries all that read them.
+        """Whether Spark sees that a retried task gave other rows, and retries all that read them."""
+        return self.unseen is None
+
+    @cached_property
+    def unseen(self) -> str | None:
+        """Why Spark may not see that a retried task gave other rows; None if it does.
 
         From Spark 4.2 on a shuffle keeps checksums that do not depend on the order of rows. Where they
         differ, Spark runs the stages downstream again from their start, or stops the job if it has handed out
         results. What ends in a shuffle of its own, as an aggregate by key does, is exact then, or stopped.
+        That holds for Spark's own shuffles alone.
         """
-        return all(self.session.setting(name) == "true" for name in CHECKSUMS)
+        off = (f"{name} is not true" for name in CHECKSUMS if self.session.setting(name) != "true")
+        return next(off, None) or self.session.foreign_shuffle()
 
     @property
     def steadiness(self) -> Steadiness:
@@ -251,8 +260,13 @@ class Query:
         found = self.steadiness
         shuffle = None if routed is None else self.session.disorder(routed, found.order is None)
         if shuffle is not None:
+            unseen = (
+                f", where Spark does not retry all that read other rows ({self.unseen})"
+                if self.merges
+                else ""
+            )
             raise ValueError(
-                f"mode 'online' is exact only without an upstream shuffle, got {shuffle}: use mode "
+                f"mode 'online' is exact only without an upstream shuffle, got {shuffle}{unseen}: use mode "
                 "'planned', sort within partitions by all columns, call df.checkpoint() first, write df and "
                 "read it back, or pass allow_inexact=True"
             )

@@ -138,6 +138,8 @@ def aggregate(
         return took(plain, Way("plain", reason_for_plain(names_of(called))))
     if request.mode == "online" and request.query.rolls_back:
         request = replace(request, allow_inexact=True)
+    elif request.mode == "online":
+        request = replace(request, query=replace(request.query, merges=True))
 
     # The partitions are the workers, so Spark's own partial aggregation is the one by (worker, key), and the
     # worker column is not needed any more: without it `*` means the same columns as in `df`.
