@@ -605,6 +605,16 @@ def steady(df, *trust):
     return [name for name, why in zip(df.columns, found.reasons(), strict=True) if why is None]
 
 
+def test_a_key_by_chance_is_warned_of(rows, plan, recwarn):
+    salted = rows.repartition(2).withColumn("salt", (F.rand() * 8).cast("int"))
+    with pytest.warns(UserWarning, match=r"^key column 'salt' of df depends on rand downstream .* F.pmod"):
+        kss.repartition(salted, ["key", "salt"], workers=WORKERS, row_id="id")
+    recwarn.clear()
+    for fine in (salted, rows.withColumn("key", F.expr("upper(key)"))):
+        kss.repartition(fine, "key", workers=WORKERS, row_id="id")
+    assert not recwarn.list
+
+
 def halved(value):
     return value // 2
 

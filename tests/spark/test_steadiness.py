@@ -664,6 +664,61 @@ def test_a_name_with_a_dot_is_proved_for_what_spark_reads(shuffled, plan):
         kss.route(ticked, "key", plan=plan, row_id="`a``b`")
 
 
+DRAWN = {
+    "rand": lambda: (F.rand() * 8).cast("int"),
+    "uuid": lambda: F.concat("s", F.expr("uuid()")),
+    "monotonically_increasing_id": lambda: F.monotonically_increasing_id() % 8,
+    "Python function 'same'": lambda: a_function().asNondeterministic()("id"),
+}
+
+
+def a_function():
+    def same(value):
+        return value
+
+    return F.udf(same, "long")
+
+
+WITH_A_KEY = {
+    "route": lambda df: kss.route(df, ["key", "salt"], workers=4, row_id="id"),
+    "repartition": lambda df: kss.repartition(df, ["key", "salt"], workers=4, row_id="id"),
+    "write": lambda df: kss.write(df, ["key", "salt"], workers=4, row_id="id"),
+    "apply": lambda df: kss.apply(df, ["key", "salt"], lambda rows: rows, df.schema, workers=4),
+    "join": lambda df: kss.join(df, df.select("key", F.col("id").alias("salt")), ["key", "salt"], workers=4),
+    "join, the other side": lambda df: kss.join(
+        df.select("key", F.col("id").alias("salt")), df, ["key", "salt"], workers=4
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITH_A_KEY)
+def test_a_key_by_chance_is_warned_of(shuffled, name):
+    df = shuffled.select("key", "id", DRAWN["rand"]().cast("long").alias("salt"))
+    side = "right" if name.endswith("other side") else "left" if name == "join" else "df"
+    why = f"^key column 'salt' of {side} depends on rand downstream of a shuffle .* Derive it from columns"
+    with pytest.warns(UserWarning, match=why):
+        WITH_A_KEY[name](df)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_makes_a_key_by_chance_is_named(shuffled, name):
+    df = shuffled.withColumn("salt", DRAWN[name]()).withColumn("salt", F.concat("s", "salt")).filter("id > 3")
+    with pytest.warns(UserWarning, match=f"^key column 'salt' of df depends on (the )?{name}"):
+        kss.repartition(df, ["key", "salt"], workers=4, row_id="id")
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_other_key_is_warned_of(rows, shuffled):
+    unknown = shuffled.withColumn("salt", a_function()("id"))
+    for df, trust in (
+        (rows.withColumn("salt", DRAWN["rand"]()), ()),  # no shuffle is upstream
+        (shuffled.withColumn("salt", F.expr("pmod(xxhash64(id), 8)")).withColumn("r", F.rand()), ()),
+        (unknown.withColumn("r", F.rand()), ()),
+        (shuffled.withColumn("salt", DRAWN["rand"]()), ["salt"]),
+    ):
+        kss.repartition(df, ["key", "salt"], workers=4, row_id="id", trust=trust)
+
+
 def test_an_index_of_an_rdd_is_no_row_id(shuffled, plan):
     df = UNKNOWN["zipWithIndex"](shuffled)
     for row_id in ("at", "id"):

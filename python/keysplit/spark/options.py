@@ -179,6 +179,8 @@ def check(
             f"key must have the types that {_named(kept)} is for, {model.key_types}, got {kinds}"
         )
     _check_state(options, df)
+    if mode == "planned":
+        query.warn_of_keys_by_chance(keys)
     if mode == "planned" and plan is None and adapt is None and streaming:
         raise ValueError(f"plan must be given for a streaming DataFrame: {ways_to_a_plan(df)}")
     return Request(

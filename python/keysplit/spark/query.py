@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame
 from keysplit.spark.checks import type_name
 from keysplit.spark.names import Places, parts_of
 from keysplit.spark.rows import MOST_COLUMNS, identifying, may_identify
-from keysplit.spark.session import Session, Steadiness, is_connect, session_of
+from keysplit.spark.session import ByChance, Session, Steadiness, is_connect, session_of
+from keysplit.spark.warn import warn
 
 CHECKSUMS = [
     f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")
@@ -217,6 +218,18 @@ class Query:
                     "row_id must name columns that have the same values when a task is retried, got "
                     f"{name!r}, which depends on {why}; "
                     f"{self._remedies('name other columns', 'columns or functions')}"
+                )
+
+    def warn_of_keys_by_chance(self, names: Sequence[str]) -> None:
+        """Warn if Spark itself knows that a retried task has other values in some columns of the key."""
+        if self.session.is_deterministic(self.df):
+            return
+        for name, why in zip(names, self._whys(names), strict=True):
+            if isinstance(why, ByChance):
+                warn(
+                    f"key column {name!r} of {self.argument} depends on {why}: when a task is retried, its "
+                    "rows get other keys, and Spark loses rows, doubles them or stops the job. Derive it "
+                    "from columns of the row, such as F.pmod(F.xxhash64('order_id'), F.lit(8))"
                 )
 
     def are_steady(self, names: Sequence[str]) -> bool:

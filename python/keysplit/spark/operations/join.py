@@ -162,6 +162,8 @@ def join(
         trust=trust,
     )
     request = check(sides[hot], names, options, query=of_hot)
+    query = Query(sides[other], of_other_side(request.query), sides[hot], other)
+    query.warn_of_keys_by_chance(names)
     _check_way(way, kind)
     plain = left.join(right, key_names(on), kind)
     unplanned = None
@@ -188,7 +190,6 @@ def join(
         )
     )
     joining = session.joining(plain, left, right, key_names(on))
-    query = Query(sides[other], of_other_side(request.query), sides[hot], other)
     refuse_way(way, request, query)
 
     def build(request: Request) -> tuple[DataFrame, Way]:

@@ -122,6 +122,10 @@ class Classic:
         except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
             return unreadable()
 
+    def is_deterministic(self, df: DataFrame) -> bool:
+        """Say whether Spark finds all expressions of a query deterministic."""
+        return bool(plan_of(df).deterministic())
+
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         # The plan of a micro-batch is made when the stream runs.

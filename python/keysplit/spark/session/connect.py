@@ -122,6 +122,10 @@ class Connect:
             plan, {at: fields[at] for at in columns}
         )
 
+    def is_deterministic(self, df: DataFrame) -> bool:
+        """Return False: only the server knows."""
+        return False
+
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         return "a stream" if df.isStreaming else physical.disorder_in(df._explain_string(mode="formatted"))

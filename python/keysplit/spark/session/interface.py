@@ -46,6 +46,9 @@ class Session(Protocol):
             twice: whether one query reads the rows twice: Spark may put them into other partitions then.
         """
 
+    def is_deterministic(self, df: DataFrame) -> bool:
+        """Say whether Spark finds all expressions of a query deterministic; False if nobody knows."""
+
     def disorder(self, df: DataFrame, steady: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not.
 
@@ -211,6 +214,12 @@ class Session(Protocol):
 
     def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[AggregateColumn]":
         """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
+
+
+class ByChance(str):
+    """Why values may differ: an expression that Spark itself knows not to be deterministic makes them."""
+
+    __slots__ = ()
 
 
 class MicroBatch(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from keysplit.spark.session import expressions as of
 from keysplit.spark.session.driver import ASKING
-from keysplit.spark.session.interface import Node, Steadiness, tree_of
+from keysplit.spark.session.interface import ByChance, Node, Steadiness, tree_of
 from keysplit.spark.session.steady_expressions import (
     Scope,
     columns_in,
@@ -492,7 +492,10 @@ class Proof:
             return "a plan that changes while the stream runs"
         self.functions.add(name)
         kind = "Python function" if node.name.startswith(("Python", "PrettyPython")) else "function"
-        return None if name in self.trusted else f"the {kind} {name!r}, which is not trusted"
+        if name in self.trusted:
+            return None
+        why = f"the {kind} {name!r}, which is not trusted"
+        return ByChance(why) if node.fields.get("udfDeterministic") is False else why
 
     def subquery(self, node: Node, columns: Mapping[int, str | None]) -> str | None:
         """Return why the answer of a subquery may differ."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from keysplit.spark.aggregates import AGGREGATES
 from keysplit.spark.session import expressions as of
-from keysplit.spark.session.interface import Node
+from keysplit.spark.session.interface import ByChance, Node
 
 # Types of which two values that are equal are one value.
 _EXACT = (
@@ -139,7 +139,7 @@ class Scope:
             return f"{of.BY_ORDER[name]} beside {self.query.hides_files}", ()
         if name in of.BY_ORDER:
             self.query.by_place = True
-            return self.order and f"{of.BY_ORDER[name]} downstream of {self.order}", node.children
+            return self.order and ByChance(f"{of.BY_ORDER[name]} downstream of {self.order}"), node.children
         return f"the expression {short}, which keysplit does not know", ()
 
     def _is_of_file(self, node: Node) -> bool:
@@ -162,6 +162,7 @@ class Scope:
             why = f"the aggregate {name}, which keysplit does not know"
         elif name not in AGGREGATES or not AGGREGATES[name].is_steady:
             why = f"the aggregate {name}, which may depend on the order of rows"
+            why = ByChance(why) if name in of.CHOOSING else why
         elif name not in of.OF_ALL_TYPES and not all(map(has_exact_type, _summed(function))):
             why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
         elif name in of.ADDING_DOUBLES and not all(map(_is_added_exactly, function.children)):

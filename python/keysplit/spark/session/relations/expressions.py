@@ -8,11 +8,13 @@ from pyspark.sql import functions as F
 
 from keysplit.spark.aggregates import BY_NAME
 from keysplit.spark.names import parts_of
+from keysplit.spark.session.interface import ByChance
 from keysplit.spark.session.relations.functions import (
     AGGREGATES,
     AGGREGATES_BY_TYPE,
     BY_CLOCK,
     BY_ORDER,
+    CHOOSING,
     GENERATORS,
     OPERATORS,
     OTHERS,
@@ -146,7 +148,8 @@ class Expressions:
         if body.is_user_defined_function:
             return self.function(body) or self.all(body.arguments, child)
         if name in BY_ORDER:
-            return (child.order and f"{name} downstream of {child.order}") or self.all(body.arguments, child)
+            why = child.order and ByChance(f"{name} downstream of {child.order}")
+            return why or self.all(body.arguments, child)
         if self._anew and name in BY_CLOCK:
             return f"{name} downstream of {self._anew}"
         if name in BY_NAME:
@@ -183,7 +186,8 @@ class Expressions:
         body = expression.unresolved_function
         name = body.function_name.lower()
         if name not in AGGREGATES and name not in AGGREGATES_BY_TYPE:
-            return f"the aggregate {name}, which may depend on the order of rows"
+            why = f"the aggregate {name}, which may depend on the order of rows"
+            return ByChance(why) if name in CHOOSING else why
         starred = [each for each in body.arguments if each.WhichOneof("expr_type") != "unresolved_star"]
         why = child.rows or self.all(starred, child)
         return why or (None if name in AGGREGATES else SUM if name == "sum" else OF_EQUAL)
@@ -192,7 +196,10 @@ class Expressions:
         """Return why the results of a function of Python may differ, None if it is trusted."""
         name = body.function_name
         self.functions.add(name)
-        return None if name in self._trusted else f"the function {name!r}, which is not trusted"
+        if name in self._trusted:
+            return None
+        why = f"the function {name!r}, which is not trusted"
+        return why if getattr(body, "deterministic", True) else ByChance(why)
 
     def all(self, expressions: Iterable[Any], child: Rows) -> str | None:
         """Return why the value of any of some expressions may differ, None if none does."""
