@@ -6,6 +6,7 @@ import pytest
 from frames import KEYS, USUAL, Collected, frame, same_rows, skewed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -557,7 +558,89 @@ def test_wrong_arguments_are_refused(hot, cold, arguments, error, message):
         kss.join(**given)
 
 
-def test_a_condition_is_refused(hot, cold):
+CONDITIONS = {
+    "columns": lambda left, right: left["v"] < right["w"] * 20,
+    "names": lambda left, right: (F.col("s") > F.col("t")) & (left["key"] + right["key"] > 2),
+    "text": lambda left, right: "w > 3 AND s IS NOT NULL",
+    "null": lambda left, right: F.lit(None).cast("boolean"),
+}
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "semi", "anti"])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_condition_is_part_of_the_join(hot, cold, plan, how, name):
+    left, right = hot.select("key", "v", "s"), cold.select(F.col("v").alias("w"), "key", "t")
+    if name == "columns":
+        swapped = cold.select("key", "v", F.col("t").alias("s"))
+        sides = [(left, right), (swapped, hot.select("key", F.col("v").alias("w"), F.col("s").alias("t")))]
+    else:
+        sides = [(left, right)]
+    for left, right in sides:
+        condition = CONDITIONS[name](left, right)
+        also = F.expr(condition) if isinstance(condition, str) else condition
+        expected = left.join(right, (left["key"] == right["key"]) & also, how)
+        if how not in ("semi", "anti"):
+            key, rest = (
+                (right if how == "right" else left)["key"],
+                (left["v"], left["s"], right["w"], right["t"]),
+            )
+            expected = expected.select(key, *rest)
+        expected = Collected(expected)
+        for way in ways(how):
+            joined = kss.join(left, right, "key", how, condition=condition, plan=plan, way=way)
+            assert kss.explain(joined).startswith(way)
+            assert same_rows(joined, expected), way
+    plain = kss.join(left, right, "key", how, condition=condition, workers=4)
+    assert kss.explain(plain).startswith("plain")
+    assert same_rows(plain, expected)
+    if how == "inner":
+        joined = kss.join(left, right, "key", condition=condition, plan=plan, way="place")
+        assert joined.select(left["key"], right["key"], right["w"]).count() == joined.count()
+
+
+def test_a_join_with_itself_takes_a_condition(hot, plan):
+    left, right = hot.alias("l"), hot.alias("r")
+    condition = F.col("l.v") < F.col("r.v")
+    for how in ("left", "anti"):
+        expected = left.join(right, (F.col("l.key") == F.col("r.key")) & condition, how)
+        for way in ways(how):
+            joined = kss.join(left, right, "key", how, condition=condition, plan=plan, way=way)
+            assert joined.count() == expected.count(), (how, way)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"condition": 7},
+            TypeError,
+            "condition must be a column such as F.expr('a <= b'), a text of SQL or None, got 7",
+        ),
+        (
+            {"how": "full"},
+            ValueError,
+            "how must be inner, left, right, semi or anti with a condition, got 'full'",
+        ),
+        (
+            {"how": "left", "split": "right"},
+            ValueError,
+            "split must be 'left' in a left join with a condition",
+        ),
+        (
+            {"how": "right", "split": "left"},
+            ValueError,
+            "split must be 'right' in a right join with a condition",
+        ),
+        ({"condition": "nothing > 3"}, AnalysisException, "nothing"),
+        ({"condition": "v > 3"}, AnalysisException, "v"),  # both sides have one
+    ],
+)
+def test_a_wrong_condition_is_refused(hot, cold, plan, arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        kss.join(hot, cold, "key", **{"condition": F.lit(True), "plan": plan} | arguments)
+
+
+def test_a_condition_in_the_place_of_keys_is_refused(hot, cold):
     with pytest.raises(TypeError, match="on must be a column name or a list of column names, got Column"):
         kss.join(hot, cold, hot["key"] == cold["key"], workers=3)
 

@@ -11,7 +11,14 @@ from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refus
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
-from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
+from keysplit.spark.operations.joins.arguments import (
+    How,
+    condition_of,
+    key_types_of,
+    kind_of,
+    refuse_condition,
+    split_of,
+)
 from keysplit.spark.operations.joins.choice import joined, refuse_way
 from keysplit.spark.operations.joins.schema import schema_of
 from keysplit.spark.operations.joins.sides import Sides
@@ -39,6 +46,7 @@ def join(
     on: str | Sequence[str],
     how: How = "inner",
     *,
+    condition: Column | str | None = None,
     split: Side | None = None,
     workers: int | None = None,
     grouping: GroupingOrName = "d_choices",
@@ -83,6 +91,10 @@ def join(
         on: a column, or a list of columns, that both sides have with the same types; whole numbers may differ
             in their width. Names are taken literally, dots and backticks included, as Spark does here.
         how: inner, left, right, full, semi or anti, in any of Spark's spellings.
+        condition: what must hold of two rows besides equal keys: a column such as `left["x"] < right["y"]` or
+            `F.col("x") < F.col("y")`, or a text of SQL. It is part of the join: a left join keeps the rows
+            for which it never holds. Full joins take none, and left and right joins split the side that they
+            name.
         split: the side that is split, "left" or "right"; if left out, "right" for a right join and "left" for
             all others. Semi and anti joins split the left one.
         workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
@@ -115,7 +127,8 @@ def join(
         The rows that `left.join(right, on, how)` has.
 
     Raises:
-        TypeError: as `route`; if `on` is a Column expression, or its types differ between the sides.
+        TypeError: as `route`; if `on` is a Column expression, or its types differ between the sides; if
+            `condition` is neither a column nor a text.
         ValueError: as `route`; if `how`, `split`, `way` or `mode` has another value, if a side is streaming;
             if `way` is "broadcast" and rows or keys of a side may differ when it is read twice.
 
@@ -134,6 +147,9 @@ def join(
     """
     kind = kind_of(how)
     hot = split_of(split, kind)
+    where = condition_of(condition)
+    if where is not None:
+        refuse_condition(kind, hot)
     if mode != "planned":
         raise ValueError(f"mode must be 'planned' in join, got {mode!r}")
     sides = {"left": left, "right": right}
@@ -165,22 +181,28 @@ def join(
     query = Query(sides[other], of_other_side(request.query), sides[hot], other)
     query.warn_of_keys_by_chance(names)
     _check_way(way, kind)
-    plain = left.join(right, key_names(on), kind)
+    plain = on_keys = left.join(right, key_names(on), kind)
+    if where is not None:
+        asked = session.joining(on_keys, left, right, key_names(on), where)
+        plain = asked.result(asked.join(asked.left, asked.right, kind), ())
     unplanned = None
     if way is None and not request.force:
         # Spark's plan takes longer to make than its estimate of a side
         unplanned = gain.reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
         if unplanned is None and kind != "full":  # of a full join Spark broadcasts no side
-            asked = PlainJoin(left, right, key_names(on), kind, (types["left"], types["right"]))
-            if session.joins_by_broadcast(plain, asked):
+            key_types = types["left"], types["right"]
+            on_names = None if where is not None else PlainJoin(left, right, key_names(on), kind, key_types)
+            if session.joins_by_broadcast(plain, on_names):
                 unplanned = "Spark broadcasts one side whole, and shuffles nothing"
-            if is_connect(plain):  # it has looked at the join, and would do so again for its schema
+            # Spark Connect has looked at the join, and would do so again for its schema
+            if is_connect(plain) and where is None:
                 schema = schema_of(kind, key_names(on), columns["left"], columns["right"])
                 plain = plain if schema is None else session.with_schema(plain, schema)
         if unplanned is not None and request.kept is None:
             return took(plain, Way("plain", unplanned))
     # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
     analysed(plain)
+    joining = session.joining(on_keys, left, right, key_names(on), where)
     # Both sides and the result get these columns, and in the end they are dropped by name.
     worker, *own = (
         columns["left"].free(name, columns["right"])
@@ -189,7 +211,6 @@ def join(
             *(f"{request.worker_column}_{end}" for end in ("there", "found", *range(len(names)))),
         )
     )
-    joining = session.joining(plain, left, right, key_names(on))
     refuse_way(way, request, query)
 
     def build(request: Request) -> tuple[DataFrame, Way]:

@@ -152,12 +152,19 @@ class Classic:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
         return bool(costs.joins_by_broadcast(_physical(df)))
 
-    def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
+    def joining(
+        self,
+        plain: DataFrame,
+        left: DataFrame,
+        right: DataFrame,
+        on: Sequence[str],
+        where: Column | None = None,
+    ) -> Joining:
         """Take apart `plain`, which is `left.join(right, on, how)`."""
         plan = plan_of(plain)
         if kind_of(plan) != "Project" or kind_of(plan.child()) != "Join":
-            return JoinOfNames(left, right, on)
-        return ClassicJoin(plain, column_of(plan.child().condition().get()))
+            return JoinOfNames(left, right, on, where)
+        return ClassicJoin(plain, column_of(plan.child().condition().get()), where)
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""

@@ -167,9 +167,16 @@ class Connect:
         limit = costs.broadcast_limit(self.setting(costs.THRESHOLD))
         return estimates.broadcasts(text, joined.kind, limit, times)
 
-    def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> Joining:
+    def joining(
+        self,
+        plain: DataFrame,
+        left: DataFrame,
+        right: DataFrame,
+        on: Sequence[str],
+        where: Column | None = None,
+    ) -> Joining:
         """Take apart `plain`, which is `left.join(right, on, how)`."""
-        return JoinOfNames(left, right, on)
+        return JoinOfNames(left, right, on, where)
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
         """Return all aggregates in `columns`, and other functions, too: only the server tells them apart."""

@@ -82,8 +82,15 @@ class Session(Protocol):
             joined: the join, if it is the whole query: it may be answered sooner then.
         """
 
-    def joining(self, plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str]) -> "Joining":
-        """Take apart `plain`, which is `left.join(right, on, how)`."""
+    def joining(
+        self,
+        plain: DataFrame,
+        left: DataFrame,
+        right: DataFrame,
+        on: Sequence[str],
+        where: Column | None = None,
+    ) -> "Joining":
+        """Take apart `plain`, which is `left.join(right, on, how)`; `where` must hold besides."""
 
     def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[CalledAggregate]":
         """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
@@ -354,15 +361,11 @@ class Joining(Protocol):
     keeps_columns: bool
     """Whether `left["k"]` and `right["k"]` may be selected from the result whatever its rows are made of."""
 
-    def join(
-        self,
-        left: DataFrame,
-        right: DataFrame,
-        kind: str,
-        also: str | None = None,
-        where: Column | None = None,
-    ) -> DataFrame:
-        """Join rows made of both sides on the keys, on a column that both have got, and by a condition."""
+    where: Column | None
+    """What must hold of two rows besides equal keys; None if nothing."""
+
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows made of both sides on the keys, by the condition, and on a column that both have got."""
 
     def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
         """Return rows of an inner join with the keys, of these types, that a right join shows."""

@@ -7,6 +7,8 @@ rows are joined on names again, which keeps these columns as long as nothing is 
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -23,27 +25,19 @@ class ClassicJoin:
 
     keeps_columns = True
 
-    def __init__(self, plain: DataFrame, condition: Column) -> None:
+    def __init__(self, plain: DataFrame, condition: Column, where: Column | None) -> None:
         self._plain = plain
         self._plan = plan_of(plain)
-        self._condition = condition
+        self.where = where
+        self._condition = condition if where is None else condition & where
         join = self._plan.child()
         self.left, self.right = self._frame(join.left()), self._frame(join.right())
 
-    def join(
-        self,
-        left: DataFrame,
-        right: DataFrame,
-        kind: str,
-        also: str | None = None,
-        where: Column | None = None,
-    ) -> DataFrame:
-        """Join rows made of both sides on the keys, on a column that both have got, and by a condition."""
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows made of both sides on the keys, by the condition, and on a column that both have got."""
         condition = self._condition
         if also is not None:
             condition = condition & (left[in_sql(also)] == right[in_sql(also)])
-        if where is not None:
-            condition = condition & where
         return left.join(right, condition, kind)
 
     def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
@@ -78,31 +72,23 @@ class JoinOfNames:
 
     keeps_columns = False
 
-    def __init__(self, left: DataFrame, right: DataFrame, on: Sequence[str]) -> None:
-        self.left, self.right, self._on = left, right, list(on)
+    def __init__(self, left: DataFrame, right: DataFrame, on: Sequence[str], where: Column | None) -> None:
+        self.left, self.right, self._on, self.where = left, right, list(on), where
 
-    def join(
-        self,
-        left: DataFrame,
-        right: DataFrame,
-        kind: str,
-        also: str | None = None,
-        where: Column | None = None,
-    ) -> DataFrame:
-        """Join rows made of both sides on the keys, on a column that both have got, and by a condition.
-
-        Raises:
-            ValueError: if there is a condition and the join is no inner one.
-        """
-        joined = left.join(right, self._on if also is None else [*self._on, also], kind)
-        if where is None:
-            return joined
-        if kind != "inner":
-            raise ValueError(
-                f"condition must be None in a {kind} join on Spark Connect, got a column: add a time "
-                "window to the keys instead"
-            )
-        return joined.where(where)
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows made of both sides on the keys, by the condition, and on a column that both have got."""
+        on = self._on if also is None else [*self._on, also]
+        if self.where is None:
+            return left.join(right, on, kind)
+        keys = [[_column_of(side, name) for side in (left, right)] for name in on]
+        same = reduce(and_, (left[mine] == right[theirs] for mine, theirs in keys))
+        joined = left.join(right, same & self.where, kind)
+        # in the order of a join on names
+        columns = [right[theirs] if kind == "right" else left[mine] for mine, theirs in keys]
+        for side, own in zip((left, right), zip(*keys, strict=True), strict=True):
+            if side is left or kind not in ("semi", "anti"):
+                columns += [side[name] for name in map(in_sql, side.columns) if name not in own]
+        return joined.select(*columns)
 
     def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
         """Return rows of an inner join, which has the keys of the left side, with those of the right side."""
@@ -116,3 +102,9 @@ class JoinOfNames:
     def again(self, side: DataFrame) -> DataFrame:
         """Return a side to read it once more."""
         return side
+
+
+def _column_of(side: DataFrame, key: str) -> str:
+    """Return the column of a key in SQL, under its own name: it may differ in the case of letters."""
+    columns = side.columns
+    return in_sql(key if key in columns else next(each for each in columns if each.lower() == key.lower()))

@@ -47,7 +47,7 @@ _DECIMALS = [(precision, scale) for precision in range(1, 39) for scale in range
 _GUARDS = 7
 
 
-def by_state(sides: Sides, where: Column | None) -> DataFrame:
+def by_state(sides: Sides) -> DataFrame:
     """Join two streams on the key and the slot of a worker.
 
     A row of the split side goes to one worker, a row of the other side to all workers of its key: they meet
@@ -55,7 +55,6 @@ def by_state(sides: Sides, where: Column | None) -> DataFrame:
 
     Args:
         sides: of a join that does not keep rows of the side that is not split.
-        where: the condition beside the keys.
     """
     request, worker, slots = sides.request, sides.request.worker_column, sides.own[0]
     copies = sides.others.filter(f"NOT ({sides.null_key})")  # null keys meet nothing
@@ -63,7 +62,7 @@ def by_state(sides: Sides, where: Column | None) -> DataFrame:
     copies = copies.withColumn(worker, F.expr(f"explode_outer({in_sql(worker)})"))
     own = _slot(sides).alias(slots)
     rows, copies = (each.select("*", own) for each in (routed(request), copies))
-    return sides.result(sides.join(rows, copies, sides.kind, also=slots, where=where))
+    return sides.result(sides.join(rows, copies, sides.kind, also=slots))
 
 
 def _slot(sides: Sides) -> Column:

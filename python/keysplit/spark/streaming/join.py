@@ -10,7 +10,7 @@ from keysplit.spark.checks import by_name, key_names, refuse_other_frames
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.names import quoted
 from keysplit.spark.operations.building import built
-from keysplit.spark.operations.joins.arguments import How, key_types_of, kind_of, split_of
+from keysplit.spark.operations.joins.arguments import How, condition_of, key_types_of, kind_of, split_of
 from keysplit.spark.operations.joins.place import by_worker
 from keysplit.spark.operations.joins.sides import Sides
 from keysplit.spark.options import (
@@ -25,7 +25,7 @@ from keysplit.spark.options import (
     check,
 )
 from keysplit.spark.query import Query
-from keysplit.spark.session import Session, session_of, versions
+from keysplit.spark.session import Session, session_of
 from keysplit.spark.streaming.by_state import by_state
 from keysplit.spark.ways import Way, took
 
@@ -42,7 +42,7 @@ def join(
     on: str | Sequence[str],
     how: How = "inner",
     *,
-    condition: Column | None = None,
+    condition: Column | str | None = None,
     split: Side | None = None,
     plan: PlanOrPath | None = None,
     adapt: AdaptOrAuto | None = None,
@@ -86,8 +86,8 @@ def join(
             one. In any of Spark's spellings.
         condition: of two streams, what must hold besides equal keys: usually the range of times in which rows
             match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the same of
-            `left["shown"]` and `right["clicked"]`. Outer and semi joins of two streams need one, or a
-            watermark among the keys. On Spark Connect for inner joins.
+            `left["shown"]` and `right["clicked"]`; a text is read as SQL. Outer and semi joins of two streams
+            need one, or a watermark among the keys.
         split: the side that is split, "left" or "right". If left out, the stream, where there is one; of two
             "right" in a right join and else "left". Of two streams split the one that has the hot keys.
         plan: a plan that was made from a batch of rows of the side that is split, or the path or URL of one.
@@ -136,9 +136,8 @@ def join(
     streaming = [side for side, df in sides.items() if df.isStreaming]
     hot = _split(split, kind, streaming)
     two = len(streaming) == 2
-    if condition is not None and not versions.is_column(condition):
-        raise TypeError(f"condition must be a column such as F.expr('a <= b'), got {condition!r}")
-    if condition is not None and not two:
+    where = condition_of(condition)
+    if where is not None and not two:
         raise ValueError(
             "condition must be None in a join of a stream and a table, got a column: filter the table or the "
             "result"
@@ -177,10 +176,9 @@ def join(
     if two:
         _refuse_unchecked_state(session)
     plain = analysed(left.join(right, key_names(on), kind))
-    joining = session.joining(plain, left, right, key_names(on))
-    if condition is not None:
-        joined = joining.join(joining.left, joining.right, kind, where=condition)
-        plain = analysed(joining.result(joined, ()))
+    joining = session.joining(plain, left, right, key_names(on), where)
+    if where is not None:
+        plain = analysed(joining.result(joining.join(joining.left, joining.right, kind), ()))
     reason = None if request.force else _reason_for_plain(session, request, plain, two)
     if reason is not None:
         return took(plain, Way("plain", reason))
@@ -201,7 +199,7 @@ def join(
             types=types[other],
             own=own,
         )
-        return by_state(both, condition) if two else by_worker(both)
+        return by_state(both) if two else by_worker(both)
 
     return built(replace(request, worker_column=worker), build)
 

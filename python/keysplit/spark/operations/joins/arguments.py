@@ -4,12 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField
 
 from keysplit.spark.checks import type_name
 from keysplit.spark.frame import Columns
 from keysplit.spark.keys import key_kinds
-from keysplit.spark.session import session_of
+from keysplit.spark.session import session_of, versions
 
 # Where Spark keeps that a column of texts is CHAR or holds some.
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
@@ -74,6 +76,30 @@ def split_of(split: Any, kind: str) -> str:
     if split == "right" and kind in ("semi", "anti"):
         raise ValueError("split must be 'left' in semi and anti joins, got 'right'")
     return str(split)
+
+
+def condition_of(condition: Any) -> Column | None:
+    """Return what must hold besides equal keys, a text being SQL; or raise TypeError."""
+    if condition is None or versions.is_column(condition):
+        return condition
+    if not isinstance(condition, str):
+        raise TypeError(
+            f"condition must be a column such as F.expr('a <= b'), a text of SQL or None, got {condition!r}"
+        )
+    return F.expr(condition)
+
+
+def refuse_condition(kind: str, hot: str) -> None:
+    """Raise ValueError for joins that keep rows of the side that is not split: a condition decides which."""
+    if kind == "full":
+        raise ValueError(
+            "how must be inner, left, right, semi or anti with a condition, got 'full': use Spark's own join"
+        )
+    if kind in ("left", "right") and hot != kind:
+        raise ValueError(
+            f"split must be {kind!r} in a {kind} join with a condition, got {hot!r}: rows of the other side "
+            "are copied, and would come out once per worker"
+        )
 
 
 def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str, list[DataType]]:

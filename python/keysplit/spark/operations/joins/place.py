@@ -21,13 +21,15 @@ def by_worker(sides: Sides) -> DataFrame:
     copies = sides.others
     its_workers = in_sql(worker)
     once = sides.keeps_others and sides.plan.splits
+    # Any row of a key will do, unless a condition chooses among them.
+    by_keys = kind in ("semi", "anti") and sides.joining.where is None
     if once:
         request.query.refuse_unrepeatable(names, f"as a {kind} join needs its keys first")
         # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
         # copied; with one, its copies on workers where it has none are dropped after the join.
         copies = sides.met(copies, _split_rows(sides), "left", found)
         its_workers = f"IF({in_sql(found)}, {its_workers}, slice({its_workers}, 1, 1))"
-    elif kind in ("semi", "anti"):
+    elif by_keys:
         copies = copies.select(*names).distinct().withColumn(found, F.lit(True))
     if not sides.keeps_others:
         # Null keys meet nothing.
@@ -45,11 +47,11 @@ def by_worker(sides: Sides) -> DataFrame:
         rows = rows.select("*", F.lit(True).alias(there))
 
     # Spark pushes a semi or anti join below the placing. Keys being distinct, these are the same.
-    as_ = {"semi": "inner", "anti": "left"}.get(kind, kind)
+    as_ = {"semi": "inner", "anti": "left"}[kind] if by_keys else kind
     joined = sides.join(_placed(rows, request), _placed(copies, request), as_, also=worker)
     if once:
         joined = joined.filter(F.col(quoted(there)).isNotNull() | F.col(quoted(found)).isNull())
-    if kind == "anti":
+    if by_keys and kind == "anti":
         joined = joined.filter(F.col(quoted(found)).isNull())
     return sides.result(joined)
 

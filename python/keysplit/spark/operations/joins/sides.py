@@ -102,17 +102,10 @@ class Sides:
         # None of the terms is null.
         return Halves(rows, " OR ".join([*terms, *([nulls] if nulls else [])]) or "false", added)
 
-    def join(
-        self,
-        rows: DataFrame,
-        others: DataFrame,
-        kind: str,
-        also: str | None = None,
-        where: Column | None = None,
-    ) -> DataFrame:
-        """Join rows of both sides on the keys, on a column that both have got, and by a condition."""
+    def join(self, rows: DataFrame, others: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows of both sides on the keys, by the condition, and on a column that both have got."""
         left, right = (others, rows) if self.hot == "right" else (rows, others)
-        return self.joining.join(left, right, kind, also, where)
+        return self.joining.join(left, right, kind, also)
 
     def met(self, others: DataFrame, rows: DataFrame, kind: str, found: str) -> DataFrame:
         """Join rows of the other side with the few different keys that some rows of the split side have.
