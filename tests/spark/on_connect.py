@@ -265,6 +265,29 @@ def test_join(rows, plan, how):
         assert same_rows(kss.join(rows, other, "key", how, plan=plan, way=way), expected), way
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "semi", "anti"])
+def test_join_with_a_condition(spark, rows, plan, how):
+    other = rows_of(spark).filter(F.col("id") < 60).select((F.col("id") % 9).alias("w"), "key")
+    conditions = {
+        "columns": rows["v"] % 9 < other["w"],
+        "names": F.col("v") % 9 < F.col("w"),
+        "text": "v % 9 < w",
+    }
+    expected = rows.join(other, (rows["key"] == other["key"]) & conditions["columns"], how)
+    if how not in ("semi", "anti"):
+        key = other["key"] if how == "right" else rows["key"]
+        expected = expected.select(key, "id", "v", "w")
+    for name, condition in conditions.items():
+        given = {"how": how, "condition": condition, "plan": plan}
+        for way in (
+            ("place", "broadcast", *(["grid"] if how == "inner" else [])) if name == "columns" else ["place"]
+        ):
+            assert same_rows(kss.join(rows, other, "key", way=way, **given), expected), (name, way)
+        plain = kss.join(rows, other, "key", **given)
+        assert kss.explain(plain).startswith("plain")
+        assert same_rows(plain, expected)
+
+
 def test_columns_of_both_sides_of_a_join(spark, rows, plan, conf):
     other = spark.createDataFrame([("hot", 1), ("k3", 2), (None, 3)], "key string, v long")
     conf("spark.sql.autoBroadcastJoinThreshold", "100")
@@ -341,7 +364,7 @@ def test_streaming_join(spark, rows, plan, tmp_path):
         kept = spark.table(name).select(*expected.columns)
         assert sorted(map(repr, kept.collect())) == sorted(map(repr, expected.collect()))
         assert kept.count() > 100
-    with pytest.raises(ValueError, match="condition must be None in a left join on Spark Connect"):
+    with pytest.raises(ValueError, match="condition must be None in a left join of two streams on Spark"):
         kss.streaming.join(left, right, "key", "left", condition=condition, **given)
 
 

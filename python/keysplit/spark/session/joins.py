@@ -80,6 +80,8 @@ class JoinOfNames:
         on = self._on if also is None else [*self._on, also]
         if self.where is None:
             return left.join(right, on, kind)
+        # Relations of their own, each of one side: one side may be made of the other one.
+        left, right = left.select("*"), right.select("*")
         keys = [[_column_of(side, name) for side in (left, right)] for name in on]
         same = reduce(and_, (left[mine] == right[theirs] for mine, theirs in keys))
         joined = left.join(right, same & self.where, kind)

@@ -25,7 +25,7 @@ from keysplit.spark.options import (
     check,
 )
 from keysplit.spark.query import Query
-from keysplit.spark.session import Session, session_of
+from keysplit.spark.session import Session, is_connect, session_of
 from keysplit.spark.streaming.by_state import by_state
 from keysplit.spark.ways import Way, took
 
@@ -87,7 +87,7 @@ def join(
         condition: of two streams, what must hold besides equal keys: usually the range of times in which rows
             match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the same of
             `left["shown"]` and `right["clicked"]`; a text is read as SQL. Outer and semi joins of two streams
-            need one, or a watermark among the keys.
+            need one, or a watermark among the keys. On Spark Connect for inner joins.
         split: the side that is split, "left" or "right". If left out, the stream, where there is one; of two
             "right" in a right join and else "left". Of two streams split the one that has the hot keys.
         plan: a plan that was made from a batch of rows of the side that is split, or the path or URL of one.
@@ -141,6 +141,11 @@ def join(
         raise ValueError(
             "condition must be None in a join of a stream and a table, got a column: filter the table or the "
             "result"
+        )
+    if where is not None and kind != "inner" and is_connect(left):
+        raise ValueError(
+            f"condition must be None in a {kind} join of two streams on Spark Connect, got {condition!r}: "
+            "add a time window to the keys instead"
         )
     if adapt is not None and two:
         raise ValueError(

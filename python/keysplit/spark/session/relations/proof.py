@@ -120,7 +120,8 @@ class Proof:
         child = seen = self._relation(body.input)
         known: dict[str, str | None] = {}
         all_: dict[str, str | None] = {}
-        rest, hidden = None, hiding(child)
+        rest: str | None = None
+        hidden: Mapping[str | None, str | None] = hiding(child)
         for each in body.expressions:
             name, why = self._expressions.name(each), self._expressions.value(each, seen)
             seen = self._seen(seen, each, why)
@@ -247,9 +248,10 @@ class Proof:
         child = self._relation(body.input)
         if body.all_columns_as_keys:
             rows = child.rows or of_rows(child.any())
-            known = dict.fromkeys(child.known, child.any() or OF_EQUAL)
+            every = child.any() or OF_EQUAL
+            known: dict[str, str | None] = dict.fromkeys(child.known, every)
             hidden = dict.fromkeys(child.hidden, _ONE_OF_SEVERAL)
-            return Rows(known, child.any() or OF_EQUAL, rows, "a distinct", hidden)
+            return Rows(known, every, rows, "a distinct", hidden)
         known = {
             name: child.known.get(name, child.rest) or OF_EQUAL for name in map(self._fold, body.column_names)
         }
