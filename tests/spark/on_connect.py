@@ -456,6 +456,7 @@ def test_streaming_apply(spark, rows, plan, tmp_path, held):
     assert same_rows(found, plain.select("key", "total"))
 
 
+@pytest.mark.filterwarnings("ignore:key column 'key' of right")
 def test_what_is_no_query_or_cannot_be_is_named_in_a_line(spark, rows, plan, tmp_path):
     for call in (lambda: kss.streaming.observe(rows), lambda: kss.streaming.publish(plan, rows)):
         with pytest.raises(TypeError, match=r"must be a streaming query.*, got .*DataFrame$"):

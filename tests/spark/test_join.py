@@ -476,6 +476,7 @@ def test_a_small_side_is_left_to_spark_and_not_planned(conf, facts, tmp_path):
         assert gain.reason_for_no_plan_of_a_join(slots, size) is None
 
 
+@pytest.mark.filterwarnings("ignore:key column 'k' of")
 def test_why_no_hot_key_is_broadcast(conf, large, facts):
     rows, names, plan = facts
     drawn = rows.repartition(2).withColumn("k", F.when(F.rand() > 2, 1).otherwise(F.col("k")))
@@ -496,6 +497,7 @@ def test_why_no_hot_key_is_broadcast(conf, large, facts):
     assert "no broadcast, as spark.sql.autoBroadcastJoinThreshold is below 0" in kss.explain(joined)
 
 
+@pytest.mark.filterwarnings("ignore:key column 'k' of")
 def test_a_key_that_is_drawn_is_never_read_twice(facts):
     rows, names, plan = facts
     drawn = rows.repartition(2).withColumn("k", (F.col("k") + F.rand()).cast("long"))
