@@ -23,6 +23,7 @@ STRATEGIES: dict[str, st.SearchStrategy[Any]] = {
     "choices": st.integers(1, 6),
     "clean_interval_s": INTERVALS,
     "coins": st.integers(0, 3),
+    "deviations": st.sampled_from([0.0, 0.1, 1.0, 3.0, 20.0]),
     "distinct": st.booleans(),
     "epoch_messages": st.one_of(st.integers(1, 40), st.just(1000)),
     "epsilon": EPSILONS,

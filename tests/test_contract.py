@@ -70,6 +70,7 @@ REFUSED: dict[str, list[tuple[Any, type[Exception]]]] = {
     "clean_interval_s": INTERVALS,
     "coins": whole_numbers(32, least=0),
     "decay": numbers(-0.1, 1.01),
+    "deviations": numbers(-0.1, 1000.1),
     "epoch_messages": whole_numbers(2**32),
     "epsilon": numbers(0, -0.01, 1000.1),
     "expected_keys": whole_numbers(2**28),

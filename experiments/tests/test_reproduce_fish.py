@@ -1,5 +1,6 @@
 """The experiments of the FISH paper: what they compute themselves, and the rules that judge its claims."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from keysplit_experiments.harness.experiment import FULL, Cell, Results
 from keysplit_experiments.papers.fish import fig17
 from keysplit_experiments.papers.fish._parts import (
     DECAY,
+    DEVIATIONS,
     EPOCH_MESSAGES,
     RecentCounts,
     fewest_choices,
@@ -54,7 +56,7 @@ def test_recent_counts_say_what_is_hot_when_it_comes() -> None:
             total *= DECAY
         counts[key] += 1
         total += 1
-        expected.append(counts[key] * 40 > total)
+        expected.append(counts[key] > total / 40 + DEVIATIONS * math.sqrt(total / 40))
     assert found.tolist() == expected
     assert 0 < sum(expected) < len(expected)
 

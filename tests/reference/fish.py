@@ -1,6 +1,7 @@
 """FISH: recently hot keys get more workers on the ring; the one that will be free first takes the message."""
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ class Fish(ClockedModel, ElasticModel):
         epoch_messages: int = 1000,
         decay: float = 0.2,
         threshold: float | None = None,
+        deviations: float = 3.0,
         sketch_capacity: int = 1000,
         interval_s: float = 10.0,
         virtual_nodes: int = 100,
@@ -24,11 +26,13 @@ class Fish(ClockedModel, ElasticModel):
     ) -> None:
         super().__init__(**common)
         self.epoch_messages, self.decay, self.threshold = epoch_messages, decay, threshold
+        self.deviations = deviations
         self.virtual_nodes = virtual_nodes
         self.sketch = SpaceSaving(sketch_capacity)
         self.remembered: list[int] = []  # M of each slot of the sketch
         self.epoch_weight = 0.0
         self.next_look, self.top, self.least = 0, 0.0, 2
+        self.earlier = 0.0  # messages, decayed
         self.waiting = Waiting(self.present, interval_s)
 
     def arrive(self, now: float | None) -> None:
@@ -49,6 +53,7 @@ class Fish(ClockedModel, ElasticModel):
 
     def options(self, h: int, weight: float) -> list[int]:
         if self.position > 0 and self.position % self.epoch_messages == 0:
+            self.earlier = (self.earlier + self.epoch_messages) * self.decay
             if self.decay < 1:
                 self.forget()
             self.epoch_weight = 0.0
@@ -90,8 +95,9 @@ class Fish(ClockedModel, ElasticModel):
     # Classification of the hot keys
 
     def hot(self, count: float) -> bool:
-        q = 4 * self.workers if self.threshold is None else 1 / self.threshold
-        return count * q > self.sketch.total
+        q = 4 * self.workers if self.threshold is None else min(1 / self.threshold, sys.float_info.max)
+        recent = self.earlier + (self.position % self.epoch_messages + 1)
+        return count * q > self.sketch.total * (1 + self.deviations * math.sqrt(q / recent))
 
     def choices(self, h: int) -> int:
         """The number of workers of the message that was just counted."""

@@ -22,6 +22,8 @@ class Fish(Grouping):
         decay: Factor by which counts are multiplied after each epoch, 0 (forget all) to 1 (forget nothing).
         threshold: Share of the recent messages above which a key is hot, above 0 and at most 1; 1/(4n) if
             None.
+        deviations: Standard deviations by which the count of a hot key exceeds that of a key whose share is
+            ``threshold``, 0 to 1000, so that few keys are hot by chance.
         sketch_capacity: Counters of the sketch of frequencies, 1 to 2**28.
         interval_s: Seconds after which the workers' backlogs are estimated again, 1e-6 to 1e12.
         virtual_nodes: Points of a worker on the ring, 1 to 2**26/n.
@@ -31,9 +33,9 @@ class Fish(Grouping):
     Source: Huang, Efficient Time-Evolving Stream Processing at Scale (arXiv 1806.00760), sections 4 and 5,
     Algorithms 1 to 3.
 
-    Deviations: the rule for d (halved for each halving of the frequency) and the smallest d of a hot key are
-    our reading, because the formulas are missing in the text available to us. Small parts of decayed counts
-    are dropped. The grouping's page has the others.
+    Deviations: the paper calls every key above ``threshold`` hot. The rule for d (halved for each halving of
+    the frequency) and the smallest d of a hot key are our reading, because the formulas are missing in the
+    text available to us. Small parts of decayed counts are dropped. The grouping's page has the others.
 
     Example:
         >>> import keysplit as ks
@@ -55,6 +57,7 @@ class Fish(Grouping):
     epoch_messages: int = 1000
     decay: float = 0.2
     threshold: float | None = None
+    deviations: float = 3.0
     sketch_capacity: int = 1000
     interval_s: float = 10.0
     virtual_nodes: int = 100

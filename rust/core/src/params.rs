@@ -162,6 +162,11 @@ pub(crate) fn threshold<'de, D: Deserializer<'de>>(given: D) -> Result<Option<f6
     optional(given, positive_share_of)
 }
 
+/// A number of standard deviations.
+pub(crate) fn deviations<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
+    number_of("in 0..=1000", |value| (0.0..=1000.0).contains(&value), Value::deserialize(given)?)
+}
+
 /// By how much a bin may exceed its fair share.
 pub(crate) fn epsilon<'de, D: Deserializer<'de>>(given: D) -> Result<f64, D::Error> {
     let accepts = |epsilon| epsilon > 0.0 && epsilon <= 1000.0;

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EPOCH_MESSAGES = 1_000
 DECAY = 0.2
+DEVIATIONS = 3.0
 GRAIN = 1 / 16
 """Decayed counts are rounded down to multiples of it, as FISH does."""
 
@@ -30,7 +31,7 @@ class RecentCounts:
 
     Args:
         keys: Number of keys.
-        workers: A key is hot above a part of 1/(4 workers).
+        workers: A key is hot above a part of 1/(4 workers), by more than chance explains.
     """
 
     def __init__(self, keys: int, workers: int) -> None:
@@ -41,15 +42,21 @@ class RecentCounts:
     def hot(self, epoch: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Count an epoch's messages, and say of each whether its key was hot then; counts decay after it."""
         totals = self.total + np.arange(1, len(epoch) + 1)
-        hot: NDArray[np.bool_] = (self.counts[epoch] + occurrence(epoch)) * (4 * self.workers) > totals
+        hot = self.above(self.counts[epoch] + occurrence(epoch), totals)
         counted = self.counts + np.bincount(epoch, minlength=len(self.counts))
         self.counts = np.floor(counted * DECAY / GRAIN) * GRAIN
         self.total = (self.total + len(epoch)) * DECAY
         return hot
 
+    def above(self, counts: NDArray[Any], totals: NDArray[Any] | float) -> NDArray[np.bool_]:
+        """Say which counts are those of hot keys."""
+        mean = totals / (4 * self.workers)
+        hot: NDArray[np.bool_] = counts > mean + DEVIATIONS * np.sqrt(mean)
+        return hot
+
     def head(self) -> list[float]:
         """List the shares of the hot keys, largest first."""
-        hot = self.counts[self.counts * (4 * self.workers) > self.total]
+        hot = self.counts[self.above(self.counts, self.total)]
         return (np.sort(hot)[::-1] / self.total).tolist() if len(hot) else []
 
 

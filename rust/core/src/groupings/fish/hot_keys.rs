@@ -18,8 +18,11 @@ pub(super) struct HotKeys {
     decay: f64,
     /// 1 / theta; default 4n.
     inverse: Option<f64>,
+    deviations: f64,
     sketch: SpaceSaving,
     state: State,
+    /// Messages of earlier epochs, which decay as counts do; infinitely many where the threshold alone decides.
+    earlier: f64,
 }
 
 /// The mutable state, except for the sketch.
@@ -55,7 +58,17 @@ impl Default for Spreads {
 
 /// What [`HotKeys::restore`] needs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Saved(SavedSketch, State);
+pub(super) struct Saved(SavedSketch, State, f64);
+
+/// The same in versions 1 and 2.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedOlder(SavedSketch, State);
+
+impl From<SavedOlder> for Saved {
+    fn from(SavedOlder(sketch, state): SavedOlder) -> Self {
+        Self(sketch, state, f64::INFINITY)
+    }
+}
 
 /// 2^900: means up to here, and down to its reciprocal, can be rounded to.
 const BEARABLE: f64 = f64::from_bits((1023 + 900) << 52);
@@ -70,9 +83,11 @@ impl HotKeys {
         Ok(Self {
             epoch_messages: params.epoch_messages,
             decay: params.decay,
-            inverse: params.threshold.map(f64::recip),
+            inverse: params.threshold.map(|threshold| threshold.recip().min(f64::MAX)),
+            deviations: params.deviations,
             sketch,
             state: State::default(),
+            earlier: 0.0,
         })
     }
 
@@ -108,7 +123,7 @@ impl HotKeys {
             Some(weights) => weights[..rows].iter().for_each(|weight| self.state.epoch.1 += weight),
         }
         if self.state.position >= self.state.next {
-            self.look(workers, self.inverse(workers));
+            self.look(workers);
         }
         self.state.position += rows as u64;
         self.classify(workers, rows, spreads);
@@ -121,16 +136,27 @@ impl HotKeys {
         self.inverse.unwrap_or(4.0 * f64::from(workers))
     }
 
+    /// How many times theta a hot key's frequency is at least, if `messages` of this epoch are counted. A key of frequency
+    /// theta comes as often as a Poisson variable of that mean, whose variance is its mean.
+    #[inline(always)]
+    fn beyond_chance(&self, inverse: f64, messages: f64) -> f64 {
+        1.0 + self.deviations * (inverse / (self.earlier + messages)).sqrt()
+    }
+
     /// Classifies the keys of counted messages, in their order.
     #[inline(always)]
     fn classify(&mut self, workers: u32, rows: usize, spreads: &mut Spreads) {
         let (inverse, few) = (self.inverse(workers), 2.min(workers));
         let Spreads { block, of } = spreads;
-        let (first, mut hot, mut maybe) = (f64::from_bits(block.totals[0]), 0, 0);
+        let (messages, mut hot, mut maybe) = (self.state.epoch.0 as f64, 0, 0);
+        // Totals do not fall, and what is beyond chance does not rise.
+        let least = f64::from_bits(block.totals[0]) * self.beyond_chance(inverse, messages);
+        let before = messages - rows as f64;
         for (row, (&count, &total)) in block.counts.iter().zip(&block.totals).enumerate() {
+            let beyond = f64::from_bits(total) * self.beyond_chance(inverse, before + (row + 1) as f64);
             let frequency = f64::from_bits(count) * inverse;
-            hot |= u64::from(frequency > f64::from_bits(total)) << row;
-            maybe |= u64::from(frequency > first) << row;
+            hot |= u64::from(frequency > beyond) << row;
+            maybe |= u64::from(frequency > least) << row;
         }
         let counted = u64::MAX >> (BLOCK - rows);
         let (fresh, hot, maybe) = (block.all_fresh(), hot & counted, maybe & counted);
@@ -174,6 +200,9 @@ impl HotKeys {
     #[cold]
     fn end_epoch(&mut self) {
         let (messages, weight) = std::mem::take(&mut self.state.epoch);
+        if self.earlier.is_finite() {
+            self.earlier = (self.earlier + messages as f64) * self.decay;
+        }
         if self.decay >= 1.0 {
             return;
         }
@@ -195,7 +224,9 @@ impl HotKeys {
 
     /// Evaluates the head: how hot the hottest key is, and how many workers hot keys need on average.
     #[cold]
-    fn look(&mut self, workers: u32, inverse: f64) {
+    fn look(&mut self, workers: u32) {
+        let inverse = self.inverse(workers);
+        let beyond = self.sketch.total() * self.beyond_chance(inverse, self.state.epoch.0 as f64);
         let state = &mut self.state;
         state.next = state.position + 1 + (state.position / 8).min(self.epoch_messages / 4);
         let (counts, total) = (self.sketch.amounts(), self.sketch.total());
@@ -208,7 +239,7 @@ impl HotKeys {
                     for (place, &count) in counts.iter().enumerate() {
                         // The bits of non-negative numbers sort like the numbers.
                         top = top.max(count);
-                        hot |= u64::from(f64::from_bits(count) * inverse > total) << place;
+                        hot |= u64::from(f64::from_bits(count) * inverse > beyond) << place;
                     }
                     number += hot.count_ones();
                     for place in bits(hot) {
@@ -230,10 +261,10 @@ impl HotKeys {
     }
 
     pub(super) fn save(&self) -> Saved {
-        Saved(self.sketch.save(), self.state.clone())
+        Saved(self.sketch.save(), self.state.clone(), self.earlier)
     }
 
-    pub(super) fn restore(&mut self, Saved(sketch, state): Saved) -> Result<()> {
+    pub(super) fn restore(&mut self, Saved(sketch, state, earlier): Saved) -> Result<()> {
         self.sketch.restore(sketch)?;
         let sane = |number: f64| number >= 0.0;
         let State { position, epoch, next, top, least, ref given } = state;
@@ -241,14 +272,14 @@ impl HotKeys {
         // No key is hot before the head is first evaluated.
         let looked = least >= 2 || position >= next;
         if given.len() != self.sketch.len()
-            || !(sane(epoch.1) && sane(top) && looked)
+            || !(sane(epoch.1) && sane(top) && sane(earlier) && looked)
             || epoch.0 > self.epoch_messages
             || next > position + 1 + self.epoch_messages / 4
         {
             return Err(Error::damaged("its hot keys do not fit their counters"));
         }
         self.sketch.become_fractional();
-        self.state = state;
+        (self.state, self.earlier) = (state, earlier);
         Ok(())
     }
 }
@@ -275,6 +306,8 @@ fn halved(workers: u32, top: f64, count: f64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::hash::KeyHasher;
 
@@ -309,6 +342,31 @@ mod tests {
     }
 
     #[test]
+    fn rare_keys_are_not_hot_by_chance() {
+        let draws = KeyHasher::new(0);
+        // A hundredth of the messages have one key, the others one of 10,000.
+        let hashes: Vec<u64> = (0..50_000)
+            .map(|row| draws.whole(row))
+            .map(|draw| if draw % 100 == 0 { 0 } else { 1 + draw % 10_000 })
+            .collect();
+        let hot = |deviations| {
+            let params = Params { workers: 128, deviations, ..Params::default() };
+            let (mut keys, mut spreads, mut hot) =
+                (HotKeys::new(&params).unwrap(), Spreads::default(), BTreeSet::new());
+            for (message, hash) in hashes.iter().enumerate() {
+                keys.count(128, &[*hash], None, &mut spreads);
+                // Of the first messages all are hot.
+                if message > 1_000 && spreads.of[0] > 2 {
+                    hot.insert(*hash);
+                }
+            }
+            hot
+        };
+        assert_eq!(hot(3.0), BTreeSet::from([0]));
+        assert!(hot(0.0).len() > 100);
+    }
+
+    #[test]
     fn keys_counted_together_are_classified_as_one_by_one() {
         let draws = KeyHasher::new(0);
         for (capacity, keys) in [(2, 4), (5, 9), (20, 60)] {
@@ -337,20 +395,21 @@ mod tests {
         for _ in 0..7 {
             count(&mut keys, 1);
         }
-        let damages: [fn(&mut State); 8] = [
-            |state| (state.position, state.next, state.least) = (6, 7, 0),
-            |state| (state.position, state.next, state.least) = (6, 7, 1),
-            |state| state.position = u64::MAX,
-            |state| state.next = u64::MAX,
-            |state| state.epoch.0 = 11,
-            |state| state.epoch.1 = f64::NAN,
-            |state| state.top = -1.0,
-            |state| state.given.push(1),
+        let damages: [fn(&mut State, &mut f64); 9] = [
+            |state, _| (state.position, state.next, state.least) = (6, 7, 0),
+            |state, _| (state.position, state.next, state.least) = (6, 7, 1),
+            |state, _| state.position = u64::MAX,
+            |state, _| state.next = u64::MAX,
+            |state, _| state.epoch.0 = 11,
+            |state, _| state.epoch.1 = f64::NAN,
+            |state, _| state.top = -1.0,
+            |state, _| state.given.push(1),
+            |_, earlier| *earlier = f64::NAN,
         ];
         for damage in damages {
-            let Saved(sketch, mut state) = keys.save();
-            damage(&mut state);
-            assert!(HotKeys::new(&params).unwrap().restore(Saved(sketch, state)).is_err());
+            let Saved(sketch, mut state, mut earlier) = keys.save();
+            damage(&mut state, &mut earlier);
+            assert!(HotKeys::new(&params).unwrap().restore(Saved(sketch, state, earlier)).is_err());
         }
         HotKeys::new(&params).unwrap().restore(keys.save()).unwrap();
     }

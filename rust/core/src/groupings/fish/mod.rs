@@ -1,17 +1,18 @@
 //! FISH: currently hot keys get as many workers as their frequency needs, each message the candidate with the shortest
 //! expected wait.
 //!
-//! FISH paper (arXiv 1806.00760), sections 4 and 5. Deviations, because the paper's formulas are not available: workers
-//! of a hot key halve with its frequency; the head is evaluated on a schedule (`docs/routing.md`); counts are rounded
-//! at each decay; a key's workers are dropped with its counter; a new worker starts with the shortest waiting time of
-//! the others.
+//! FISH paper (arXiv 1806.00760), sections 4 and 5. Deviations, the first because the paper's formulas are not available:
+//! workers of a hot key halve with its frequency; a hot key exceeds the threshold by more than chance explains; the head
+//! is evaluated on a schedule (`docs/routing.md`); counts are rounded at each decay; a key's workers are dropped with its
+//! counter; a new worker starts with the shortest waiting time of the others.
 
 mod hot_keys;
 mod waiting;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use self::hot_keys::{HotKeys, Spreads};
+use self::hot_keys::{HotKeys, Saved, SavedOlder, Spreads};
 use self::waiting::Waiting;
 use super::{Grouping, Parameters};
 use crate::batch::{BLOCK, Batch};
@@ -40,6 +41,9 @@ pub(super) struct Params {
     /// theta; default 1/(4n).
     #[serde(deserialize_with = "params::threshold")]
     threshold: Option<f64>,
+    /// By how many standard deviations a hot key's count exceeds that of a key of frequency theta.
+    #[serde(deserialize_with = "params::deviations")]
+    deviations: f64,
     #[serde(deserialize_with = "params::whole::<1, { SpaceSaving::MAX_CAPACITY }, _>")]
     sketch_capacity: u64,
     /// Interval between two estimates of the backlogs.
@@ -61,6 +65,7 @@ impl Default for Params {
             epoch_messages: 1000,
             decay: 0.2,
             threshold: None,
+            deviations: 3.0,
             sketch_capacity: 1000,
             interval_s: 10.0,
             virtual_nodes: 100,
@@ -70,6 +75,8 @@ impl Default for Params {
 }
 
 impl Parameters for Params {
+    const VERSION: u32 = 3;
+
     fn check(&self) -> Result<()> {
         check_points(self.workers, self.virtual_nodes)
     }
@@ -281,10 +288,21 @@ impl Grouping for Fish {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<()> {
-        let (members, clock, keys, waiting, loads) = decode(state)?;
+        self.restore_as::<Saved>(state)
+    }
+
+    /// In versions 1 and 2 every key above the threshold was hot, and is in routers that go on from them.
+    fn restore_older(&mut self, _version: u32, state: &[u8]) -> Result<()> {
+        self.restore_as::<SavedOlder>(state)
+    }
+}
+
+impl Fish {
+    fn restore_as<Keys: DeserializeOwned + Into<Saved>>(&mut self, state: &[u8]) -> Result<()> {
+        let (members, clock, keys, waiting, loads) = decode::<(_, _, Keys, _, _)>(state)?;
         self.ring.restore(members)?;
         self.clock.restore(clock)?;
-        self.keys.restore(keys)?;
+        self.keys.restore(keys.into())?;
         self.waiting.restore(waiting, self.ring.members())?;
         self.loads.widen(self.ring.members().numbers());
         self.loads.restore(loads)?;
