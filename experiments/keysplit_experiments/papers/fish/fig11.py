@@ -63,10 +63,6 @@ CLAIMS = [
         where="6.2",
         paper="1.11 to 2.61",
         judge=comparable,
-        because="on 128 workers a key that comes three times in about an epoch passes for hot (threshold "
-        "1/512 of a recent total of 1250): at z = 1 eight keys in ten do within a million messages, and "
-        "most of them are given three to eight workers. How many a hot key gets (CHK) is our reading, for "
-        "the formulas are lost in our text",
     ),
     Claim(
         says="SG's memory is far larger (128 workers, at least 5 times FISH's)",

@@ -68,16 +68,11 @@ CLAIMS = [
         "somewhere; the others nowhere)",
         where="6.3",
         judge=only_the_largest,
-        because="a key just below 2/n has two workers, and each gets at most its fair part of the messages "
-        "from it, which the other keys fill up",
     ),
     Claim(
         says="Memory changes little with the threshold (within a quarter of that of 1/(4n))",
         where="6.3",
         judge=memory_level,
-        because="it does on 16 and 32 workers and at skews from 1.4 on. At z = 1.0 on 64 workers and at z "
-        "= 1.0 and 1.2 on 128 a smaller threshold calls far more keys hot, and each of them gets several "
-        "workers: on 128 at z = 1.0 the memory is 2.3 times FG's at 2/n, 3.7 at 1/(2n), 6.6 at 1/(4n)",
     ),
     Claim(
         says="1/(8n) needs more memory at low skew on many workers (z = 1.0, 64 and 128 workers)",
