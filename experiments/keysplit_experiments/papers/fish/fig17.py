@@ -102,9 +102,6 @@ CLAIMS = [
         where="6.5",
         paper="almost twice",
         judge=twice,
-        because="it is 1.74 to 1.82 on 16 and 32 workers. On 64 and 128 a large part of the memory is that "
-        "of hot keys, which are on so many workers before the change that those after it are partly the "
-        "same: 1.68 and 1.54",
     ),
     Claim(
         says="At high skew the increase is less (z = 2.0 against z = 1.0, every number of workers)",
