@@ -87,8 +87,9 @@ def test_routers_of_every_version_go_on(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", PICKLES, ids=named)
 def test_pickles_of_every_version_load(row: dict[str, Any]) -> None:
     params = pickle.loads(store.decoded(row["params"]))
-    # the default threshold of FlexD was another one before version 3
-    former = {"threshold": 1 / (5 * 7)} if row["grouping"] == "flexd" and row["version"] < 3 else {}
+    # what FlexD and FISH took for hot before version 3
+    meant = {"flexd": {"threshold": 1 / (5 * 7)}, "fish": {"deviations": 0.0}}
+    former = meant.get(row["grouping"], {}) if row["version"] < 3 else {}
     assert params == ks.grouping(row["grouping"], workers=7, seed=3, **former)
     assert type(params) is ks.GROUPINGS[row["grouping"]]
     router = pickle.loads(store.decoded(row["router"]))
@@ -173,6 +174,7 @@ def test_pickles_from_before_a_parameter_was_added_load(name: str) -> None:
         first = object.__new__(type(params))
         first.__setstate__(fewer)
         former = {"threshold": 1 / (5 * 10)} if name == "flexd" else {}
+        former |= {"deviations": 0.0} if field.name == "deviations" else {}
         assert first == replace(params, **former)
     parts = ks.Router(name, {"workers": 10, "seed": 5}, 0, params.router().snapshot()).__reduce__()
     assert parts[0](*parts[1]).snapshot() == params.router().snapshot()

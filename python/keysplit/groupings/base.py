@@ -77,7 +77,7 @@ class Grouping:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Load a pickle without a version, which holds the fields of its time."""
         defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
-        for name, value in self._meant({**defaults, **state}, 1).items():
+        for name, value in {**defaults, **self._meant(state, 1)}.items():
             object.__setattr__(self, name, value)
         self.__post_init__()
 

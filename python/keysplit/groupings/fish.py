@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from keysplit.groupings.base import Grouping
 
@@ -62,3 +63,8 @@ class Fish(Grouping):
     interval_s: float = 10.0
     virtual_nodes: int = 100
     messages_per_s: float = 1000.0
+
+    @classmethod
+    def _meant(cls, parameters: dict[str, Any], version: int) -> dict[str, Any]:
+        """Before version 3 all keys above the threshold were hot."""
+        return {"deviations": 0.0, **parameters} if version < 3 else parameters
