@@ -600,6 +600,18 @@ def test_a_condition_is_part_of_the_join(hot, cold, plan, how, name):
         assert joined.select(left["key"], right["key"], right["w"]).count() == joined.count()
 
 
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_rows_are_joined_on_their_workers_under_a_condition(hot, cold, plan, conf, how):
+    """Spark would push such a join below the placing, and shuffle by key and worker instead."""
+    conf("spark.sql.adaptive.enabled", "false")
+    conf("spark.sql.autoBroadcastJoinThreshold", "-1")
+    right = cold.select("key", F.col("v").alias("w"))
+    joined = kss.join(hot, right, "key", how, condition="v < w", plan=plan, way="place")
+    text = joined._jdf.queryExecution().executedPlan().toString()
+    exchanges = re.findall(r"Exchange \w*partitioning\(.*", text)
+    assert not [each for each in exchanges if "hashpartitioning" in each and "key" in each]
+
+
 def test_a_join_with_itself_takes_a_condition(hot, plan):
     left, right = hot.alias("l"), hot.alias("r")
     condition = F.col("l.v") < F.col("r.v")

@@ -48,7 +48,10 @@ def by_worker(sides: Sides) -> DataFrame:
 
     # Spark pushes a semi or anti join below the placing. Keys being distinct, these are the same.
     as_ = {"semi": "inner", "anti": "left"}[kind] if by_keys else kind
-    joined = sides.join(_placed(rows, request), _placed(copies, request), as_, also=worker)
+    at_workers = _placed(rows, request)
+    if as_ in ("semi", "anti"):  # a condition chooses among rows of a key; Spark pushes no join below this
+        at_workers = at_workers.filter("monotonically_increasing_id() >= 0")
+    joined = sides.join(at_workers, _placed(copies, request), as_, also=worker)
     if once:
         joined = joined.filter(F.col(quoted(there)).isNotNull() | F.col(quoted(found)).isNull())
     if by_keys and kind == "anti":
