@@ -707,6 +707,11 @@ def test_what_makes_a_key_by_chance_is_named(shuffled, name):
         kss.repartition(df, ["key", "salt"], workers=4, row_id="id")
 
 
+def chosen(df, column):
+    """Salts that no expression draws: Spark takes these for deterministic."""
+    return df.groupBy("key").agg(F.max("id").alias("id"), column.alias("salt"))
+
+
 @pytest.mark.filterwarnings("error")
 def test_no_other_key_is_warned_of(rows, shuffled):
     unknown = shuffled.withColumn("salt", a_function()("id"))
@@ -715,6 +720,8 @@ def test_no_other_key_is_warned_of(rows, shuffled):
         (shuffled.withColumn("salt", F.expr("pmod(xxhash64(id), 8)")).withColumn("r", F.rand()), ()),
         (unknown.withColumn("r", F.rand()), ()),
         (shuffled.withColumn("salt", DRAWN["rand"]()), ["salt"]),
+        (chosen(shuffled, F.first("id")), ()),
+        (chosen(shuffled, F.explode(F.collect_set("id"))).withColumn("r", F.rand()), ()),
     ):
         kss.repartition(df, ["key", "salt"], workers=4, row_id="id", trust=trust)
 

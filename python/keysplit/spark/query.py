@@ -228,8 +228,8 @@ class Query:
             if isinstance(why, ByChance):
                 warn(
                     f"key column {name!r} of {self.argument} depends on {why}: when a task is retried, its "
-                    "rows get other keys, and Spark loses rows, doubles them or stops the job. Derive it "
-                    "from columns of the row, such as F.pmod(F.xxhash64('order_id'), F.lit(8))"
+                    "rows may get other keys, and Spark then loses rows, doubles them or stops the job. "
+                    "Derive it from columns of the row, such as F.pmod(F.xxhash64('order_id'), F.lit(8))"
                 )
 
     def are_steady(self, names: Sequence[str]) -> bool:

@@ -137,9 +137,6 @@ OF_ALL_TYPES = _names(
 )
 """Steady aggregates that are so for floats and collated strings, too: they add none and return none."""
 
-CHOOSING = _names("CollectList CollectSet First Last")
-"""Aggregates whose results Spark knows to depend on the order of rows."""
-
 SUMS = _names("Average Sum")
 """Aggregates that may overflow."""
 

@@ -162,7 +162,6 @@ class Scope:
             why = f"the aggregate {name}, which keysplit does not know"
         elif name not in AGGREGATES or not AGGREGATES[name].is_steady:
             why = f"the aggregate {name}, which may depend on the order of rows"
-            why = ByChance(why) if name in of.CHOOSING else why
         elif name not in of.OF_ALL_TYPES and not all(map(has_exact_type, _summed(function))):
             why = f"the aggregate {name} of a type other than whole numbers, decimals, dates or plain strings"
         elif name in of.ADDING_DOUBLES and not all(map(_is_added_exactly, function.children)):

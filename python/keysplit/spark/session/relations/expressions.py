@@ -14,7 +14,6 @@ from keysplit.spark.session.relations.functions import (
     AGGREGATES_BY_TYPE,
     BY_CLOCK,
     BY_ORDER,
-    CHOOSING,
     GENERATORS,
     OPERATORS,
     OTHERS,
@@ -186,8 +185,7 @@ class Expressions:
         body = expression.unresolved_function
         name = body.function_name.lower()
         if name not in AGGREGATES and name not in AGGREGATES_BY_TYPE:
-            reason = f"the aggregate {name}, which may depend on the order of rows"
-            return ByChance(reason) if name in CHOOSING else reason
+            return f"the aggregate {name}, which may depend on the order of rows"
         starred = [each for each in body.arguments if each.WhichOneof("expr_type") != "unresolved_star"]
         why = child.rows or self.all(starred, child)
         return why or (None if name in AGGREGATES else SUM if name == "sum" else OF_EQUAL)

@@ -75,9 +75,6 @@ OTHERS = frozenset(
     )
 )
 AGGREGATES = frozenset(("approx_count_distinct", "bool_and", "bool_or", "count", "count_if", "every", "some"))
-CHOOSING = frozenset(
-    ("any_value", "array_agg", "collect_list", "collect_set", "first", "first_value", "last", "last_value")
-)
 AGGREGATES_BY_TYPE = frozenset(("bit_and", "bit_or", "bit_xor", "max", "min", "sum"))
 WINDOWS = frozenset(
     (
