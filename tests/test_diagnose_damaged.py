@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -461,6 +462,47 @@ def test_files_of_a_folder_that_are_no_logs_are_skipped_with_a_note(tmp_path):
     (tmp_path / "app-1").unlink()
     with pytest.raises(ValueError, match="lzf are not read"):
         ks.diagnose(tmp_path)
+
+
+def test_zips_of_a_folder_are_read_unless_they_are_damaged(tmp_path):
+    written(tmp_path, "app-1", named(skewed(), "app-1"))
+    with zipfile.ZipFile(tmp_path / "b.zip", "w", zipfile.ZIP_DEFLATED) as zip_:
+        zip_.writestr("eventlog_v2_app-2/events_1_app-2", text_of(named(skewed(), "app-2")))
+    (tmp_path / "c.zip").write_bytes((tmp_path / "b.zip").read_bytes()[:-30])
+    found = ks.diagnose(tmp_path)
+    assert [each.name for each in found.applications] == ["app-1", "app-2"]
+    assert [note.split(" must ")[0] for note in found.notes] == ["a file was skipped: c.zip"]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_a_zip_whose_members_are_damaged_is_refused(tmp_path, method, in_folder):
+    path = tmp_path / "logs.zip"
+    with zipfile.ZipFile(path, "w", method) as zip_:
+        zip_.writestr("app-1", text_of(skewed()))
+    whole = path.read_bytes()
+    start = zipfile.ZipFile(path).infolist()[0].header_offset + 30 + len("app-1")
+    flags = whole.rfind(b"PK\x01\x02") + 8
+    encrypted = bytearray(whole)
+    encrypted[6] |= 1
+    encrypted[flags] |= 1
+    unknown = bytearray(whole)
+    unknown[8] = unknown[flags + 2] = 99
+    damaged = whole[:start] + b"\xff" * 60 + whole[start + 60 :]
+    asked = path
+    if in_folder:
+        asked = tmp_path
+        written(tmp_path, "app-2", skewed())
+    for data in (damaged, bytes(encrypted), bytes(unknown)):
+        path.write_bytes(data)
+        if in_folder:
+            found = ks.diagnose(asked)
+            assert len(found.findings) == 1
+            assert len(found.notes) == 1
+            assert "app-1" in found.notes[0]
+        else:
+            with pytest.raises(ValueError, match="app-1"):
+                ks.diagnose(asked)
 
 
 @pytest.mark.parametrize(

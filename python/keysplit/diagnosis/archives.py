@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import tempfile
 import urllib.request
 import zipfile
+import zlib
 from typing import IO, TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
@@ -13,7 +15,8 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
-BadZipFile = zipfile.BadZipFile
+# What a damaged member of a zip raises, besides OSError.
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 _TIMEOUT_S = 60
 _MISSING = 404
 
@@ -58,7 +61,7 @@ class Zip:
         """
         try:
             self._zip = zipfile.ZipFile(file)
-        except (BadZipFile, ValueError) as error:  # of pyarrow, for a seek before the start
+        except (zipfile.BadZipFile, ValueError) as error:  # of pyarrow, for a seek before the start
             raise ValueError(f"{name} must be a zip of event logs, and is none: {error}") from error
 
     def files(self) -> list[FileInfo]:
@@ -75,4 +78,7 @@ class Zip:
         """Open a file to read it."""
         import pyarrow as pa
 
-        return pa.PythonFile(self._zip.open(name), "r")
+        try:
+            return pa.PythonFile(self._zip.open(name), "r")
+        except (NotImplementedError, RuntimeError) as error:  # of a method that Python lacks; encrypted
+            raise ValueError(f"{name} cannot be read: {error}") from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keysplit.diagnosis.archives import BadZipFile, Zip, download, is_of_server
+from keysplit.diagnosis.archives import DAMAGED, Zip, download, is_of_server
 from keysplit.diagnosis.codecs import READERS, DamagedError, begins_so, plain
 from keysplit.stores import is_url, open_store
 
@@ -57,14 +57,21 @@ class EventLog:
         for each in self.missing:
             note(f"{self.name} has no {each}")
         readers = [_reader_of(name) for name in self.files]
+        damage: tuple[type[Exception], ...] = (*DAMAGED, DamagedError)
+        if isinstance(self._system, Zip):
+            damage = (*damage, OSError)  # of bzip2
         for name, read in zip(self.files, readers, strict=True):
             with self._system.open_input_file(name) as file:
-                if name == self.files[0] and not begins_so(read, file):
+                try:
+                    begins = name != self.files[0] or begins_so(read, file)
+                except damage as error:
+                    raise ValueError(f"{_base(name)} cannot be read: {error}") from error
+                if not begins:
                     kind = read.__name__
                     raise ValueError(
                         f"{_base(name)} must be compressed with {kind}, as its name says, and is not"
                     )
-                yield from _lines(read(file), _base(name), note)
+                yield from _lines(read(file), _base(name), note, damage)
 
 
 def find_logs(path: str | os.PathLike[str]) -> list[EventLog]:
@@ -119,7 +126,22 @@ def _in_folders(name: str, system: Any, files: Iterable[Any] | None = None) -> I
         if each.is_file and not any(part.startswith(_HIDDEN) for part in (*_below(folder, name), base)):
             folders.setdefault(folder, []).append(each)
     for folder, inside in folders.items():
-        yield from _logs_of(system, folder, inside)
+        others = []
+        for each in inside:
+            zipped = _unzipped(system, each)
+            yield from zipped
+            others += [] if zipped else [each]
+        yield from _logs_of(system, folder, others)
+
+
+def _unzipped(system: Any, file: Any) -> list[EventLog]:
+    """Return the logs in a file of a folder that is a zip; none if it is none, or lies in another."""
+    if not file.path.endswith(".zip") or isinstance(system, Zip):
+        return []
+    try:
+        return list(_in_folders("", Zip(system.open_input_file(file.path), file.base_name)))
+    except ValueError:  # a note says so when it is read
+        return []
 
 
 def _below(folder: str, top: str) -> list[str]:
@@ -197,7 +219,9 @@ def _reader_of(name: str) -> Callable[[Any], Iterator[bytes]]:
     return READERS.get(ending, plain)
 
 
-def _lines(parts: Iterator[bytes], name: str, note: Callable[[str], None]) -> Iterator[bytes]:
+def _lines(
+    parts: Iterator[bytes], name: str, note: Callable[[str], None], damage: tuple[type[Exception], ...]
+) -> Iterator[bytes]:
     """Cut parts into lines; a last one without its end is passed on too."""
     rest: list[bytes] = []
     length = 0
@@ -212,7 +236,7 @@ def _lines(parts: Iterator[bytes], name: str, note: Callable[[str], None]) -> It
             length += len(lines[-1])
             if length > _LONGEST_LINE:
                 raise DamagedError(f"a line of more than {_LONGEST_LINE:,} bytes")
-    except (BadZipFile, DamagedError) as error:
+    except damage as error:
         note(f"{name} was read up to where it is damaged ({error})")
     if length:
         yield b"".join(rest)
