@@ -800,8 +800,9 @@ def test_the_page_says_what_the_figures_say(observing, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(get(observing.url), encoding="utf-8")
     read = Page(path)
-    assert read.links == ["data:,", "history.json", "metrics", "/"]
+    assert read.links == ["data:,", "/the-id/history.json", "/metrics", "/"]
     text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r'fetch\("([^"?]*)', text)) == {"/the-id/history.json", "/the-id/"}
     assert "http" not in text
     assert "url(" not in text
     assert MARKUP in read.words
@@ -816,7 +817,7 @@ def test_the_page_says_what_the_figures_say(observing, tmp_path):
 
 def test_the_page_before_the_first_batch(tmp_path):
     path = tmp_path / "page.html"
-    path.write_text(page.draw("words & more", []), encoding="utf-8")
+    path.write_text(page.draw("words & more", "the-id", []), encoding="utf-8")
     read = Page(path)
     assert "No batch has ended yet." in read.words
     assert "words & more" in read.words
@@ -824,7 +825,7 @@ def test_the_page_before_the_first_batch(tmp_path):
 
 def test_a_long_run_with_many_workers_and_keys_stays_readable():
     records = [record(batch, workers=1000, hot=60, busy=True) for batch in range(page.MOST_BATCHES + 50)]
-    text = page.draw("words", records)
+    text = page.draw("words", "the-id", records)
     assert text.count('class="bar"') == 200, "rows and busy times"
     assert "40 more are not shown." in text
     assert len(text) < 300_000
@@ -850,7 +851,7 @@ MEASURE = """
 def test_a_browser_draws_the_page(tmp_path, width, dark):
     path = tmp_path / "page.html"
     records = [record(batch, version=batch // 10, busy=True) for batch in range(30)]
-    path.write_text(page.draw("words", records), encoding="utf-8")
+    path.write_text(page.draw("words", "the-id", records), encoding="utf-8")
     _, found = in_browser(path, width=width, dark=dark, script=MEASURE)
     assert found["width"] == width
     assert found["scroll"] <= width, "the page does not scroll sideways"

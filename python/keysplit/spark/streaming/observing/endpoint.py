@@ -66,7 +66,8 @@ class Endpoint:
         if len(of) == 1:
             found = queries.get(of[0])
         if found is not None and name == "":
-            return Answer("text/html; charset=utf-8", draw(found.title, found.history.records()).encode())
+            text = draw(found.title, found.query, found.history.records())
+            return Answer("text/html; charset=utf-8", text.encode())
         if found is not None and name == "history.json":
             records = [each.to_dict() for each in found.history.records(after=int(asked.get("after", -1)))]
             figures = {"query": found.query, "run": found.run, "records": records}

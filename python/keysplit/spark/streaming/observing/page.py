@@ -21,11 +21,12 @@ MOST_KEYS = 20
 """Hot keys that the table shows."""
 
 
-def draw(title: str, records: Sequence[Record]) -> str:
+def draw(title: str, query: str, records: Sequence[Record]) -> str:
     """Return the page; in a browser it draws itself anew when there are more batches.
 
     Args:
         title: the name of the query.
+        query: its id, under which the page finds its figures.
         records: the records of its batches, the oldest first.
     """
     batches = list({each.progress.batch: each.progress for each in records}.values())[-MOST_BATCHES:]
@@ -45,7 +46,7 @@ def draw(title: str, records: Sequence[Record]) -> str:
             "rates": _rates(batches),
             "plans": [_plan(name, [each for each in shown if each.plan == name]) for name in plans],
         }
-    return render(__package__, "live.html.j2", title=title, version=__version__, **context)
+    return render(__package__, "live.html.j2", title=title, query=query, version=__version__, **context)
 
 
 def draw_list(queries: Sequence[tuple[str, str, Sequence[Record]]]) -> str:
