@@ -13,6 +13,7 @@ _ADAPTIVE, _SHUFFLE = "spark.sql.adaptive.", "spark.sql.shuffle."
 SPREAD_NULLS = f"{_SHUFFLE}spreadNullJoinKeys.enabled"
 WINDOW_LIMIT = "spark.sql.optimizer.windowGroupLimitThreshold"
 # All that Spark 3.5 to 4.3 knows under these two prefixes, with the version that brought it.
+_OLDEST, _NEWEST = (3, 5), (4, 3)  # the versions whose settings are known
 _KNOWN = {
     **{
         _ADAPTIVE + name: (3, 5)
@@ -70,7 +71,7 @@ def is_read(name: str) -> bool:
 def list_unknown(names: Iterable[str], version: str) -> list[str]:
     """Return a note for each setting that this Spark does not know, so that it has no effect."""
     release = _RELEASE.fullmatch(version)
-    if release is None:
+    if release is None or not _OLDEST <= (found := (int(release[1]), int(release[2]))) <= _NEWEST:
         return []
     short = f"{release[1]}.{release[2]}"
     notes = []
@@ -80,7 +81,7 @@ def list_unknown(names: Iterable[str], version: str) -> list[str]:
             near = get_close_matches(name, _KNOWN, 1)
             meant = f": is {near[0]} meant?" if near else ""
             notes.append(f"{name} has no effect, no Spark knows this setting{meant}")
-        elif since > (int(release[1]), int(release[2])):
+        elif since > found:
             notes.append(f"{name} has no effect in Spark {short}: it came with Spark {since[0]}.{since[1]}")
     return notes
 
