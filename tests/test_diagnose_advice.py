@@ -346,6 +346,7 @@ def test_null_keys_are_spread_by_spark_where_it_can(tmp_path, how, version, conf
         ("((r#9 = 1500) AND isnotnull(user#1))", {}, "windowGroupLimitThreshold=1500"),
         ("(r#9 <= 1000)", {}, ""),
         ("(r#9 <= 9000)", {}, ""),  # the hot key has fewer rows
+        ("(r#9 <= 2501)", {}, ""),  # each task before the shuffle keeps so many: few are dropped
         ("(r#9 <= 1500)", {"spark.sql.optimizer.windowGroupLimitThreshold": "2000"}, ""),
         ("(n#5 <= 1500)", {}, ""),
     ],
@@ -379,9 +380,9 @@ def test_the_limit_of_a_window_is_pushed_down_by_spark_where_it_can(
         ("3.5.9", f"{A}coalescePartitions.minPartitionNum", ""),
         ("3.5.0-amzn-1", f"{A}ours", ""),
         ("4.3.0", "spark.sql.other", ""),
-    ],
         ("4.4.0", f"{A}new", ""),
         ("3.4.3", f"{A}old", ""),
+    ],
 )
 @pytest.mark.parametrize("of_query", [False, True])
 def test_a_setting_that_no_spark_knows_is_named(tmp_path, version, name, note, of_query):

@@ -11,9 +11,10 @@ from keysplit.diagnosis.plan import Fragment
 
 _ADAPTIVE, _SHUFFLE = "spark.sql.adaptive.", "spark.sql.shuffle."
 SPREAD_NULLS = f"{_SHUFFLE}spreadNullJoinKeys.enabled"
+_LEAST_DROP = 2.0  # times the limit are the rows of the slowest task, where a limit before the shuffle helps
 WINDOW_LIMIT = "spark.sql.optimizer.windowGroupLimitThreshold"
-# All that Spark 3.5 to 4.3 knows under these two prefixes, with the version that brought it.
 _OLDEST, _NEWEST = (3, 5), (4, 3)  # the versions whose settings are known
+# All that Spark 3.5 to 4.3 knows under these two prefixes, with the version that brought it.
 _KNOWN = {
     **{
         _ADAPTIVE + name: (3, 5)
@@ -134,7 +135,7 @@ def limit_of_window(
                 continue
             limit = int(found[2]) - (found[1] == "<")
             threshold = int(conf.get(WINDOW_LIMIT, "1000"))
-            if threshold < limit < rows:
+            if threshold < limit and _LEAST_DROP * limit <= rows:  # each task before keeps so many
                 why = f"Spark then keeps {limit:,} rows of a key in each task before the shuffle"
                 return f"{WINDOW_LIMIT}={limit}", f"{why}: it does so up to {threshold:,}"
     return "", ""
