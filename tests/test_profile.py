@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 import keysplit as ks
 from keysplit import runs
-from keysplit.planning import PLANS
+from keysplit.planning import PLANS, Sample
 from keysplit.profiling import SHORT_LIST
-from keysplit.profiling.advice import Cost, advise_simulated, recommend, recommend_simulated
-from keysplit.profiling.model import Outcome, TopKey
+from keysplit.profiling.advice import Cost, advise, advise_simulated, recommend, recommend_simulated
+from keysplit.profiling.model import Outcome, Prediction, TopKey
 from keysplit.profiling.text import format_key, format_ratio, format_seconds, format_share
 from keysplit.profiling.windows import Windows, expect_overlap, measure_overlap
 from keysplit.runs import LEAST_MEMORY
@@ -313,6 +313,16 @@ def test_the_advice_is_that_of_compare():
         )
     text = "\n".join(f"{each.workers} workers: {each.verdict}" for each in found.advice)
     assert found.verdict == text
+
+
+def test_of_a_sample_without_a_frequent_key_nothing_is_sure():
+    planned = {
+        "key": Prediction(
+            loads=np.array([4.0, 1, 1, 1]), imbalance=3 / 7, relative_imbalance=9 / 7, extra_partials=0
+        )
+    }
+    verdict = advise(1e6, "rows", [], planned, None, None, workers=4, sample=Sample(1000, 0.001, 1000.0))
+    assert verdict.text.endswith("\nestimated from a sample, and no key is certain to be frequent")
 
 
 def test_no_action_where_hash_grouping_is_level():

@@ -443,7 +443,8 @@ def describe_drift(
 def _how_sure(top: Sequence[TopKey], unit: str, sample: Sample | None) -> str:
     """Return the last line of a verdict: what was counted, and the figure that all else is from."""
     if not top:
-        return "sure: all are counted, and no key is certain to be frequent"
+        how = "sure: all are counted" if sample is None else "estimated from a sample"
+        return f"{how}, and no key is certain to be frequent"
     first = top[0]
     if sample is None:
         how = "sure, all are counted"
