@@ -31,7 +31,8 @@ class _Single(NamedTuple):
 def say_without_findings(events: Events) -> str:
     """Return the verdict on a log without findings: what to do first, in words."""
     stages = list(events.stages.values())
-    if failed := [str(stage.id) for stage in stages if stage.failure]:
+    last = {stage.id: stage for stage in stages}  # a later attempt may have succeeded
+    if failed := [str(id_) for id_, stage in last.items() if stage.failure]:
         return f"look at why stages failed: {', '.join(failed)}"
     running = [_say_running(events, stage) for stage in stages if not stage.over]
     if not running and not events.ended and any(stage.ran for stage in stages):
