@@ -312,6 +312,11 @@ def read_by(name: str, text: str, shuffle: str, *between: str) -> dict[str, Any]
             "set spark.sql.adaptive.coalescePartitions.enabled=false, or put df.repartition(n, key)",
         ),
         (node("Scan csv", number_of_output_rows=1), "read the input in more parts"),
+        (read_by("GlobalLimit", "GlobalLimit 9", "Exchange SinglePartition"), "put df.repartition(n) after"),
+        (
+            read_by("Project", "Project [k#1]", "Exchange SinglePartition", "TakeOrderedAndProject(limit=9)"),
+            "put df.repartition(n) after the limit",
+        ),
     ],
 )  # fmt: skip
 def test_a_stage_of_one_long_task_is_noted_with_why_it_has_one(tmp_path, plan, action):
@@ -323,6 +328,15 @@ def test_a_stage_of_one_long_task_is_noted_with_why_it_has_one(tmp_path, plan, a
     assert note.startswith("stage 1 is one task (")
     assert "it took 8.0 s of the query's 10.0 s (80%) on one of 8 cores" in note
     assert action in note
+
+
+@pytest.mark.parametrize("name", ["CollectLimit", "CollectTail"])
+def test_a_stage_that_looks_at_few_partitions_is_not_noted(tmp_path, name):
+    plan = node(name, f"{name} 20", [node("Scan csv", number_of_output_rows=1)])
+    alone = stage(1, [task(1, 0, 0, 8, updates=READS)], READS)
+    diagnosis = diagnosed(tmp_path, application(query(plan), alone, end(0, 10.0)))
+    assert diagnosis.notes == ()
+    assert diagnosis.verdict.startswith("no action needed")
 
 
 @pytest.mark.parametrize(("seconds", "query_s", "cores"), [(0.9, 2, 8), (8, 200, 8), (8, 10, 1)])

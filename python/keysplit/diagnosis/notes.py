@@ -97,6 +97,8 @@ def _single(events: Events) -> list[_Single]:
         if took - waiting_core_s(stage, others)[1] < LEAST_SHARE * query_s:
             continue
         fragment, gathering = gathering_of(events, stage)
+        if fragment is not None and fragment.first("CollectLimit", "CollectTail") is not None:
+            continue  # `show` and `take` try few partitions first
         action = _more_tasks(fragment, gathering)
         note = (
             f"stage {stage.id} is one task ({gathering.kind}): it took {format_time(took)} of the query's "
@@ -113,6 +115,8 @@ def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
     operators = () if fragment is None else fragment.operators
     inputs = () if fragment is None else fragment.inputs
     if any(each.name == "Coalesce" for each in operators):
+    if any(each.name.startswith(("GlobalLimit", "TakeOrderedAndProject")) for each in operators):
+        return "put df.repartition(n) after the limit, which leaves its rows in one task"
         return "put repartition(1) in the place of coalesce(1), so that what is before it runs in many tasks"
     if any("coalesced" in each.text for each in operators if each.name.startswith(_READS)):
         return (
