@@ -306,6 +306,13 @@ def test_dropped_ends_are_no_reason_to_do_nothing(tmp_path):
     assert "lacks the end of 3" in diagnosis.notes[0]
 
 
+def test_a_log_without_its_executors_knows_its_single_tasks(tmp_path):
+    plan = node("Coalesce", "Coalesce 1", [node("Scan parquet", number_of_output_rows=1)])
+    events = application(query(plan), stage(1, [task(1, 0, 0, 8, updates=READS)], READS), end(0, 10.0))
+    diagnosis = diagnosed(tmp_path, [each for each in events if "Executor Info" not in each])
+    assert diagnosis.verdict.startswith("put repartition(1) in the place of coalesce(1)")
+
+
 # tasks that are strange
 
 

@@ -90,7 +90,7 @@ def _single(events: Events) -> list[_Single]:
     """Return the stages of one task that take a good part of their query, the longest first."""
     found: dict[object, _Single] = {}
     for stage, others in stages_of_interest(events):
-        if not is_single(stage) or stage.cores < 2 or not stage.over or stage.failure:
+        if not is_single(stage) or stage.cores == 1 or not stage.over or stage.failure:
             continue
         query_s = seconds_of(events, stage, query_of(events, stage))
         took = stage.longest_ms / 1000
@@ -100,9 +100,10 @@ def _single(events: Events) -> list[_Single]:
         if fragment is not None and fragment.first("CollectLimit", "CollectTail") is not None:
             continue  # `show` and `take` try few partitions first
         action = _more_tasks(fragment, gathering)
+        where = f"one of {stage.cores:,} cores" if stage.cores else "one core"  # 0: the log does not say
         note = (
             f"stage {stage.id} is one task ({gathering.kind}): it took {format_time(took)} of the query's "
-            f"{format_time(query_s)} ({took / query_s:.0%}) on one of {stage.cores:,} cores. To spread it, "
+            f"{format_time(query_s)} ({took / query_s:.0%}) on {where}. To spread it, "
             f"{action}"
         )
         same = (stage.stream, gathering.kind) if stage.stream else (stage.id, stage.attempt)
@@ -114,9 +115,9 @@ def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
     """Say why a stage has one task, as what to do about it."""
     operators = () if fragment is None else fragment.operators
     inputs = () if fragment is None else fragment.inputs
-    if any(each.name == "Coalesce" for each in operators):
     if any(each.name.startswith(("GlobalLimit", "TakeOrderedAndProject")) for each in operators):
         return "put df.repartition(n) after the limit, which leaves its rows in one task"
+    if any(each.name == "Coalesce" for each in operators):
         return "put repartition(1) in the place of coalesce(1), so that what is before it runs in many tasks"
     if any("coalesced" in each.text for each in operators if each.name.startswith(_READS)):
         return (
