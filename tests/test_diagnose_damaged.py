@@ -306,6 +306,13 @@ def test_dropped_ends_are_no_reason_to_do_nothing(tmp_path):
     assert "lacks the end of 3" in diagnosis.notes[0]
 
 
+def test_a_plan_is_kept_while_a_stage_of_it_has_no_end(tmp_path):
+    ended = stage(1, hot(records=5000))
+    *before, last = ended
+    (finding,) = diagnosed(tmp_path, application(query(GROUPS), before, end(0, 12.0), last)).findings
+    assert (finding.operator, finding.columns) == ("python group", ("user",))
+
+
 def test_a_log_without_its_executors_knows_its_single_tasks(tmp_path):
     plan = node("Coalesce", "Coalesce 1", [node("Scan parquet", number_of_output_rows=1)])
     events = application(query(plan), stage(1, [task(1, 0, 0, 8, updates=READS)], READS), end(0, 10.0))

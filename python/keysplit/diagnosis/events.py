@@ -208,6 +208,7 @@ class Events:
         self._last_ms = 0
 
     def feed(self, lines: Iterable[bytes]) -> None:
+        self.open_stages: set[RecordedStage] = set()  # of which the log has no end yet
         """Read lines; those that are no events are counted, and passed over."""
         for line in lines:
             name = line[10:100]
@@ -271,6 +272,7 @@ class Events:
             stage.tasks = int(info["Number of Tasks"])
             names = {each.get("Name") for each in info.get("RDD Info") or ()}
             stage.pickled = {"PythonRDD", "ShuffledRDD"} <= names
+            self.open_stages.add(stage)
         return stage
 
     def _take_properties(self, stage: RecordedStage, properties: Mapping[str, str]) -> None:
@@ -310,6 +312,7 @@ class Events:
         stage.add_unended(until_ms)
         self._count_cores(stage)
         keep = self._waits(stage)
+        self.open_stages.discard(stage)
         stage.close(keep)
         if keep and stage.query in self.queries:
             self.queries[stage.query].waiting = True
@@ -483,7 +486,7 @@ def _query_end(events: Events, event: Mapping[str, Any]) -> None:
     if query is not None:
         query.end_ms = _milliseconds(event["time"])
         events._last_ms = max(events._last_ms, query.end_ms)
-        if not query.waiting:
+        if not query.waiting and all(stage.query != query.id for stage in events.open_stages):
             query.plan = None
 
 
