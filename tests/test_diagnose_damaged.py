@@ -306,6 +306,14 @@ def test_dropped_ends_are_no_reason_to_do_nothing(tmp_path):
     assert "lacks the end of 3" in diagnosis.notes[0]
 
 
+def test_workers_are_the_tasks_of_the_stage_where_ends_were_dropped(tmp_path):
+    tasks = hot(records=5000)
+    diagnosis = diagnosed(tmp_path, cut(tasks, [1, 2], over_s=10))
+    (finding,) = diagnosis.findings
+    assert finding.line.endswith("workers=8)")
+    assert "likely: task 7 of 8" in finding.verdict
+
+
 def test_a_plan_is_kept_while_a_stage_of_it_has_no_end(tmp_path):
     ended = stage(1, hot(records=5000))
     *before, last = ended

@@ -96,7 +96,7 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     if cause in ("rows", "matches", "lost"):
         slow = Slow(
             cause=cause,
-            workers=stage.ran,
+            workers=max(stage.tasks, stage.ran),
             slots=slots_of(stage),
             share=share_of(spreads),
             excess=[] if cause == "lost" else excess,

@@ -85,7 +85,8 @@ def _sure(finding: Finding, matches: tuple[float, float]) -> str:
     for name, show, unit in (("records", "{:,.0f}".format, " rows"), ("bytes", format_bytes, "")):
         of = finding.spreads.get(name)
         if of is not None and of.slowest >= 2 * of.median:
-            how = "sure" if of.ratio >= _CERTAIN else "likely"
+            is_whole = finding.stage.tasks + finding.stage.running == finding.stage.named
+            how = "sure" if of.ratio >= _CERTAIN and is_whole else "likely"
             share = f"{show(of.slowest)} of {show(of.total)}{unit} ({of.slowest / of.total:.0%})"
             return f"{how}: task {finding.task} of {finding.stage.named:,}, it read {share}"
     return f"unsure: the log does not say what task {finding.task} has read"
