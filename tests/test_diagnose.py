@@ -621,6 +621,17 @@ def test_a_failed_stage_is_no_reason_to_do_nothing(tmp_path):
     assert diagnosis.verdict == "look at why stages failed: 1"
 
 
+def test_a_stage_that_a_later_attempt_ended_is_no_reason_to_look_at(tmp_path):
+    tasks = [task(1, at, 0, 3) for at in range(8)]
+    second = json.loads(json.dumps([*stage(1, tasks)]))
+    for each in second:
+        of = each.get("Stage Info", each)
+        of["Stage Attempt ID"] = 1
+    diagnosis = diagnosed(tmp_path, application(query(GROUPS), failing([]), second, end(0, 12.0)))
+    assert diagnosis.verdict.startswith("no action needed")
+    assert diagnosis.notes == ("stage 1 failed: Job aborted: task 7 failed 4 times",)
+
+
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
@@ -633,17 +644,6 @@ def test_a_failed_stage_is_no_reason_to_do_nothing(tmp_path):
 )
 def test_columns_of_shuffles(text, columns):
     assert Operator("Exchange", text, {}, ()).partitioning == columns
-
-
-def test_a_stage_that_a_later_attempt_ended_is_no_reason_to_look_at(tmp_path):
-    tasks = [task(1, at, 0, 3) for at in range(8)]
-    second = json.loads(json.dumps([*stage(1, tasks)]))
-    for each in second:
-        of = each.get("Stage Info", each)
-        of["Stage Attempt ID"] = 1
-    diagnosis = diagnosed(tmp_path, application(query(GROUPS), failing([]), second, end(0, 12.0)))
-    assert diagnosis.verdict.startswith("no action needed")
-    assert diagnosis.notes == ("stage 1 failed: Job aborted: task 7 failed 4 times",)
 
 
 def test_names_and_sizes():

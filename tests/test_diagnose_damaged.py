@@ -306,6 +306,52 @@ def test_dropped_ends_are_no_reason_to_do_nothing(tmp_path):
     assert "lacks the end of 3" in diagnosis.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("reason", "state", "said"),
+    [
+        ("Job 0 cancelled part of cancelled job group 7", "cancelled", "was cancelled"),
+        ("[SPARK_JOB_CANCELLED] Job 1 cancelled as part of all", "cancelled", "was cancelled"),
+        ("Stage cancelled because SparkContext was shut down", "cancelled", "was cancelled"),
+        (None, "ended", "lacks the end"),
+    ],
+)
+def test_a_stage_that_was_cancelled_keeps_its_diagnosis(tmp_path, reason, state, said):
+    events = cut(hot(records=5000), [7], over_s=10)
+    events[-2]["Stage Info"]["Failure Reason"] = reason
+    diagnosis = diagnosed(tmp_path, events)
+    (finding,) = diagnosis.findings
+    assert (finding.task, finding.cause, finding.spreads["time"].slowest) == (7, "rows", 10)
+    assert finding.stage.state == state
+    assert said in finding.verdict
+    if reason:
+        assert diagnosis.notes == (f"stage 1 failed: {reason}",)
+
+
+def test_tasks_of_a_stage_that_another_failed_are_none_that_hang(tmp_path):
+    events = cut(hot(records=5000), [7], over_s=10)
+    events[-2]["Stage Info"]["Failure Reason"] = "Job aborted due to stage failure: the read was cancelled"
+    diagnosis = diagnosed(tmp_path, events)
+    assert diagnosis.findings == ()
+    assert diagnosis.verdict == "look at why stages failed: 1"
+
+
+@pytest.mark.parametrize("without", [2, 7])
+def test_a_task_whose_end_was_dropped_is_not_blamed_unless_it_ended_last(tmp_path, without):
+    tasks = [task(1, at, 8.0 * (at // 4), 8, updates=READS) for at in range(8)]
+    assert diagnosed(tmp_path, cut(tasks, [without], over_s=16.2)).findings == ()
+
+
+def test_the_end_of_a_second_attempt_may_be_dropped_too(tmp_path):
+    events = cut(hot(records=5000), [7], over_s=10)
+    first = task(1, 7, 0, 0.5, reason="ExceptionFailure")
+    first["Task Info"]["Task ID"] = 70
+    events.insert(-2, first)
+    diagnosis = diagnosed(tmp_path, events)
+    assert [finding.task for finding in diagnosis.findings] == [7]
+    assert len(diagnosis.notes) == 1
+    assert "lacks the end of 1" in diagnosis.notes[0]
+
+
 def test_workers_are_the_tasks_of_the_stage_where_ends_were_dropped(tmp_path):
     tasks = hot(records=5000)
     diagnosis = diagnosed(tmp_path, cut(tasks, [1, 2], over_s=10))

@@ -7,6 +7,7 @@ need. So a log may be larger than memory.
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ _ACCUMULATORS, _AFTER = b'"Accumulables":[', b',"Task Metrics":'
 _LATEST_MS = 1 << 45  # a thousand years from now: what is later is damage
 _WHOLE_TASKS = 4  # of a stage: from these come its accumulators if it does not end
 _SHORTER = 1.05  # so much shorter than one before is a task of which the accumulators are kept beside that's
+_ALONE_MS = 1000  # for so long a task whose end is lost must have run after all others, to be the last one
+_CANCELLED = re.compile(r"(?:\[\w+\] )?(?:Job \d+|Stage) cancelled\b")  # why tasks were killed
 _COPIED_MS = 86_400_000  # a file that was written so long after its last event is a copy
 
 SHUFFLE_RECORDS_WRITTEN = "shuffle records written"
@@ -79,6 +82,7 @@ class RecordedStage:
     over: bool = False  # whether the log says that it ended
     pickled: bool = False  # whether what it reads of a shuffle are batches of pickled rows
     others: set[int] = field(default_factory=set)  # tasks of which an attempt failed or was killed
+    killed: set[int] = field(default_factory=set)  # tasks of which an attempt was killed
     unended: frozenset[int] = frozenset()  # tasks that are taken as such, and have no end in the log
     missing: int = 0  # tasks of a stage that is over, of which the log has no end
     pending_ms: int = 0  # until then tasks waited for their first launch
@@ -130,17 +134,20 @@ class RecordedStage:
     def add_unended(self, until_ms: int) -> None:
         """Take the tasks without an end as tasks that ran until then.
 
-        Of a stage that is over the log has lost ends. A single one must be that of the task that ended last;
-        of several, each may have ended at any time.
+        Of a stage that was cancelled they ran until then. Of any other that is over the log has lost ends. A
+        single one is that of the task that ended last, if the stage went on for long after all others; of
+        several, each may have ended at any time.
         """
-        if self.columns is None or self.failure:
+        was_cancelled = _CANCELLED.match(self.failure) is not None
+        if self.columns is None or (self.failure and not was_cancelled):
             return
         succeeded = set(self.columns["index"])
         first = reversed(self.launched.values())  # a copy was launched later
         waiting = {each[0]: each for each in first if each[0] not in succeeded}
-        if self.over:
-            self.missing = max(self.tasks - len(succeeded | self.others), 0)
-            if self.missing != 1 or len(waiting) != 1:
+        if self.over and not was_cancelled:
+            self.missing = max(self.tasks - len(succeeded | self.killed), 0)
+            alone_ms = until_ms - max(self.columns["finish_ms"], default=until_ms)
+            if self.missing != 1 or len(waiting) != 1 or alone_ms < _ALONE_MS:
                 return
         for values in waiting.values():
             values[2] = max(until_ms, values[1])
@@ -164,7 +171,7 @@ class RecordedStage:
 
     def close(self, keep: bool) -> None:
         """Note the totals, and drop the tasks unless they are of interest."""
-        self.failed, self.launched, self.others = {}, {}, set()
+        self.failed, self.launched, self.others, self.killed = {}, {}, set(), set()
         if self.columns is None or self.ran:
             return
         launch, finish = self.array("launch_ms"), self.array("finish_ms")
@@ -201,6 +208,7 @@ class Events:
         self.lines = 0
         self.jobs: set[int] = set()  # that have not ended
         self.written: dict[int, int] = {}  # how many rows shuffles got, by the accumulator that counts them
+        self.open_stages: set[RecordedStage] = set()  # of which the log has no end yet
         self._numbers: dict[str, int] = {}
         self._cores: dict[str, int] = {}
         self._query_of_stage: dict[int, Mapping[str, str]] = {}
@@ -208,7 +216,6 @@ class Events:
         self._last_ms = 0
 
     def feed(self, lines: Iterable[bytes]) -> None:
-        self.open_stages: set[RecordedStage] = set()  # of which the log has no end yet
         """Read lines; those that are no events are counted, and passed over."""
         for line in lines:
             name = line[10:100]
@@ -265,6 +272,7 @@ class Events:
         stage = self.stages.get(key)
         if stage is None:
             stage = self.stages[key] = RecordedStage(*key)
+            self.open_stages.add(stage)
             if key[0] in self._query_of_stage:
                 self._take_properties(stage, self._query_of_stage[key[0]])
         if "Stage Name" in info:
@@ -272,7 +280,6 @@ class Events:
             stage.tasks = int(info["Number of Tasks"])
             names = {each.get("Name") for each in info.get("RDD Info") or ()}
             stage.pickled = {"PythonRDD", "ShuffledRDD"} <= names
-            self.open_stages.add(stage)
         return stage
 
     def _take_properties(self, stage: RecordedStage, properties: Mapping[str, str]) -> None:
@@ -305,6 +312,7 @@ class Events:
         if stage.ended:  # in a log that holds it twice
             return
         stage.ended = True
+        self.open_stages.discard(stage)
         stage.drop_repeated()
         stage.add_failed()
         if stage.columns is not None and 0 < stage.tasks <= len(stage.columns["index"]):
@@ -312,7 +320,6 @@ class Events:
         stage.add_unended(until_ms)
         self._count_cores(stage)
         keep = self._waits(stage)
-        self.open_stages.discard(stage)
         stage.close(keep)
         if keep and stage.query in self.queries:
             self.queries[stage.query].waiting = True
@@ -426,6 +433,7 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
     if not succeeded:
         stage.others.add(int(info["Index"]))
         if info.get("Killed", False):
+            stage.killed.add(int(info["Index"]))
             return
     metrics = _known(event.get("Task Metrics"))
     read, written = _known(metrics.get("Shuffle Read Metrics")), _known(metrics.get("Shuffle Write Metrics"))

@@ -57,12 +57,18 @@ def make_stage(events: Events, of: RecordedStage) -> Stage:
         end_s=(of.end_ms - events.start_ms) / 1000,
         tasks=of.ran - len(of.unended),
         named=max(of.tasks, of.ran),
-        state="ended" if of.over else "stopped" if events.ended else "running",
+        state=_state_of(events, of),
         running=len(of.unended),
         running_s=of.running_ms / 1000,
         work_s=of.work_ms / 1000,
         slots=slots_of(of) if of.columns is not None else min(of.cores, of.ran),
     )
+
+
+def _state_of(events: Events, stage: RecordedStage) -> str:
+    if stage.failure and stage.unended:
+        return "cancelled"
+    return "ended" if stage.over else "stopped" if events.ended else "running"
 
 
 def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding | None:

@@ -64,7 +64,8 @@ class Stage:
         end_s: when its last task ended.
         tasks: how many ended: succeeded, or made the stage fail.
         named: how many it has.
-        state: "ended"; "running" if the log ends before it does; "stopped" if the application ended before.
+        state: "ended"; "cancelled"; "running" if the log ends before it does; "stopped" if the application
+            ended before.
         running: how many tasks the log has a start of and no end.
         running_s: how long the longest of them has run.
         work_s: how long they took, together.

@@ -21,7 +21,11 @@ def say_unended(stage: Stage, what: str, usual_s: float) -> str:
     if stage.state == "ended":
         text = f"Stage {stage.id} ended, and the log lacks the end of one of its tasks, which has {took}"
     else:
-        runs = "still runs" if stage.state == "running" else "still ran when the application ended"
+        runs = {
+            "running": "still runs",
+            "stopped": "still ran when the application ended",
+            "cancelled": "was cancelled",
+        }[stage.state]
         text = f"Stage {stage.id} {runs}: {stage.tasks:,} of {stage.named:,} tasks ended"
         if stage.running:
             one = "one" if stage.running == 1 else f"the longest of {stage.running:,}"
