@@ -332,7 +332,9 @@ def test_above_2000_partitions_adaptive_execution_sees_averages(tmp_path):
 def test_null_keys_are_spread_by_spark_where_it_can(tmp_path, how, version, conf, helps):
     plan = join_plan(f"SortMergeJoin [k#1], [k#2], {how}")
     finding = join_found(tmp_path, plan, version, **conf)
-    assert ("if the hot key is null, set spark.sql.shuffle.spreadNull" in finding.verdict) == helps
+    action = "set spark.sql.shuffle.spreadNullJoinKeys.enabled=true if the hot key is null\n"
+    assert finding.verdict.startswith(action) == helps
+    assert ("null" in finding.verdict) == helps
     below = plan["children"][0]["children"][0]["children"][0]
     below["children"] = [node("Filter", "Filter isnotnull(k#1)", below["children"])]
     assert "null" not in join_found(tmp_path, plan, version, **conf).verdict

@@ -160,7 +160,7 @@ def _setting(
     """Return the setting of Spark's that may help, besides those of adaptive execution, and why."""
     if spreads_nulls(gathering, hot_side(gathering, excess), conf, version):
         why = "Spark then spreads the rows whose key is null, which match nothing"
-        return f"if the hot key is null, set {SPREAD_NULLS}=true", why
+        return f"set {SPREAD_NULLS}=true if the hot key is null", why
     if fragment is not None and "records" in spreads:
         setting, why = limit_of_window(gathering, fragment, conf, spreads["records"].slowest)
         return f"set {setting} first" if setting else "", why
