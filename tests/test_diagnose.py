@@ -366,7 +366,7 @@ def test_rows_of_a_scan_that_returns_batches_are_counted_once(tmp_path, scan):
     events = application(query(plan), stage(1, tasks, [(5, 1640), (6, 1640)]), end(0, 12.0))
     (finding,) = diagnosed(tmp_path, events).findings
     assert finding.operator == "scan"
-    assert "it read 1,500 of 1,640 rows" in finding.verdict
+    assert "task 7 of 8 read 1,500 of 1,640 rows" in finding.verdict
 
 
 @pytest.mark.parametrize(("seconds", "query_s", "count"), [(0.9, 2.0, 0), (1.1, 2.0, 1), (1.1, 40.0, 0)])

@@ -405,8 +405,8 @@ def test_a_verdict_is_three_lines(tmp_path):
     finding = found_in(tmp_path, over("FlatMapGroupsInPandas [user#1], f(n#5)#7, [out#8]"))
     assert finding.verdict.splitlines() == [
         "split the hot keys of the Python function by user, if parts can be merged",
-        "today 2.91 times as long as balanced: 12.0 s, then 4.1 s",
-        "sure: task 7 of 8, it read 5,000 of 5,700 rows (88%)",
+        "today 2.91 times as long as balanced: 12.0 s instead of 4.1 s",
+        "sure: task 7 of 8 read 5,000 of 5,700 rows (88%)",
     ]
     assert finding.details == (
         "Task 7 of 8 took 10.0 s, 10.00 times the median. Cores waited 63.0 core-seconds. Adaptive execution "

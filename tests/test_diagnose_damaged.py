@@ -200,7 +200,12 @@ def test_a_task_that_still_runs_is_found_with_the_rows_that_no_other_has_read(tm
         ("user",),
         "rows",
     )
-    assert "Stage 1 still runs: 7 of 8 tasks ended, one has run for 9.0 s, 9.00 times" in finding.verdict
+    sure = finding.verdict.splitlines()[2]
+    assert sure == "sure: task 7 read 5,000 of 5,700 rows (88%); still runs: 7 of 8 tasks ended"
+    assert finding.details.startswith(
+        "Stage 1 still runs: 7 of 8 tasks ended, one has run for 9.0 s, 9.00 times the median (python group "
+        "by user). "
+    )
     assert finding.spreads["records"] == (5000, 100, 5000, 5700)
     assert (finding.stage.state, finding.stage.tasks, finding.stage.named) == ("running", 7, 8)
 
@@ -232,15 +237,19 @@ def test_of_several_tasks_that_still_run_the_rows_are_not_known(tmp_path):
     diagnosis = diagnosed(tmp_path, [*cut(hot(records=5000), [6, 7])[:-1], LATER])
     (finding,) = diagnosis.findings
     assert (finding.cause, finding.line) == ("unended", None)
-    assert "6 of 8 tasks ended, the longest of 2 has run for 9.0 s" in finding.verdict
-    assert "python group by user" in finding.verdict
+    assert finding.verdict.endswith("; still runs: 6 of 8 tasks ended")
+    assert "6 of 8 tasks ended, the longest of 2 has run for 9.0 s" in finding.details
+    assert "python group by user" in finding.details
 
 
 @pytest.mark.parametrize("without", [[7], [0, 1, 7], range(8)])
 def test_a_stage_that_still_runs_is_no_reason_to_do_nothing(tmp_path, without):
     log = cut(hot(), without)
     stopped = diagnosed(tmp_path, log)
-    assert "Stage 1 still ran when the application ended" in f"{stopped.verdict} {stopped.notes}"
+    text = " ".join(str(stopped).split())
+    assert "Stage 1 still ran when the application ended" in text
+    assert f"{8 - len(without)} of 8 tasks ended" in stopped.verdict
+    assert max(map(len, stopped.verdict.splitlines())) <= 80 or not stopped.findings
     diagnosis = diagnosed(tmp_path, log[:-1])  # no event after the first second
     assert diagnosis.findings == ()
     assert diagnosis.verdict.startswith("wait for stages to end, or ask the running session")
@@ -293,7 +302,8 @@ def test_a_task_whose_end_was_dropped_is_taken_to_end_with_its_stage(tmp_path):
     diagnosis = diagnosed(tmp_path, cut(hot(records=5000), [7], over_s=10))
     (finding,) = diagnosis.findings
     assert (finding.task, finding.cause, finding.spreads["time"].slowest) == (7, "rows", 10)
-    assert "the log lacks the end of one of its tasks" in finding.verdict
+    assert finding.verdict.endswith("; the log lacks its end")
+    assert "the log lacks the end of one of its tasks" in finding.details
     assert diagnosis.notes == (
         "stage 1 names 8 tasks, and the log lacks the end of 1: Spark dropped their events",
     )
@@ -309,10 +319,14 @@ def test_dropped_ends_are_no_reason_to_do_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "state", "said"),
     [
-        ("Job 0 cancelled part of cancelled job group 7", "cancelled", "was cancelled"),
-        ("[SPARK_JOB_CANCELLED] Job 1 cancelled as part of all", "cancelled", "was cancelled"),
-        ("Stage cancelled because SparkContext was shut down", "cancelled", "was cancelled"),
-        (None, "ended", "lacks the end"),
+        ("Job 0 cancelled part of cancelled job group 7", "cancelled", "cancelled: 7 of 8 tasks ended"),
+        (
+            "[SPARK_JOB_CANCELLED] Job 1 cancelled as part of all",
+            "cancelled",
+            "cancelled: 7 of 8 tasks ended",
+        ),
+        ("Stage cancelled because SparkContext was shut down", "cancelled", "cancelled: 7 of 8 tasks ended"),
+        (None, "ended", "the log lacks its end"),
     ],
 )
 def test_a_stage_that_was_cancelled_keeps_its_diagnosis(tmp_path, reason, state, said):
@@ -322,7 +336,10 @@ def test_a_stage_that_was_cancelled_keeps_its_diagnosis(tmp_path, reason, state,
     (finding,) = diagnosis.findings
     assert (finding.task, finding.cause, finding.spreads["time"].slowest) == (7, "rows", 10)
     assert finding.stage.state == state
-    assert said in finding.verdict
+    cost, sure = finding.verdict.splitlines()[1:]
+    assert cost == "today 1.33 to 1.36 times as long as balanced: 30.0 s instead of 22.1 to 22.6 s"
+    assert sure.endswith(f"; {said}")
+    assert max(map(len, finding.verdict.splitlines())) <= 80
     if reason:
         assert diagnosis.notes == (f"stage 1 failed: {reason}",)
 
@@ -357,7 +374,7 @@ def test_workers_are_the_tasks_of_the_stage_where_ends_were_dropped(tmp_path):
     diagnosis = diagnosed(tmp_path, cut(tasks, [1, 2], over_s=10))
     (finding,) = diagnosis.findings
     assert finding.line.endswith("workers=8)")
-    assert "likely: task 7 of 8" in finding.verdict
+    assert "likely: task 7 of 8 read" in finding.verdict
 
 
 def test_a_plan_is_kept_while_a_stage_of_it_has_no_end(tmp_path):

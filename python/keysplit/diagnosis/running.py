@@ -7,6 +7,14 @@ from keysplit.diagnosis.text import format_time
 from keysplit.profiling.text import format_ratio
 
 
+def say_state(stage: Stage) -> str:
+    """Say in a few words how far a stage without an end is; of one that ended, that an end is missing."""
+    if stage.state == "ended":
+        return "the log lacks its end"
+    runs = {"running": "still runs", "stopped": "stopped", "cancelled": "cancelled"}[stage.state]
+    return f"{runs}: {stage.tasks:,} of {stage.named:,} tasks ended"
+
+
 def say_unended(stage: Stage, what: str, usual_s: float) -> str:
     """Say how far a stage is, and for how long the longest task without an end has run.
 

@@ -6,7 +6,7 @@ from keysplit.diagnosis.advice import Advice
 from keysplit.diagnosis.causes import costs_more_cpu, slow_host
 from keysplit.diagnosis.events import Events, RecordedStage
 from keysplit.diagnosis.model import Finding
-from keysplit.diagnosis.running import say_unended
+from keysplit.diagnosis.running import say_state, say_unended
 from keysplit.diagnosis.text import format_bytes, format_time
 from keysplit.profiling.text import format_ratio
 
@@ -61,12 +61,17 @@ def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]
     balanced = [format_time(each) for each in dict.fromkeys(finding.balanced_s)]
     least, most = (finding.query_s / max(each, 1e-3) for each in reversed(finding.balanced_s))
     ratio = format_ratio(most) if len(balanced) == 1 else f"{format_ratio(least)} to {format_ratio(most)}"
+    if len({each.split()[1] for each in balanced}) == 1:  # one unit
+        balanced[:-1] = [each.split()[0] for each in balanced[:-1]]
     took, then = format_time(finding.query_s), " to ".join(balanced)
-    cost = f"today {ratio} times as long as balanced: {took}, then {then}"
+    cost = f"today {ratio} times as long as balanced: {took} instead of {then}"
     sure = advice.sure or _sure(finding, matches)
+    unended = ""
     if stage.running:
-        sure = f"{sure}. {say_unended(stage, finding.what, time.median)}"
+        sure = f"{sure}; {say_state(stage)}"
+        unended = say_unended(stage, finding.what, time.median)
     details = [
+        unended,
         advice.why,
         f"Task {finding.task} of {stage.named:,} took {format_time(time.slowest)}, "
         f"{format_ratio(finding.ratio)} times the median",
@@ -88,5 +93,8 @@ def _sure(finding: Finding, matches: tuple[float, float]) -> str:
             is_whole = finding.stage.tasks + finding.stage.running == finding.stage.named
             how = "sure" if of.ratio >= _CERTAIN and is_whole else "likely"
             share = f"{show(of.slowest)} of {show(of.total)}{unit} ({of.slowest / of.total:.0%})"
-            return f"{how}: task {finding.task} of {finding.stage.named:,}, it read {share}"
+            of_all = (
+                "" if finding.stage.running else f" of {finding.stage.named:,}"
+            )  # the stage's state says it
+            return f"{how}: task {finding.task}{of_all} read {share}"
     return f"unsure: the log does not say what task {finding.task} has read"
