@@ -323,11 +323,29 @@ def test_a_stage_of_one_long_task_is_noted_with_why_it_has_one(tmp_path, plan, a
     alone = stage(1, [task(1, 0, 0, 8, updates=READS)], READS)
     diagnosis = diagnosed(tmp_path, application(query(plan), alone, end(0, 10.0)))
     assert diagnosis.findings == ()
-    assert diagnosis.verdict.startswith(action)
+    first, second, third = diagnosis.verdict.splitlines()
+    assert first.startswith(action)
+    assert second == "took 8.0 s of 10.0 s on one of 8 cores"
+    assert third.startswith("sure: stage 1 is one task (")
+    assert diagnosis.notes == (), "which would repeat it"
+    assert str(diagnosis).count("is one task") == 1
+    assert f"\n{second}\n{third}" in str(diagnosis)
+
+
+def test_further_stages_of_one_task_are_noted(tmp_path):
+    plan = node("Coalesce", "Coalesce 1", [node("Scan parquet", number_of_output_rows=1)])
+    stages = [
+        stage(id_, [task(id_, 0, start, took, updates=READS)], READS)
+        for id_, start, took in [(1, 0, 8), (2, 8, 4)]
+    ]
+    diagnosis = diagnosed(tmp_path, application(query(plan), *stages, end(0, 16.0)))
+    assert diagnosis.verdict.endswith(
+        "\ntook 8.0 s of 16.0 s on one of 8 cores\nsure: stage 1 is one task (scan)"
+    )
     (note,) = diagnosis.notes
-    assert note.startswith("stage 1 is one task (")
-    assert "it took 8.0 s of the query's 10.0 s (80%) on one of 8 cores" in note
-    assert action in note
+    assert note.startswith(
+        "stage 2 is one task (scan): it took 4.0 s of the query's 16.0 s (25%) on one of 8 cores. To"
+    )
 
 
 @pytest.mark.parametrize("name", ["CollectLimit", "CollectTail"])

@@ -227,7 +227,8 @@ def _print_application(console: Console, application: Application) -> None:
     title = f"{application.title}: {application._figures}"
     console.print(Text(f"{printable(title)}\n", style="bold"))
     if not application.findings:
-        console.print(Text(printable(application.verdict)))
+        for line in application.verdict.splitlines():
+            console.print(Text(printable(line)))
     else:
         console.print(make_findings_table(application.findings))
         for number, finding in enumerate(application.findings, 1):

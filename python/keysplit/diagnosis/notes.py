@@ -23,8 +23,7 @@ _MOST = 3  # notes on stages of one task
 
 class _Single(NamedTuple):
     took_s: float
-    stage: int = 0
-    action: str = ""
+    verdict: str = ""
     note: str = ""
 
 
@@ -47,7 +46,7 @@ def say_without_findings(events: Events) -> str:
             "spark.scheduler.listenerbus.eventqueue.capacity"
         )
     if single := _single(events):
-        return f"{single[0].action}: stage {single[0].stage} is one task"
+        return single[0].verdict
     if not any(stage.ran for stage in stages):
         return "wait for tasks to end: the log has none yet"
     return f"no action needed: no stage waits for a slow task{_nearest(stages)}"
@@ -78,7 +77,8 @@ def list_notes(events: Events, findings: Sequence[Finding]) -> list[str]:
                 f"stage {stage.id} names {format_count(stage.tasks, 'task')}, and the log lacks the end of "
                 f"{stage.missing:,}: Spark dropped their events"
             )
-    return notes + [each.note for each in _single(events)]
+    said = "" if findings else say_without_findings(events)
+    return notes + [each.note for each in _single(events) if each.verdict != said]
 
 
 def _say_running(events: Events, stage: RecordedStage) -> str:
@@ -101,13 +101,14 @@ def _single(events: Events) -> list[_Single]:
             continue  # `show` and `take` try few partitions first
         action = _more_tasks(fragment, gathering)
         where = f"one of {stage.cores:,} cores" if stage.cores else "one core"  # 0: the log does not say
+        single = f"stage {stage.id} is one task ({gathering.kind})"
+        verdict = f"{action}\ntook {format_time(took)} of {format_time(query_s)} on {where}\nsure: {single}"
         note = (
-            f"stage {stage.id} is one task ({gathering.kind}): it took {format_time(took)} of the query's "
-            f"{format_time(query_s)} ({took / query_s:.0%}) on {where}. To spread it, "
-            f"{action}"
+            f"{single}: it took {format_time(took)} of the query's {format_time(query_s)} "
+            f"({took / query_s:.0%}) on {where}. To spread it, {action}"
         )
         same = (stage.stream, gathering.kind) if stage.stream else (stage.id, stage.attempt)
-        found[same] = max(found.get(same, _Single(0.0)), _Single(took, stage.id, action, note))
+        found[same] = max(found.get(same, _Single(0.0)), _Single(took, verdict, note))
     return sorted(found.values(), reverse=True)[:_MOST]
 
 
