@@ -311,7 +311,15 @@ def read_by(name: str, text: str, shuffle: str, *between: str) -> dict[str, Any]
                     "Exchange hashpartitioning(k#1, 48)", "AQEShuffleRead coalesced"),
             "set spark.sql.adaptive.coalescePartitions.enabled=false, or put df.repartition(n, key)",
         ),
-        (node("Scan csv", number_of_output_rows=1), "read the input in more parts"),
+        (
+            node("Scan csv", number_of_output_rows=1),
+            "read the input in more parts: smaller files (a gzip file cannot be split), or",
+        ),
+        (node("Scan parquet", number_of_output_rows=1), "read the input in more parts: smaller files, or"),
+        (
+            node("BatchScan x", "BatchScan x[k#1] OrcScan DataFilters: []", number_of_output_rows=1),
+            "read the input in more parts: smaller files, or",
+        ),
         (read_by("GlobalLimit", "GlobalLimit 9", "Exchange SinglePartition"), "put df.repartition(n) after"),
         (
             read_by("Project", "Project [k#1]", "Exchange SinglePartition", "TakeOrderedAndProject(limit=9)"),

@@ -371,8 +371,8 @@ def test_the_limit_of_a_window_is_pushed_down_by_spark_where_it_can(
 @pytest.mark.parametrize(
     ("version", "name", "note"),
     [
-        ("4.3.0", f"{A}skewjoin.enabled", f"no Spark knows this setting: is {A}skewJoin.enabled meant?"),
-        ("3.5.9", "spark.sql.shuffle.partition", "is spark.sql.shuffle.partitions meant?"),
+        ("4.3.0", f"{A}skewjoin.enabled", f"no Spark knows this setting: did you mean {A}skewJoin.enabled?"),
+        ("3.5.9", "spark.sql.shuffle.partition", "did you mean spark.sql.shuffle.partitions?"),
         (
             "4.2.1",
             "spark.sql.shuffle.spreadNullJoinKeys.enabled",

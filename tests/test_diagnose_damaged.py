@@ -305,15 +305,15 @@ def test_a_task_whose_end_was_dropped_is_taken_to_end_with_its_stage(tmp_path):
     assert finding.verdict.endswith("; the log lacks its end")
     assert "the log lacks the end of one of its tasks" in finding.details
     assert diagnosis.notes == (
-        "stage 1 names 8 tasks, and the log lacks the end of 1: Spark dropped their events",
+        "stage 1 names 8 tasks, and the log lacks the end of 1 of its tasks: Spark dropped the event",
     )
 
 
 def test_dropped_ends_are_no_reason_to_do_nothing(tmp_path):
     diagnosis = diagnosed(tmp_path, cut(hot(), [5, 6, 7], over_s=10))
     assert diagnosis.findings == ()
-    assert diagnosis.verdict.startswith("make a whole log: this one lacks the ends of tasks")
-    assert "lacks the end of 3" in diagnosis.notes[0]
+    assert diagnosis.verdict.startswith("get a complete log: this one lacks the ends of tasks")
+    assert diagnosis.notes[0].endswith("lacks the end of 3 of its tasks: Spark dropped their events")
 
 
 @pytest.mark.parametrize(

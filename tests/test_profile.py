@@ -389,7 +389,7 @@ def test_no_plan_where_few_cores_are_busy_to_the_end_without_one():
     (advice,) = ks.profile(keys, 10, cores=2).advice
     assert (advice.recommended, advice.line) == (None, "")
     busiest = format_ratio(advice.planned["key"].busiest)
-    assert advice.verdict.startswith("no action needed: 2 cores have 10 workers to serve\ntoday 1.0")
+    assert advice.verdict.startswith("no action needed: 10 workers share 2 cores\ntoday 1.0")
     assert (
         f"The most frequent key, 0, has {format_share(np.mean(keys == 0))} of the messages" in advice.verdict
     )

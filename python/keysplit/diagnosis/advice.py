@@ -163,11 +163,9 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
     if kind == "scan" and detail == "cache":
         return Advice("spread the rows before caching them: df.repartition(n).cache()", None)
     if kind == "scan":
-        return Advice(
-            "spread the input: smaller files that can be cut, or df.repartition(n)",
-            None,
-            "A file in gzip cannot be cut. df.repartition(n) goes directly after reading",
-        )
+        unzip = "" if gathering.is_columnar else "A gzip file cannot be split. "
+        why = f"{unzip}df.repartition(n) goes directly after reading"
+        return Advice("spread the input: smaller files, or df.repartition(n)", None, why)
     if detail == "sort":
         return Advice("sort by more columns: rows that are equal in the order go to one task", None)
     return Advice(f"look at the keys of this stage{by}: one task has most of the rows", None)

@@ -41,8 +41,8 @@ def say_without_findings(events: Events) -> str:
         return ". ".join(["look at why stages did not end" if events.ended else wait, *running])
     if missing := [str(stage.id) for stage in stages if stage.missing]:
         return (
-            "make a whole log: this one lacks the ends of tasks, and a slow one may be among them (of stage "
-            f"{', '.join(missing)}). Where Spark dropped events, raise "
+            "get a complete log: this one lacks the ends of tasks, and a slow one may be among them (of "
+            f"stage {', '.join(missing)}). Where Spark dropped events, raise "
             "spark.scheduler.listenerbus.eventqueue.capacity"
         )
     if single := _single(events):
@@ -73,9 +73,10 @@ def list_notes(events: Events, findings: Sequence[Finding]) -> list[str]:
         if stage.failure:
             notes.append(f"stage {stage.id} failed: {shorten(stage.failure, 200)}")
         if stage.missing and not events.damaged:
+            dropped = "the event" if stage.missing == 1 else "their events"
             notes.append(
                 f"stage {stage.id} names {format_count(stage.tasks, 'task')}, and the log lacks the end of "
-                f"{stage.missing:,}: Spark dropped their events"
+                f"{stage.missing:,} of its tasks: Spark dropped {dropped}"
             )
     said = "" if findings else say_without_findings(events)
     return notes + [each.note for each in _single(events) if each.verdict != said]
@@ -129,9 +130,8 @@ def _more_tasks(fragment: Fragment | None, gathering: Gathering) -> str:
         by = "the window" if gathering.kind == "window" else "what gathers all rows"
         return f"partition {by} by columns: without, all rows go to one task"
     if gathering.kind == "scan":
-        return (
-            "read the input in more parts: smaller files, a format that can be cut (no gzip), repartition(n)"
-        )
+        unzip = "" if gathering.is_columnar else " (a gzip file cannot be split)"
+        return f"read the input in more parts: smaller files{unzip}, or df.repartition(n) after reading"
     return "give the stage more partitions"
 
 

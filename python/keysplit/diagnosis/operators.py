@@ -24,6 +24,7 @@ _WINDOWS = ("Window", "ArrowWindow")
 _COLLECTS = ("ObjectHashAggregate", "SortAggregate")
 _COMBINES = ("HashAggregate",)
 _SCANS = ("Scan", "FileScan", "BatchScan", "InMemoryTableScan", "Range", "LocalTableScan", "MicroBatchScan")
+_COLUMNAR = re.compile(r"\bScan (?:parquet|orc)\b|\b(?:Parquet|Orc)Scan\b|\bFormat: (?:Parquet|ORC)\b", re.I)
 _WRITES = ("WriteFiles", "Execute Insert", "OverwriteBy", "AppendData", "WriteToDataSource", "ReplaceData")
 _KEYED = (*_STATEFUL, *_COGROUPS, *_GROUPS, *_WINDOWS, *_COLLECTS, *_COMBINES)
 _JOIN_TYPES = re.compile(r"\b(Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti|ExistenceJoin)\b")
@@ -74,6 +75,11 @@ class Gathering:
     def what(self) -> str:
         """The kind with its columns, in a few words."""
         return f"{self.kind} by {', '.join(self.columns)}" if self.columns else self.kind
+
+    @property
+    def is_columnar(self) -> bool:
+        """Whether it scans Parquet or ORC, whose files Spark splits however they are compressed."""
+        return self.node is not None and _COLUMNAR.search(f"{self.node.name} {self.node.text}") is not None
 
 
 def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:

@@ -80,7 +80,7 @@ def list_unknown(names: Iterable[str], version: str) -> list[str]:
         since = _KNOWN.get(name)
         if since is None:
             near = get_close_matches(name, _KNOWN, 1)
-            meant = f": is {near[0]} meant?" if near else ""
+            meant = f": did you mean {near[0]}?" if near else ""
             notes.append(f"{name} has no effect, no Spark knows this setting{meant}")
         elif since > found:
             notes.append(f"{name} has no effect in Spark {short}: it came with Spark {since[0]}.{since[1]}")

@@ -356,11 +356,11 @@ def advise(
         return Verdict(f"{_COLLECTS}\n{today}\n{sure}", why)
     if cost.slowdown(now) <= BALANCED:
         served = (
-            f"{format_count(index(cost.cores or workers), 'core')} have {format_count(workers, 'worker')}"
+            f"{format_count(workers, 'worker')} share {format_count(index(cost.cores or workers), 'core')}"
         )
         why = f"No plan ends more than 10 % sooner. {load}"
         slow = f"today {format_ratio(cost.slowdown(now))} times as long as balanced on these cores"
-        return Verdict(f"no action needed: {served} to serve\n{slow}\n{sure}", why)
+        return Verdict(f"no action needed: {served}\n{slow}\n{sure}", why)
     if recommended is None:
         why = (
             "a window needs all rows of a key in one place" if operation == "window" else "no plan is better"
