@@ -316,6 +316,14 @@ def test_above_2000_partitions_adaptive_execution_sees_averages(tmp_path):
     assert join_found(tmp_path, plan, **conf).verdict.startswith("split the hot keys")
 
 
+@pytest.mark.parametrize("value", ["x", "", "nan", "1e999"])
+def test_settings_that_are_no_numbers_count_as_not_set(tmp_path, value):
+    plan = json.loads(json.dumps(join_plan("SortMergeJoin [k#1], [k#2], Inner")).replace(", 8)", ", 2001)"))
+    names = (f"{A}skewJoin.skewedPartitionFactor", "spark.shuffle.accurateBlockSkewedFactor")
+    found = join_found(tmp_path, plan, **dict.fromkeys(names, value))
+    assert found.verdict == join_found(tmp_path, plan).verdict
+
+
 @pytest.mark.parametrize(
     ("how", "version", "conf", "helps"),
     [
@@ -350,6 +358,11 @@ def test_null_keys_are_spread_by_spark_where_it_can(tmp_path, how, version, conf
         ("(r#9 <= 9000)", {}, ""),  # the hot key has fewer rows
         ("(r#9 <= 2501)", {}, ""),  # each task before the shuffle keeps so many: few are dropped
         ("(r#9 <= 1500)", {"spark.sql.optimizer.windowGroupLimitThreshold": "2000"}, ""),
+        (
+            "(r#9 <= 1500)",
+            {"spark.sql.optimizer.windowGroupLimitThreshold": "1k"},
+            "windowGroupLimitThreshold=1500",
+        ),
         ("(n#5 <= 1500)", {}, ""),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from keysplit.diagnosis.operators import Gathering, above, between, is_explicit, sides
 from keysplit.diagnosis.plan import Fragment, Operator
+from keysplit.diagnosis.settings import read_number
 from keysplit.diagnosis.text import format_bytes
 
 _THRESHOLD = "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes"
@@ -78,7 +79,7 @@ def _of_join(
         needed = f"that would need another shuffle for {name} ({_FORCE})"
         return f"did not split it: {needed}", "" if conf.get(_FORCE) == "true" else setting
     partitions = max((each.partitions for each in fragment.inputs), default=0)
-    if read and partitions > _MANY and float(conf.get(_BLOCKS, "-1")) <= 0:
+    if read and partitions > _MANY and read_number(conf, _BLOCKS, -1) <= 0:
         return (
             f"did not split it: above {_MANY:,} partitions it sees average sizes, unless {_BLOCKS} is set",
             ", ".join(filter(None, [f"{_BLOCKS}=5", setting])),
@@ -110,7 +111,7 @@ def _against(
         return ""
     size, others = read[hot]
     threshold = read_size(conf.get(_THRESHOLD, "256MB"))
-    factor = float(conf.get(_FACTOR, "5.0"))
+    factor = read_number(conf, _FACTOR, 5)
     if size <= threshold:
         return (
             f"did not split it: it weighs bytes, not rows, and the partition has {format_bytes(size)}, not "

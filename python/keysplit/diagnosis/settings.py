@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -87,6 +88,15 @@ def list_unknown(names: Iterable[str], version: str) -> list[str]:
     return notes
 
 
+def read_number(conf: Mapping[str, str], name: str, default: float) -> float:
+    """Return a setting that is a number; the default if it is not set, or is none."""
+    try:
+        found = float(conf.get(name, default))
+    except ValueError:
+        return default
+    return found if math.isfinite(found) else default
+
+
 def knows(version: str, name: str = "") -> bool:
     """Whether a version of Spark, 3.5 or newer, knows a setting."""
     found = re.match(r"(\d+)\.(\d+)", version)
@@ -134,8 +144,8 @@ def limit_of_window(
             if not each.name.startswith("Filter") or found is None:
                 continue
             limit = int(found[2]) - (found[1] == "<")
-            threshold = int(conf.get(WINDOW_LIMIT, "1000"))
+            threshold = read_number(conf, WINDOW_LIMIT, 1000)
             if threshold < limit and _LEAST_DROP * limit <= rows:  # each task before keeps so many
                 why = f"Spark then keeps {limit:,} rows of a key in each task before the shuffle"
-                return f"{WINDOW_LIMIT}={limit}", f"{why}: it does so up to {threshold:,}"
+                return f"{WINDOW_LIMIT}={limit}", f"{why}: it does so up to {threshold:,.0f}"
     return "", ""
