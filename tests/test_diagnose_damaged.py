@@ -344,6 +344,29 @@ def test_a_stage_that_was_cancelled_keeps_its_diagnosis(tmp_path, reason, state,
         assert diagnosis.notes == (f"stage 1 failed: {reason}",)
 
 
+def cancelled(tasks: list[dict[str, Any]], without: Iterable[int]) -> list[dict[str, Any]]:
+    events = cut(tasks, without, over_s=10)
+    events[-2]["Stage Info"]["Failure Reason"] = "Job 0 cancelled part of cancelled job group 7"
+    return events
+
+
+def test_a_task_that_was_killed_as_its_stage_was_cancelled_is_found(tmp_path):
+    events = cancelled(hot(records=5000), [7])
+    killed = task(1, 7, 0, 10, reason="TaskKilled")
+    killed["Task Info"] = {"Task ID": 7, **killed["Task Info"], "Killed": True}
+    (finding,) = diagnosed(tmp_path, [*events[:-2], killed, *events[-2:]]).findings
+    assert (finding.task, finding.cause, finding.spreads["time"].slowest) == (7, "rows", 10)
+    assert finding.verdict.endswith("; cancelled: 7 of 8 tasks ended")
+
+
+def test_no_core_waits_in_a_cancelled_stage_while_tasks_are_to_be_launched(tmp_path):
+    events = cancelled(hot(records=5000), [7])
+    for each in events:
+        if each.get("Stage Info", {}).get("Stage ID") == 1:
+            each["Stage Info"]["Number of Tasks"] = 9
+    assert diagnosed(tmp_path, events).findings == ()
+
+
 def test_tasks_of_a_stage_that_another_failed_are_none_that_hang(tmp_path):
     events = cut(hot(records=5000), [7], over_s=10)
     events[-2]["Stage Info"]["Failure Reason"] = "Job aborted due to stage failure: the read was cancelled"
@@ -361,7 +384,7 @@ def test_a_task_whose_end_was_dropped_is_not_blamed_unless_it_ended_last(tmp_pat
 def test_the_end_of_a_second_attempt_may_be_dropped_too(tmp_path):
     events = cut(hot(records=5000), [7], over_s=10)
     first = task(1, 7, 0, 0.5, reason="ExceptionFailure")
-    first["Task Info"]["Task ID"] = 70
+    first["Task Info"] = {"Task ID": 70, **first["Task Info"]}
     events.insert(-2, first)
     diagnosis = diagnosed(tmp_path, events)
     assert [finding.task for finding in diagnosis.findings] == [7]

@@ -82,7 +82,9 @@ class RecordedStage:
     over: bool = False  # whether the log says that it ended
     pickled: bool = False  # whether what it reads of a shuffle are batches of pickled rows
     others: set[int] = field(default_factory=set)  # tasks of which an attempt failed or was killed
-    killed: set[int] = field(default_factory=set)  # tasks of which an attempt was killed
+    killed: dict[int, _Values | None] = field(
+        default_factory=dict
+    )  # as they were launched, if known, by the task
     unended: frozenset[int] = frozenset()  # tasks that are taken as such, and have no end in the log
     missing: int = 0  # tasks of a stage that is over, of which the log has no end
     pending_ms: int = 0  # until then tasks waited for their first launch
@@ -95,6 +97,11 @@ class RecordedStage:
     work_ms: int = 0
     ran: int = 0
     cores: int = 0
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether it was ended while tasks of it ran."""
+        return _CANCELLED.match(self.failure) is not None
 
     def array(self, name: str) -> np.ndarray:
         """Return a column of the tasks that succeeded, int64."""
@@ -138,14 +145,16 @@ class RecordedStage:
         single one is that of the task that ended last, if the stage went on for long after all others; of
         several, each may have ended at any time.
         """
-        was_cancelled = _CANCELLED.match(self.failure) is not None
-        if self.columns is None or (self.failure and not was_cancelled):
+        if self.columns is None or (self.failure and not self.was_cancelled):
             return
         succeeded = set(self.columns["index"])
         first = reversed(self.launched.values())  # a copy was launched later
         waiting = {each[0]: each for each in first if each[0] not in succeeded}
-        if self.over and not was_cancelled:
-            self.missing = max(self.tasks - len(succeeded | self.killed), 0)
+        if self.was_cancelled:
+            ran = {index: each for index, each in self.killed.items() if each and index not in succeeded}
+            waiting = {**ran, **waiting}
+        elif self.over:
+            self.missing = max(self.tasks - len(succeeded | self.killed.keys()), 0)
             alone_ms = until_ms - max(self.columns["finish_ms"], default=until_ms)
             if self.missing != 1 or len(waiting) != 1 or alone_ms < _ALONE_MS:
                 return
@@ -171,7 +180,7 @@ class RecordedStage:
 
     def close(self, keep: bool) -> None:
         """Note the totals, and drop the tasks unless they are of interest."""
-        self.failed, self.launched, self.others, self.killed = {}, {}, set(), set()
+        self.failed, self.launched, self.others, self.killed = {}, {}, set(), {}
         if self.columns is None or self.ran:
             return
         launch, finish = self.array("launch_ms"), self.array("finish_ms")
@@ -426,14 +435,14 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
     info = event["Task Info"]
     launch, finish = _milliseconds(info["Launch Time"]), _milliseconds(info["Finish Time"])
     events._last_ms = max(events._last_ms, finish)
-    stage.launched.pop(info.get("Task ID"), None)
+    launched = stage.launched.pop(info.get("Task ID"), None)
     if stage.columns is None or stage.ended:  # a copy of a task that ended after its stage
         return
     succeeded = event["Task End Reason"]["Reason"] == "Success"
     if not succeeded:
         stage.others.add(int(info["Index"]))
         if info.get("Killed", False):
-            stage.killed.add(int(info["Index"]))
+            stage.killed[int(info["Index"])] = launched
             return
     metrics = _known(event.get("Task Metrics"))
     read, written = _known(metrics.get("Shuffle Read Metrics")), _known(metrics.get("Shuffle Write Metrics"))

@@ -40,7 +40,8 @@ def waited_for(stage: RecordedStage) -> int | None:
     may be long for what they load. Of those that make cores wait it is the longest, unless another one makes
     them wait for more than twice as long.
     """
-    if len(stage.array("index")) < max(2, 0 if stage.over else stage.tasks):
+    needed = 0 if stage.over and not stage.was_cancelled else stage.tasks  # others were still to be launched
+    if len(stage.array("index")) < max(2, needed):
         return None
     seconds, waiting = durations_s(stage), _waiting_for_each(stage)
     long = (seconds >= LEAST_TASK_S) & (seconds >= LEAST_RATIO * usual_s(stage)) & (waiting > 0)
