@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import keysplit as ks
+from pages import Page
 from test_diagnose import (
     MB,
     READS,
@@ -409,6 +410,14 @@ def test_a_setting_that_no_spark_knows_is_named(tmp_path, version, name, note, o
     notes = diagnosed(tmp_path, events).notes
     assert sum(each.startswith(f"{name} has no effect") for each in notes) == bool(note)
     assert note in "".join(notes)
+
+
+def test_a_report_ends_a_question_once(tmp_path):
+    events = application(query(over("Project [user#1]")), end(0, 12.0), **{f"{A}skewjoin.enabled": "1"})
+    diagnosed(tmp_path, events).report(tmp_path / "report.html")
+    words = Page(tmp_path / "report.html").words
+    assert f"did you mean {A}skewJoin.enabled?" in words
+    assert "?." not in words
 
 
 # three lines
