@@ -176,7 +176,7 @@ def test_schemas_are_those_of_the_server(rows, plan, nullable):
         kss.route(rows, "key", plan=plan, row_id="id"),
         kss.repartition(rows, "key", **options),
         kss.aggregate(rows, "key", *sums, **options),
-        kss.apply(rows, "key", unchanged, unchanged, "n long", plan=plan, row_id="id"),
+        kss.apply(rows, "key", whole, whole, "n long", plan=plan, row_id="id"),
         *(
             kss.join(rows, others, "key", how, way=way, **options)
             for how in JOINS
@@ -671,6 +671,10 @@ def test_text_is_read_twice_only_if_malformed_rows_are_the_same(spark, tmp_path)
     assert "DROPMALFORMED" in why("k long, v int", mode="dropmalformed")
     assert "_corrupt_record" in why("k long, v int, _corrupt_record string")
     assert "only the server knows" in why()
+
+
+def whole(rows):
+    return rows
 
 
 def unchanged(batches):

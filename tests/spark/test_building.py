@@ -271,14 +271,6 @@ def drawn(df):
         ),
         (
             "id % 2",
-            lambda df: (
-                kss.apply(df.withColumn("a.b", F.lit(1)), "key", same, same, "id long", workers=3).schema
-            ),
-            Exception,
-            "a`.`b",
-        ),
-        (
-            "id % 2",
             lambda df: kss.join(
                 df, df.select("key", F.lit(1).alias("x")), "key", "inner", weight="no", workers=3
             ),

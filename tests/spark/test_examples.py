@@ -56,6 +56,7 @@ DOCUMENTED = {name: getattr(kss, name) for name in kss.__all__ if name != "strea
 
 
 @pytest.mark.filterwarnings("ignore:rows of key")
+@pytest.mark.filterwarnings("ignore:one row weighs")
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_docstring(spark, tmp_path, monkeypatch, name):
     """Run the example that plain doctest skips because it has no session."""

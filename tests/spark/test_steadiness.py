@@ -970,6 +970,7 @@ def test_a_function_that_no_column_asked_for_depends_on_may_be_trusted(spark, ro
         kss.route(df, "key", plan=plan, row_id="id", trust=["other"])
 
 
+@pytest.mark.filterwarnings("ignore:key column 'key' of df depends on monotonically_increasing_id")
 def test_if_no_column_is_steady_the_error_says_why(shuffled, plan):
     df = shuffled.select(F.monotonically_increasing_id().alias("key"))
     with pytest.raises(

@@ -357,7 +357,11 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
             ValueError,
             "plan must be given in a join of two streams: kss.plan makes",
         ),
-        ({"condition": RANGE}, TypeError, "condition must be a column such as F.expr('a <= b'), got 'at <="),
+        (
+            {"condition": 7},
+            TypeError,
+            "condition must be a column such as F.expr('a <= b'), a text of SQL or None",
+        ),
         ({"on": "n"}, ValueError, "on must name one column of the DataFrame, got 'n'"),
         ({"how": "cross"}, ValueError, "how must be inner, left, right, full, semi or anti, got 'cross'"),
         ({"right": 7}, TypeError, "right must be a Spark DataFrame, got int"),
