@@ -6,30 +6,9 @@ from typing import Any
 import pytest
 
 import keysplit as ks
+from event_logs import MB, READS, application, diagnosed, end, hot, node, over, query, stage
 from pages import Page
-from test_diagnose import (
-    MB,
-    READS,
-    application,
-    diagnosed,
-    end,
-    hot,
-    join_plan,
-    node,
-    query,
-    stage,
-)
-
-
-def over(
-    *operators: str, shuffle: str = "hashpartitioning(user#1, 8), ENSURE_REQUIREMENTS"
-) -> dict[str, Any]:
-    """Return a plan of operators by their texts, the last first, over a shuffle."""
-    read = {"records_read": 1, "local_bytes_read": 2}
-    plan = node("Exchange", f"Exchange {shuffle}", [node("Scan", data=3)], **read)
-    for text in reversed(operators):
-        plan = node(text.removeprefix("!").split(" ")[0].split("(keys=")[0], text, [plan])
-    return plan
+from test_diagnose import join_plan
 
 
 def found_in(folder, plan: dict[str, Any], **of_hot: Any) -> ks.diagnosis.Finding:

@@ -13,27 +13,12 @@ import pyarrow as pa
 import pytest
 
 import keysplit as ks
+from event_logs import GROUPS, MB, READS, application, diagnosed, end, hot, node, query, stage, task, text_of
 from keysplit.diagnosis import codecs
 from keysplit.diagnosis.codecs import DamagedError
 from keysplit.diagnosis.events import Events
 from keysplit.diagnosis.waiting import is_of_interest
-from test_diagnose import (
-    GROUPS,
-    MB,
-    READS,
-    application,
-    as_far_as_it_goes,
-    diagnosed,
-    end,
-    hot,
-    join_plan,
-    node,
-    packed,
-    query,
-    stage,
-    task,
-    text_of,
-)
+from test_diagnose import as_far_as_it_goes, join_plan, packed
 
 
 def skewed(tasks: list[dict[str, Any]] | None = None, **conf: str) -> list[dict[str, Any]]:

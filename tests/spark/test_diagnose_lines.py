@@ -8,11 +8,10 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
+from event_logs import application, diagnosed, end, node, over, query, stage, task
 from keysplit import spark as kss
 from keysplit.diagnosis.operators import find_gathering, is_placed_by_keysplit
 from keysplit.diagnosis.plan import fragments, read_plan
-from test_diagnose import application, diagnosed, end, node, query, stage, task
-from test_diagnose_advice import over
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not import it
 
