@@ -32,7 +32,7 @@ ROWS = {
 """Queries of rows with the columns id and key, whose rows are chosen or placed by chance."""
 
 COLUMNS = {
-    "uuid": lambda df: df.select("id", F.uuid().alias("u"), F.col("u").alias("w")),
+    "uuid": lambda df: df.select("id", F.expr("uuid()").alias("u"), F.col("u").alias("w")),
     "one after the other": lambda df: df.select(
         "id", F.rand().alias("u"), (F.col("u") + 1).alias("v"), F.col("v").alias("w")
     ),
@@ -45,7 +45,7 @@ COLUMNS = {
     "of a key": lambda df: df.groupBy("id", F.sqrt(F.rand()).alias("u")).agg(F.col("u").alias("w")),
     "renamed twice": lambda df: df.withColumn("a", F.rand()).withColumnsRenamed({"a": "b", "b": "w"}),
     "names exchanged": lambda df: (
-        df.withColumn("a", F.rand()).withColumn("w", F.lit(1)).withColumnsRenamed({"w": "c", "a": "w"})
+        df.withColumn("a", F.rand()).withColumn("w", F.lit(1)).withColumnsRenamed({"w": "other", "a": "w"})
     ),
 }
 """Queries whose column w is made by chance."""
