@@ -3,7 +3,7 @@
 usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.measured.driving [--batches 60]
 
 There is no Spark. Each micro-batch is routed by its plan as Spark would route it, and rows are drawn for the
-driver as tasks draw them. Rules of version 0.2 and before stand beside those of today.
+driver as tasks draw them. The former rules run next to those of today.
 
 Keys: with *recent*, where the keys of a batch differ from the memory by more than chance explains, all before
 the batch is forgotten. *adapt* is `Adapt()`, *all* is `Adapt(decay=1)`. *Busiest* is the rows of the busiest
@@ -172,7 +172,7 @@ REAL = ("reviews_movietweetings", "drift_scoop_updates")
 
 
 def turning(hot: Callable[[int], int], batches: int) -> Iterator[np.ndarray]:
-    """Yield micro-batches of which one key has half of the rows, and 1,000 others the rest."""
+    """Yield micro-batches: one key has half of the rows, 1,000 others share the rest."""
     rng = np.random.default_rng(7)
     for batch in range(batches):
         keys = 10**6 + rng.integers(0, 1000, ROWS)

@@ -47,7 +47,7 @@ class Application:
         stages: its stages, in the order in which they started.
         findings: the stages that wait, those that would save most first.
         failed: the numbers of the stages that failed.
-        notes: what could not be read, of its log or beside it, why stages failed, and which have one task.
+        notes: what could not be read, why stages failed, and which stages have one task.
         without_findings: what to do first, in words, if there are no findings.
     """
 
@@ -245,7 +245,7 @@ def _print_application(console: Console, application: Application) -> None:
 
 
 def _numbered(number: int, text: str) -> Any:
-    """Return text beside the number of its finding."""
+    """Return a text after the number of its finding."""
     from rich.table import Table
     from rich.text import Text
 

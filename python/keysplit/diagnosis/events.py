@@ -26,7 +26,7 @@ _DESCRIPTION = "spark.job.description"
 _ACCUMULATORS, _AFTER = b'"Accumulables":[', b',"Task Metrics":'
 _LATEST_MS = 1 << 45  # a thousand years from now: what is later is damage
 _WHOLE_TASKS = 4  # of a stage: from these come its accumulators if it does not end
-_SHORTER = 1.05  # so much shorter than one before is a task of which the accumulators are kept beside that's
+_SHORTER = 1.05  # a task's accumulators stay next to a later one's only if it took longer by this factor
 _ALONE_MS = 1000  # for so long a task whose end is lost must have run after all others, to be the last one
 _CANCELLED = re.compile(r"(?:\[\w+\] )?(?:Job \d+|Stage) cancelled\b")  # why tasks were killed
 _COPIED_MS = 86_400_000  # a file that was written so long after its last event is a copy
@@ -81,12 +81,12 @@ class RecordedStage:
     ended: bool = False
     over: bool = False  # whether the log says that it ended
     pickled: bool = False  # whether what it reads of a shuffle are batches of pickled rows
-    others: set[int] = field(default_factory=set)  # tasks of which an attempt failed or was killed
+    others: set[int] = field(default_factory=set)  # tasks with an attempt that failed or was killed
     killed: dict[int, _Values | None] = field(
         default_factory=dict
     )  # as they were launched, if known, by the task
     unended: frozenset[int] = frozenset()  # tasks that are taken as such, and have no end in the log
-    missing: int = 0  # tasks of a stage that is over, of which the log has no end
+    missing: int = 0  # tasks of a finished stage that have no end in the log
     pending_ms: int = 0  # until then tasks waited for their first launch
     running_ms: int = 0  # how long the longest of those without an end has run
     longest_ms: int = 0
@@ -217,7 +217,7 @@ class Events:
         self.lines = 0
         self.jobs: set[int] = set()  # that have not ended
         self.written: dict[int, int] = {}  # how many rows shuffles got, by the accumulator that counts them
-        self.open_stages: set[RecordedStage] = set()  # of which the log has no end yet
+        self.open_stages: set[RecordedStage] = set()  # without an end in the log so far
         self._numbers: dict[str, int] = {}
         self._cores: dict[str, int] = {}
         self._query_of_stage: dict[int, Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Stages of which the log has no end, or not of all tasks, in words."""
+"""Stages that have no end in the log, or tasks without one, in words."""
 
 from __future__ import annotations
 
