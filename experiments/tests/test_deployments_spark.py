@@ -29,6 +29,9 @@ SLOWLY_S = 0.02
 
 SPEEDS = [0.3, *([1.0] * (WORKERS - 1))]
 BATCHES, PER_BATCH = 6, 800
+FOLLOWED = 10
+"""The batches of a plan that follows: it leaves out the first ones and asks for repeated evidence."""
+
 FEWER = {2: WORKERS - 2, 4: WORKERS}
 DEPLOYMENTS = [f"deployments/{name}" for name in ("d_choices", "consistent", "fish", "flexd")]
 SEGMENT = ["d_choices", "shuffle"]
@@ -74,11 +77,13 @@ def segments() -> dict[str, Any]:
     return found
 
 
-def a_stream(grouping: str, service_time_s: float = SERVICE_TIME_S, **more: Any) -> dict[str, Any]:
+def a_stream(
+    grouping: str, service_time_s: float = SERVICE_TIME_S, *, batches: int = BATCHES, **more: Any
+) -> dict[str, Any]:
     from keysplit_experiments.deployments.engine import stream
 
-    common: dict[str, Any] = {"sources": SOURCES, "batches": BATCHES, "service_time_s": service_time_s}
-    return stream.run(params_of(grouping), keys_of(BATCHES * PER_BATCH), **common, **more)
+    common: dict[str, Any] = {"sources": SOURCES, "batches": batches, "service_time_s": service_time_s}
+    return stream.run(params_of(grouping), keys_of(batches * PER_BATCH), **common, **more)
 
 
 def online() -> dict[str, Any]:
@@ -86,7 +91,7 @@ def online() -> dict[str, Any]:
 
 
 def measured() -> dict[str, Any]:
-    return a_stream("consistent", SLOWLY_S, follow=True, speeds=SPEEDS)
+    return a_stream("consistent", SLOWLY_S, batches=FOLLOWED, follow=True, speeds=SPEEDS)
 
 
 def elastic() -> dict[str, Any]:
@@ -167,7 +172,7 @@ def test_routers_go_on_from_micro_batch_to_micro_batch() -> None:
 def test_a_plan_that_follows_gives_a_slow_worker_less() -> None:
     found = ran(measured)
     loads = found["loads"]
-    assert sum(loads) == BATCHES // 2 * PER_BATCH
+    assert sum(loads) == FOLLOWED // 2 * PER_BATCH
     assert loads[0] < 0.7 * np.mean(loads[1:])
     assert found["balance"] < found["balances"][0]
     assert found["by_plan"]
