@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit.spark.plans.known import known_rows
+from keysplit.spark.known import known_rows
 
 WORKERS, ROWS = 8, 400
 # So often the JVM sees a query before it counts.

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from keysplit import DChoices
 from keysplit.kafka import PlanPartitioner
 from keysplit.kafka.hashes import murmur2
-from keysplit.planning import bucket_bits
-from keysplit.plans import FrequentKey, Tables, stored
+from keysplit.plan import FrequentKey, Tables, bucket_bits, stored
 from reference.plan_table import PlanTable
 
 # What the Java client's own tests expect of its murmur2.

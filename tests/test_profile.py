@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 import keysplit as ks
 from keysplit import runs
-from keysplit.planning import PLANS, Sample
+from keysplit.plan import PLANS, Sample
 from keysplit.profiling import SHORT_LIST
 from keysplit.profiling.advice import Cost, advise, advise_simulated, recommend, recommend_simulated
 from keysplit.profiling.model import Outcome, Prediction, TopKey
-from keysplit.profiling.text import format_key, format_ratio, format_seconds, format_share
 from keysplit.profiling.windows import Windows, expect_overlap, measure_overlap
 from keysplit.runs import LEAST_MEMORY
+from keysplit.text import format_key, format_ratio, format_seconds, format_share
 
 
 def drawn(exponent: float = 1.4, messages: int = 4_000, keys: int = 200, seed: int = 1) -> np.ndarray:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import keysplit as ks
 from keysplit import report
 from keysplit.palette import COLOURS
-from keysplit.planning import PLANS
-from keysplit.profiling.text import format_share
+from keysplit.plan import PLANS
 from keysplit.report import charts, panels
 from keysplit.report.treemap import Rectangle, squarify
+from keysplit.text import format_share
 from pages import Page, in_browser
 
 MARKUP = "<script>alert(1)</script>"

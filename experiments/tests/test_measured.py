@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 import keysplit as ks
-from keysplit import planning
+from keysplit import plan as planning
 from keysplit_experiments.measured import balance, groupings, memory, plans, processes
 
 

@@ -89,7 +89,7 @@ class Shown:
             TypeError: if `path` is no path.
             OSError: if the file cannot be written.
         """
-        import_module("keysplit.plans.files").check(path)
+        import_module("keysplit.paths").check(path)
         import_module("keysplit.views").write_report(self, Path(path), title)
 
     def _repr_html_(self) -> str:

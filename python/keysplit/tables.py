@@ -13,7 +13,7 @@ from rich.text import Text
 from keysplit.comparison import pareto
 from keysplit.profiling.model import Advice, Prediction, describe_stream
 from keysplit.profiling.planned import advise_on
-from keysplit.profiling.text import (
+from keysplit.text import (
     WIDTH,
     format_count,
     format_imbalance,

@@ -15,9 +15,9 @@ from keysplit.palette import COLOURS, style_of
 from keysplit.profiling.advice import describe_simulation
 from keysplit.profiling.model import Advice, Prediction, Profile
 from keysplit.profiling.planned import advise_on
-from keysplit.profiling.text import format_count, format_imbalance, format_key, format_ratio, format_share
 from keysplit.simulation import SimulationResult
 from keysplit.tables import sort_by_workers
+from keysplit.text import format_count, format_imbalance, format_key, format_ratio, format_share
 
 __all__ = ["View", "html", "plot", "view", "write_report"]
 

@@ -310,8 +310,8 @@ def test_profile_and_drift(rows, plan):
     profile = kss.profile(rows, "key", WORKERS)
     assert (profile.top[0].key, profile.top[0].count, profile.total) == ("hot", 1000, 2000)
     assert profile.recommended is not None
-    assert plan.drift(rows).moved == 0
-    assert plan.drift(rows.filter("key <> 'hot'")).moved > 0.4
+    assert kss.drift(plan, rows).moved == 0
+    assert kss.drift(plan, rows.filter("key <> 'hot'")).moved > 0.4
 
 
 def test_streaming_aggregate(spark, rows, plan, tmp_path):
@@ -568,7 +568,7 @@ def test_engine_columns_needs_no_python_on_the_executors(spark, rows, no_python,
     kss.write(rows, "key", **options).parquet(str(tmp_path / "out"))
     assert spark.read.parquet(str(tmp_path / "out")).count() == rows.count()
     assert kss.profile(rows, "key", **options).top[0].key == "hot"
-    assert plan.drift(rows, engine="columns").moved == 0
+    assert kss.drift(plan, rows, engine="columns").moved == 0
     with pytest.raises(Exception, match="/there/is/no/python"):
         kss.route(rows, "key", plan=plan, engine="rust").collect()
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.planning import PLANS, bucket_of, expected_loads, head_threshold, place
+from keysplit.plan import PLANS, Plan, bucket_of, expected_loads, head_threshold, place
 from keysplit.spark.adapt import adapting as of_queries
 from keysplit.spark.adapt import current, rule, running
 from keysplit.spark.adapt.adapting import Adapting, _folder_named, adapting_in
@@ -30,7 +30,6 @@ from keysplit.spark.counting import by_worker
 from keysplit.spark.engine import columns
 from keysplit.spark.hashes import plan_hash
 from keysplit.spark.options import Options, check
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import driver, session_of
 from keysplit.spark.session.classic import Classic
 from keysplit_experiments.measured import driving

@@ -20,9 +20,9 @@ from keysplit.spark.engine.columns import with_worker
 from keysplit.spark.frame import without
 from keysplit.spark.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
 from keysplit.spark.kept import pending
+from keysplit.spark.known import known_rows
 from keysplit.spark.names import quoted
 from keysplit.spark.options import Options, check
-from keysplit.spark.plans.known import known_rows
 from keysplit.spark.session import narrow, steps, versions
 
 

@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
+from keysplit.plan import Plan
 from keysplit.spark.kept import pending, runs
 from keysplit.spark.operations import few_rows
 from keysplit.spark.operations.few_rows import tasks_for, with_files
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
 from keysplit.spark.session.classic import Classic
 

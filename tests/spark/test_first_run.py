@@ -10,10 +10,9 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark import first_run
+from keysplit.spark import first_run, known
 from keysplit.spark.kept import pending
-from keysplit.spark.plans import known
-from keysplit.spark.plans.known import known_rows
+from keysplit.spark.known import known_rows
 from keysplit.spark.session import versions
 
 OTHER = r"^the plan was made for other data: none of its 2 most frequent keys is among the 6,000 rows; "

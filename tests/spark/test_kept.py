@@ -16,8 +16,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from keysplit import paths
 from keysplit import spark as kss
-from keysplit.plans import files
 from keysplit.spark.counting import by_worker
 from keysplit.spark.kept import pending, runs
 from keysplit.spark.kept.place import Kept
@@ -478,10 +478,10 @@ def test_capacities_are_shares(day, path):
 @pytest.mark.parametrize("refresh", ["auto", "never", "always"])
 @pytest.mark.parametrize("text", ["", "{}", "not a plan", '{"format": "keysplit plan", "version": 99}'])
 def test_what_is_no_plan_is_left_alone(day, path, text, refresh):
-    files.write(path, text)
+    paths.write(path, text)
     with pytest.raises(ValueError, match=f"^plan at {re.escape(repr(path))} cannot be used: "):
         kss.route(day, "key", workers=4, plan=path, refresh=refresh)
-    assert files.read(path) == text
+    assert paths.read(path) == text
 
 
 def test_a_plan_is_no_folder(day, tmp_path):
@@ -499,10 +499,10 @@ def test_a_folder_that_is_not_there_is_named_before_any_job(day, path):
 
 def test_damaged_runs_are_left_alone(day, path):
     run(kss.repartition(day, "key", workers=4, plan=path))
-    files.write(runs.path_of(path), "mine\n")
+    paths.write(runs.path_of(path), "mine\n")
     with pytest.warns(UserWarning, match=r"the runs by the plan at .* are damaged: .*no run is recorded$"):
         run(kss.repartition(day, "key", plan=path))
-    assert files.read(runs.path_of(path)) == "mine\n"
+    assert paths.read(runs.path_of(path)) == "mine\n"
     for line in ("{}", "[]", json.dumps({"format": "keysplit run", "version": 2})):
         with pytest.raises(ValueError, match="no run: "):
             runs.Run.from_json(line)
@@ -521,12 +521,12 @@ def test_a_plan_that_cannot_be_written_is_named_before_any_job(day, path, monkey
 def test_a_run_goes_on_where_its_new_plan_cannot_be_kept(day, other_day, path, monkeypatch):
     run(kss.repartition(day, "key", workers=4, plan=path))
     run(kss.repartition(other_day.withColumn("key", F.lit(7)), "key", plan=path))
-    before = files.read(path)
+    before = paths.read(path)
 
     def refused(*_):
         raise OSError("read-only")
 
-    monkeypatch.setattr(files, "write", refused)
+    monkeypatch.setattr(paths, "write", refused)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         placed = kss.repartition(day, "key", plan=path)
@@ -534,7 +534,7 @@ def test_a_run_goes_on_where_its_new_plan_cannot_be_kept(day, other_day, path, m
     assert [str(each.message) for each in caught if "cannot be replaced" in str(each.message)] == [
         f"the plan at {path!r} cannot be replaced, so this run's plan is not kept: read-only"
     ]
-    assert files.read(path) == before
+    assert paths.read(path) == before
 
 
 def test_jobs_that_race_go_by_one_plan(day, path, plan):
@@ -554,7 +554,7 @@ def test_a_file_is_created_once(tmp_path, scheme):
     made = []
 
     def create(text):
-        made.append((files.create(f"{scheme}{tmp_path}/one", text), text))
+        made.append((paths.create(f"{scheme}{tmp_path}/one", text), text))
 
     threads = [threading.Thread(target=create, args=(str(at) * 5000,)) for at in range(8)]
     for thread in threads:
@@ -562,7 +562,7 @@ def test_a_file_is_created_once(tmp_path, scheme):
     for thread in threads:
         thread.join()
     (winner,) = [text for new, text in made if new]
-    assert files.read(tmp_path / "one") == winner
+    assert paths.read(tmp_path / "one") == winner
     assert [each.name for each in tmp_path.iterdir()] == ["one"]
 
 

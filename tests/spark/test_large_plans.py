@@ -7,12 +7,11 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.planning import Summary, bucket_bits, bucket_of, place
+from keysplit.plan import Plan, Summary, bucket_bits, bucket_of, place
 from keysplit.spark import hashes
 from keysplit.spark.engine import columns, literals
 from keysplit.spark.keys import seeded_hash
 from keysplit.spark.options import Options, check
-from keysplit.spark.plans import Plan
 from reference.plan_table import PlanTable
 
 pytestmark = pytest.mark.newest

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.planning import PLANS
+from keysplit.plan import PLANS
 from keysplit.spark import hashes, planner
 from keysplit.spark.engine import native
 from keysplit.spark.options import Options, check

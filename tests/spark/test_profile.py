@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.planning import PLANS
+from keysplit.plan import PLANS
 
 WORKERS = 16
 # one key in a third of the rows, one in a ninth, and three hundred others

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit.planning import Sample
+from keysplit.plan import Sample
 from keysplit.spark.counting import by_sample
 from keysplit.spark.session.classic import Classic
 
@@ -190,6 +190,6 @@ def test_starts_of_groups_are_balanced_with_rows(spark, options):
     by_both, by_rows = costs(plan), costs(kss.plan(df, "key", 8, "cut_to_fit", **options))
     assert by_both.max() / by_both.mean() < 1.1 < 1.5 < by_rows.max() / by_rows.mean()
     if not options:
-        assert plan.drift(df, engine="columns").moved == 0
+        assert kss.drift(plan, df, engine="columns").moved == 0
         with pytest.raises(ValueError, match=r"^group_weight must be finite and at least 0, got -1"):
             kss.plan(df, "key", 8, group_weight=-1)

@@ -13,8 +13,8 @@ import pyarrow.fs
 import pytest
 
 import keysplit as ks
-from keysplit.planning import PLANS, Sample
-from keysplit.plans import FrequentKey, files, stored
+from keysplit import paths
+from keysplit.plan import PLANS, FrequentKey, Sample, stored
 from keysplit.spark import Plan
 
 # Each version's file was written once, by the keysplit that brought the version, and never changes.
@@ -287,8 +287,8 @@ def names(store):
 def test_a_place_has_one_name(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("log", Path("log"), "./log", str(tmp_path / "log")):
-        assert files.absolute(path) == str(tmp_path / "log")
-    assert files.absolute("mock://bucket/log") == "mock://bucket/log"
+        assert paths.absolute(path) == str(tmp_path / "log")
+    assert paths.absolute("mock://bucket/log") == "mock://bucket/log"
 
 
 @pytest.mark.parametrize(("hadoop", "known"), [("s3a", "s3"), ("s3n", "s3"), ("abfss", "abfs"), ("s3", "s3")])
@@ -328,7 +328,7 @@ def test_a_plan_is_kept_in_a_store(plan, store, kind, monkeypatch):
     ],
 )
 def test_the_options_of_a_url_stay_at_its_end(path, end, found):
-    assert files.extended(path, end) == found
+    assert paths.extended(path, end) == found
 
 
 @pytest.mark.parametrize("fails", ["open_output_stream", "move"])

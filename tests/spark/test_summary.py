@@ -7,7 +7,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.planning import head_threshold
+from keysplit.plan import head_threshold
 from keysplit.spark.options import Options, check
 from keysplit.spark.summary import summarise
 

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import LongType
 
 import keysplit as ks
-from keysplit.planning import Summary, bucket_bits, place
+from keysplit.plan import Plan, Summary, bucket_bits, place
 from keysplit.spark.adapt import running
 from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.adapt.learning import Batch, Memory
@@ -39,7 +39,6 @@ from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.adapt.running import Running, Shared, rows_wanted
 from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.adapt.tables import BY_CELLS
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import MicroBatch, Sent
 from keysplit_experiments.measured.files import data_folder, numbered, why_left_out
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 import keysplit as ks
-from keysplit import planning
+from keysplit import plan as planning
 from keysplit_experiments.measured.files import data_folder, numbered
 
 WORKERS = [10, 50, 100]

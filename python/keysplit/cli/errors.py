@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from keysplit import __version__
-from keysplit.profiling.text import printable
 from keysplit.streams import UnreadableError
+from keysplit.text import printable
 
 FAILED, INTERRUPTED = 1, 130
 

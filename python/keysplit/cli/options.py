@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 
 from keysplit.cli.errors import bad_output
-from keysplit.profiling.text import open_terminal
 from keysplit.runs import LEAST_MEMORY, MEMORY, MOST_THREADS
+from keysplit.text import open_terminal
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -11,7 +11,7 @@ import click
 
 import keysplit as ks
 from keysplit.cli.options import STANDARD, count, number
-from keysplit.profiling.text import printable
+from keysplit.text import printable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from keysplit.diagnosis.settings import list_unknown
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
 from keysplit.diagnosis.waiting import is_of_interest
 from keysplit.display import as_frame, import_pyplot
-from keysplit.profiling.text import Printed, format_count, format_ratio, printable
+from keysplit.text import Printed, format_count, format_ratio, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,10 +173,10 @@ class Diagnosis(Printed):
             TypeError: if `path` is no path.
             OSError: if the file cannot be written.
         """
+        from keysplit import paths
         from keysplit.diagnosis.page import draw_page
-        from keysplit.plans import files
 
-        files.check(path)
+        paths.check(path)
 
         applications = self.applications
         title = applications[0].title if len(applications) == 1 else f"{len(applications)} applications"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from keysplit.diagnosis.archives import DAMAGED, Zip, download, is_of_server
 from keysplit.diagnosis.codecs import READERS, DamagedError, begins_so, plain
-from keysplit.stores import is_url, open_store
+from keysplit.paths import is_url, open_store
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

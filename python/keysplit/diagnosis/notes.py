@@ -14,7 +14,7 @@ from keysplit.diagnosis.plan import Fragment
 from keysplit.diagnosis.running import say_unended
 from keysplit.diagnosis.text import format_time, shorten
 from keysplit.diagnosis.waiting import LEAST_RATIO, LEAST_SHARE, LEAST_TASK_S, is_single, waiting_core_s
-from keysplit.profiling.text import format_count, format_ratio
+from keysplit.text import format_count, format_ratio
 
 _OLDEST = (3, 5)  # the first version of Spark whose logs are tested
 _READS = ("AQEShuffleRead", "CustomShuffleReader")

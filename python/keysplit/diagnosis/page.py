@@ -12,8 +12,8 @@ from keysplit import __version__
 from keysplit.diagnosis.drawing import MOST_STAGES, draw_busy, draw_timeline
 from keysplit.diagnosis.model import WHAT, Finding, Stage
 from keysplit.diagnosis.text import format_bytes, format_core_time, format_time
-from keysplit.profiling.text import format_ratio
 from keysplit.report.page import render
+from keysplit.text import format_ratio
 
 MOST_FINDINGS = 50
 """Findings that the page shows in full."""

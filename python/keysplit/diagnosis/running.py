@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keysplit.diagnosis.model import Stage
 from keysplit.diagnosis.text import format_time
-from keysplit.profiling.text import format_ratio
+from keysplit.text import format_ratio
 
 
 def say_state(stage: Stage) -> str:

@@ -8,7 +8,7 @@ from keysplit.diagnosis.events import Events, RecordedStage
 from keysplit.diagnosis.model import Finding
 from keysplit.diagnosis.running import say_state, say_unended
 from keysplit.diagnosis.text import format_bytes, format_time
-from keysplit.profiling.text import format_ratio
+from keysplit.text import format_ratio
 
 _SPECULATION = "spark.speculation=true repeats slow tasks elsewhere"
 _CERTAIN = 4.0  # times the median's rows: so many more are the cause whatever a row takes

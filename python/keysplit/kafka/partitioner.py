@@ -11,8 +11,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from keysplit import paths
 from keysplit.kafka.hashes import murmur2, plan_hash, seed_hash
-from keysplit.plans import Tables, files, stored
+from keysplit.plan import Tables, stored
 
 Key: TypeAlias = str | bytes | int | None
 Rare = Literal["plan", "murmur2", "crc32"]
@@ -219,7 +220,7 @@ def _json_of(plan: _Plan | str | os.PathLike[str]) -> str:
     if isinstance(plan, str) and plan.lstrip().startswith("{"):
         return plan
     if isinstance(plan, str | os.PathLike):
-        return files.read(plan)
+        return paths.read(plan)
     if not hasattr(plan, "to_json"):
         raise TypeError(f"plan must be a Plan, its JSON, or a path or URL of it, got {plan!r:.60}")
     return plan.to_json()

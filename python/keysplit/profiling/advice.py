@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 
-from keysplit.planning import PLANS
+from keysplit.plan import BALANCED, PLANS
 from keysplit.profiling.model import Outcome, Prediction, TopKey
-from keysplit.profiling.text import format_count, format_key, format_ratio, format_seconds, format_share
+from keysplit.text import format_count, format_key, format_ratio, format_seconds, format_share
 
 if TYPE_CHECKING:
-    from keysplit.planning import Sample
+    from keysplit.plan import Sample
     from keysplit.simulation import SimulationResult
 
 __all__ = [
-    "BALANCED",
     "DEFAULT_COST",
     "OPERATIONS",
     "Cost",
@@ -35,10 +34,6 @@ __all__ = [
     "recommend_for",
     "recommend_simulated",
 ]
-
-# Loads are balanced if the busiest worker has at most this multiple of the mean. Its stage then ends at most
-# 10 % later than it could, less than task start-up and machine noise.
-BALANCED = 1.1
 
 LEAST_DRIFT = 0.1
 """The frequent keys change if the overlap of windows is lower by at least this."""

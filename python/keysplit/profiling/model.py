@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from keysplit.display import Shown
-from keysplit.profiling.text import (
+from keysplit.text import (
     Printed,
     format_count,
     format_imbalance,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from keysplit.planning import Sample
+    from keysplit.plan import Sample
     from keysplit.simulation import SimulationResult
 
 _PRINTED_KEYS = 10  # of a DataFrame's profile, which lists all frequent keys

@@ -9,7 +9,7 @@ import numpy as np
 
 from keysplit import metrics
 from keysplit._core import SpaceSaving, hash_keys
-from keysplit.planning import (
+from keysplit.plan import (
     PLANS,
     CutToFit,
     Summary,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
-from keysplit.profiling.text import format_share
+from keysplit.text import format_share
 
 _WIDTHS = {"wide": 520, "narrow": 330}
 _HEIGHT = 330

@@ -5,7 +5,7 @@ from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from keysplit.profiling.text import format_share
+from keysplit.text import format_share
 
 
 def render(package: str, template: str, **context: Any) -> str:

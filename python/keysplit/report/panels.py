@@ -8,20 +8,20 @@ import numpy as np
 
 from keysplit.comparison import pareto
 from keysplit.palette import style_of
-from keysplit.profiling.advice import BALANCED
+from keysplit.plan import BALANCED
 from keysplit.profiling.model import Advice, Prediction, Profile, TopKey, describe_rare
 from keysplit.profiling.planned import advise_on
-from keysplit.profiling.text import (
+from keysplit.report import charts
+from keysplit.report.treemap import Rectangle, squarify
+from keysplit.simulation import SimulationResult
+from keysplit.tables import sort_by_workers
+from keysplit.text import (
     format_imbalance,
     format_key,
     format_ratio,
     format_seconds,
     format_share,
 )
-from keysplit.report import charts
-from keysplit.report.treemap import Rectangle, squarify
-from keysplit.simulation import SimulationResult
-from keysplit.tables import sort_by_workers
 
 MOST_BARS = 100
 MOST_NAMES = 7

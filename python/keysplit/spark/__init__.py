@@ -12,7 +12,7 @@ for _module in ("pyspark", "pyarrow", "pandas"):
         raise ImportError(missing("keysplit.spark", _module, "spark")) from error
 del _module, missing
 
-from keysplit.planning import CutToFit  # noqa: E402
+from keysplit.plan import CutToFit, Plan  # noqa: E402
 from keysplit.spark import streaming  # noqa: E402
 from keysplit.spark.diagnose import diagnose  # noqa: E402
 from keysplit.spark.drift import drift  # noqa: E402
@@ -24,7 +24,6 @@ from keysplit.spark.operations.repartition import repartition  # noqa: E402
 from keysplit.spark.operations.route import route  # noqa: E402
 from keysplit.spark.operations.write import write  # noqa: E402
 from keysplit.spark.planner import plan  # noqa: E402
-from keysplit.spark.plans import Plan  # noqa: E402
 from keysplit.spark.profile import profile  # noqa: E402
 from keysplit.spark.ways import explain  # noqa: E402
 from keysplit.spark.weights import row_bytes  # noqa: E402

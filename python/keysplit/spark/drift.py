@@ -6,12 +6,11 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
-from keysplit.planning import Summary, bucket_of, head_threshold
+from keysplit.plan import FrequentKey, Plan, Summary, bucket_of, head_threshold
+from keysplit.plan.drift import Drift
 from keysplit.spark.checks import by_name, refuse_stream, type_name
 from keysplit.spark.options import Engine, Options, check
 from keysplit.spark.planner import plan_of
-from keysplit.spark.plans import FrequentKey, Plan
-from keysplit.spark.plans.drift import Drift
 from keysplit.spark.summary import summarise
 
 # A new plan moves keys to other workers. It is worth it where the busiest worker of the old plan has more

@@ -10,11 +10,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.plan import FrequentKey, Plan
 from keysplit.spark.hashes import plan_hash_in_sql
 from keysplit.spark.kept import pending
+from keysplit.spark.known import known_rows
 from keysplit.spark.options import Request
-from keysplit.spark.plans import FrequentKey, Plan
-from keysplit.spark.plans.known import known_rows
 from keysplit.spark.session import session_of
 from keysplit.spark.warn import warning_from_here
 

@@ -1,10 +1,8 @@
 """What splitting the hot keys would bring, as far as a plan says."""
 
-from keysplit.profiling.text import format_count
-from keysplit.spark.plans import Plan
+from keysplit.plan import BALANCED, Plan
+from keysplit.text import format_count
 
-# A worker with up to this multiple of the mean counts as balanced.
-_BALANCED = 1.1
 # Where tasks wait for each other, splitting has to finish the job so many times sooner: it works more in all.
 _WORTH = 2.0
 # Up to so many bytes, as Spark estimates those of a side, shuffling them costs less than a plan and a longer
@@ -54,11 +52,11 @@ def reason_for_plain(plan: Plan, slots: int | None) -> str | None:
     if not plan.total:
         return "there are no rows"
     plain = plan.hash_busiest
-    if plain <= _BALANCED:
+    if plain <= BALANCED:
         workers = format_count(plan.workers, "worker")
         return (
             f"hashing is balanced: the busiest of {workers} gets {plain:.2f} times the mean "
-            f"(up to {_BALANCED} counts as balanced)"
+            f"(up to {BALANCED} counts as balanced)"
         )
     if slots is None or slots >= plan.workers:
         return None

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NumericType
 
 import keysplit as ks
+from keysplit import paths
 from keysplit.groupings.base import Grouping
-from keysplit.planning import PLANS, CutToFit, speeds_of
-from keysplit.plans import files
+from keysplit.plan import PLANS, CutToFit, Plan, speeds_of
 from keysplit.spark.adapt.parameters import Adapt
 from keysplit.spark.checks import (
     check_flag,
@@ -30,8 +30,7 @@ from keysplit.spark.checks import (
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.kept import Kept
 from keysplit.spark.keys import key_kinds, refuse_unhashable
-from keysplit.spark.plans import Plan
-from keysplit.spark.plans.known import known_rows
+from keysplit.spark.known import known_rows
 from keysplit.spark.query import Query, trusted_names
 from keysplit.spark.rows import identity_columns
 from keysplit.spark.session import is_connect, versions
@@ -204,7 +203,7 @@ def check(
         kept=None if adapt is not None else kept,
         unseen=None if kept is not None or streaming else _unseen(plan, df),
         adapt=adapt,
-        state=None if options.state is None else files.absolute(options.state),
+        state=None if options.state is None else paths.absolute(options.state),
         rows_per_file=options.rows_per_file,
         observed=bool(options.observed),
     )
@@ -292,7 +291,7 @@ def _adapt(options: Options, streaming: bool) -> Adapt | None:
         raise ValueError("engine must be 'columns' or None with adapt, got 'rust'")
     adapt = Adapt() if adapt == "auto" else adapt
     # it is opened later, wherever the process is then
-    return adapt if adapt.log is None else replace(adapt, log=files.absolute(adapt.log))
+    return adapt if adapt.log is None else replace(adapt, log=paths.absolute(adapt.log))
 
 
 def _check_state(options: Options, df: DataFrame) -> None:

@@ -7,17 +7,14 @@ from dataclasses import replace
 import numpy as np
 from pyspark.sql import Column, DataFrame
 
-from keysplit.planning import Summary, bucket_bits, place
-from keysplit.plans.frequent import FrequentKey
-from keysplit.profiling.advice import BALANCED
+from keysplit.plan import BALANCED, FrequentKey, Plan, Summary, bucket_bits, place
 from keysplit.spark.checks import by_name, refuse_stream
 from keysplit.spark.counting.counted import Met
 from keysplit.spark.hashes import identity_of, plan_hash, row_hash
 from keysplit.spark.keys import key_kinds
+from keysplit.spark.known import known_rows
 from keysplit.spark.names import quoted
 from keysplit.spark.options import Engine, GroupingOrName, Options, Request, Sample, Trusted, check
-from keysplit.spark.plans import Plan
-from keysplit.spark.plans.known import known_rows
 from keysplit.spark.rows import MOST_COLUMNS, values_of
 from keysplit.spark.summary import Pass, summarise
 from keysplit.spark.warn import warn

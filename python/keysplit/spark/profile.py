@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from pyspark.sql import Column, DataFrame
 
-from keysplit.planning import PLANS, Summary, speeds_of
+from keysplit.plan import PLANS, Summary, speeds_of
 from keysplit.profiling.advice import OPERATIONS, Cost, Operation, advise, recommend_for
 from keysplit.profiling.model import Advice, Profile, TopKey
 from keysplit.profiling.planned import predict

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.planning import MOST_COUNTERS, Summary, bucket_bits, head_threshold, sketch_capacity
+from keysplit.plan import MOST_COUNTERS, Summary, bucket_bits, head_threshold, sketch_capacity
 from keysplit.spark import values
 from keysplit.spark.counting import by_grouping, by_sample, by_sketch
 from keysplit.spark.counting.counted import Counted, Met, sum_of

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import unquote
 
-from keysplit.stores import is_url
+from keysplit.paths import is_url
 from keysplit.streams.checks import check_counts
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
+from keysplit.plan import Plan
 from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.adapt.figures import Figures
 from keysplit.spark.adapt.log import Log
@@ -17,7 +18,6 @@ from keysplit.spark.adapt.running import Running, Shared, rows_wanted
 from keysplit.spark.adapt.sent import SentByBatch
 from keysplit.spark.adapt.tables import Tables
 from keysplit.spark.counting import by_worker
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import Listening, MicroBatch, session_of
 
 # Of so many drawn rows the values of the key come along.

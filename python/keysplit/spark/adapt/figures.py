@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keysplit.planning import Sample, bucket_of
+from keysplit.plan import Plan, Sample, bucket_of
 from keysplit.spark.adapt.learning import Batch
-from keysplit.spark.plans import Plan
 
 MOST_HOT = 100
 """Hot keys of which the figures say something; the most frequent come first."""

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from keysplit.groupings import Grouping
-from keysplit.planning import Summary
+from keysplit.plan import Summary
 from keysplit.spark.adapt.learning import Batch
 
 # A worker is busy or idle if its load is so much above or below its fair share.

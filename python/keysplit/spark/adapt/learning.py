@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keysplit.planning import Sample, Summary, bucket_of
+from keysplit.plan import Sample, Summary, bucket_of
 
 MOST_KEYS = 1 << 16
 """Keys that are remembered; the lightest are forgotten first."""

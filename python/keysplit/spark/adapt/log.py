@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from keysplit.plans import files
-from keysplit.spark.plans import Plan
+from keysplit import paths
+from keysplit.plan import Plan
 from keysplit.spark.warn import warn
 
 MOST_BATCHES = 100
@@ -39,7 +39,7 @@ class Log:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = os.fspath(folder)
-        files.make_folder(self._folder, "log")
+        paths.make_folder(self._folder, "log")
         self._versions = sorted(self._numbers("plan"))
         self._batches = sorted(self._numbers("batch"))
         self._used: dict[int, int] = {}  # versions by batches, as far as they were read
@@ -126,7 +126,7 @@ class Log:
             OSError: if it cannot be written.
         """
         text, version = plan.to_json(), self._highest + 1
-        while not files.create(self._path("plan", version), text):
+        while not paths.create(self._path("plan", version), text):
             version += 1  # somebody else has published one
         self._highest = version
         self._versions.append(version)
@@ -139,8 +139,8 @@ class Log:
             OSError: if that cannot be written or read.
             ValueError: if it is another query's.
         """
-        path = files.extended(self._folder, "/query.json")
-        if files.create(path, json.dumps({"query": query})):
+        path = paths.extended(self._folder, "/query.json")
+        if paths.create(path, json.dumps({"query": query})):
             return
         owner = self._record(path, "query", str)
         if owner != query:
@@ -166,7 +166,7 @@ class Log:
         """
         path = self._path("batch", batch)
         try:
-            first = files.create(path, json.dumps({"batch": batch, "plan": version}))
+            first = paths.create(path, json.dumps({"batch": batch, "plan": version}))
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"the plan log must stay where it is, {self._folder!r} is gone: start the query again, and "
@@ -186,12 +186,12 @@ class Log:
         self._batches = self._batches[-MOST_BATCHES:]
         try:
             for batch in old:
-                files.delete(self._path("batch", batch))
+                paths.delete(self._path("batch", batch))
                 self._used.pop(batch, None)
             # A query that is started for fewer workers takes an older version than it had.
             first = min(map(self._version_in, self._batches))
             for version in [each for each in self._versions[:-1] if each < first]:
-                files.delete(self._path("plan", version))
+                paths.delete(self._path("plan", version))
                 self._versions.remove(version)
         except (OSError, ValueError) as error:  # what is old harms nobody
             warn(f"the plan log {self._folder!r} was not pruned: {error}")
@@ -203,7 +203,7 @@ class Log:
         return self._used[batch]
 
     def _record(self, path: str, name: str, kind: type[_Value]) -> _Value:
-        text = files.read(path)
+        text = paths.read(path)
         try:
             found = json.loads(text)[name]
         except (KeyError, TypeError, ValueError):
@@ -215,10 +215,10 @@ class Log:
         return found
 
     def _path(self, kind: str, number: int) -> str:
-        return files.extended(self._folder, f"/{kind}-{number}.json")
+        return paths.extended(self._folder, f"/{kind}-{number}.json")
 
     def _numbers(self, kind: str) -> Iterator[int]:
-        for name in files.names(self._folder):
+        for name in paths.names(self._folder):
             found = _NAME.fullmatch(name)
             if found is not None and found[1] == kind:
                 yield int(found[2])

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keysplit.planning import Summary, bucket_of
+from keysplit.plan import Plan, Summary, bucket_of
 from keysplit.spark.adapt.parameters import Adapt
-from keysplit.spark.plans import Plan
 
 # Chance explains so many standard deviations of the busiest worker's rows.
 _DEVIATIONS = 2.0

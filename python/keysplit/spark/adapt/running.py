@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from pyspark.sql.types import DataType
 
-from keysplit.planning import PLANS, Summary, head_threshold, place, speeds_of
+from keysplit.plan import PLANS, Plan, Summary, head_threshold, place, speeds_of
 from keysplit.spark.adapt import drawn, rule
 from keysplit.spark.adapt.drawn import Bounds
 from keysplit.spark.adapt.figures import Figures, figures_of
@@ -22,7 +22,6 @@ from keysplit.spark.adapt.sent import SentByBatch
 from keysplit.spark.adapt.speeds import Speeds
 from keysplit.spark.adapt.tables import Tables
 from keysplit.spark.counting import by_worker
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import Listening, MicroBatch, Session
 from keysplit.spark.warn import warn
 

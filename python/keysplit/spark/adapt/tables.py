@@ -9,10 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from keysplit.planning import bucket_of
+from keysplit.plan import Plan, bucket_of
 from keysplit.spark.engine import literals
 from keysplit.spark.engine.packed import LENGTH_BITS, cells_of
-from keysplit.spark.plans import Plan
 
 BY_CELLS, BY_WORKERS = "cells", "workers"
 """Questions for the tables: with the cells of frequent keys, and with all their workers."""

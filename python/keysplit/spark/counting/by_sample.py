@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.planning import Sample, bucket_of
+from keysplit.plan import Sample, bucket_of
 from keysplit.spark import values
 from keysplit.spark.counting.counted import Counted, bad_weight, sum_of, wrong_weights
 from keysplit.spark.names import in_sql

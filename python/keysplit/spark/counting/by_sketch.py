@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from keysplit import SpaceSaving
-from keysplit.planning import bucket_of
+from keysplit.plan import bucket_of
 from keysplit.spark import values
 from keysplit.spark.counting.counted import Counted, bad_weight, heaviest_of, write_texts, wrong_weights
 from keysplit.spark.session.executors import set_aside_once

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.planning import Sample
+from keysplit.plan import Sample
 from keysplit.spark import values
 
 Met = Mapping[int, tuple[int, int]]

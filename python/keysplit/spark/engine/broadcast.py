@@ -10,10 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.planning import bucket_of
+from keysplit.plan import Plan, bucket_of
 from keysplit.spark.engine.packed import Lookup, runs_of
 from keysplit.spark.names import free_names, in_sql
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import local_rows
 
 _CHUNK_BITS = 6

@@ -10,11 +10,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from keysplit.plan import Plan
 from keysplit.spark.engine import broadcast, literals
 from keysplit.spark.engine.packed import LENGTH_BITS, Lookup, cells_of
 from keysplit.spark.engine.placement import placed
 from keysplit.spark.names import free_names, in_sql
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of, versions
 
 MOST_LITERALS = 20_000

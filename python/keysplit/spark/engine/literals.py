@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from pyspark.sql import DataFrame
 
+from keysplit.plan import Plan
 from keysplit.spark.engine.packed import Lookup, runs_of
 from keysplit.spark.names import in_sql
-from keysplit.spark.plans import Plan
 
 TABLES = ("tail", "held", "runs", "cells")
 """The arrays that are written as texts."""

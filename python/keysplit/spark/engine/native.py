@@ -27,8 +27,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.plan import Plan, Tables
 from keysplit.spark.engine import columns
-from keysplit.spark.plans import Plan, Tables
 from keysplit.spark.session import versions
 from keysplit.spark.session.executors import set_aside_once
 

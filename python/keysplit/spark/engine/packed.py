@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from pyspark.sql import DataFrame
 
-from keysplit.spark.plans import Tables
+from keysplit.plan import Tables
 
 LOW = (1 << 32) - 1
 """The half of a row's hash that is compared with the cut of a cell."""

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from pyspark import TaskContext
 
-from keysplit.plans import files
+from keysplit import paths
 from keysplit.spark.session.tasks import micro_batch, streaming_query
 
 # States of a source that are kept: Spark attempts only the last batch again.
@@ -47,10 +47,10 @@ def states_in(folder: str) -> States:
         OSError: if that fails.
         ValueError: if pyarrow knows no file system for the URL.
     """
-    files.make_folder(folder, "state")
+    paths.make_folder(folder, "state")
     path = _mark(folder)
-    files.create(path, uuid.uuid4().hex)
-    return States(folder, files.read(path))
+    paths.create(path, uuid.uuid4().hex)
+    return States(folder, paths.read(path))
 
 
 def router_of_task(
@@ -78,24 +78,24 @@ def router_of_task(
         return params.router(source=source), lambda: None
     batch = micro_batch()
     _refuse_other(states)
-    folder = files.extended(states.folder, f"/{streaming_query()}/{_routes(worker_column)}/{name}")
+    folder = paths.extended(states.folder, f"/{streaming_query()}/{_routes(worker_column)}/{name}")
     found = _batches(folder)
     before = [each for each in found if each < batch]
     router = _restored(params, source, folder, before[-1]) if before else params.router(source=source)
 
     def leave() -> None:
         if not found:
-            files.make_folder(folder, "state")
-        files.write(_path(folder, batch), base64.b64encode(router.snapshot()).decode())
+            paths.make_folder(folder, "state")
+        paths.write(_path(folder, batch), base64.b64encode(router.snapshot()).decode())
         for each in before[: 1 - _KEPT]:
-            files.delete(_path(folder, each))
+            paths.delete(_path(folder, each))
 
     return router, leave
 
 
 def _refuse_other(states: States) -> None:
     try:
-        mark = files.read(_mark(states.folder))
+        mark = paths.read(_mark(states.folder))
     except FileNotFoundError:
         mark = None
     if mark != states.mark:
@@ -112,14 +112,14 @@ def _routes(worker_column: str) -> str:
 
 
 def _batches(folder: str) -> list[int]:
-    names = map(_NAME.fullmatch, files.names(folder))
+    names = map(_NAME.fullmatch, paths.names(folder))
     return sorted(int(name[1]) for name in names if name)
 
 
 def _restored(params: Any, source: int, folder: str, batch: int) -> Any:
     path = _path(folder, batch)
     try:
-        return params.router(source=source, snapshot=base64.b64decode(files.read(path)))
+        return params.router(source=source, snapshot=base64.b64decode(paths.read(path)))
     except ValueError as error:
         raise ValueError(
             f"state must be of {type(params).__name__} for {params.workers} workers, as this query is, "
@@ -128,8 +128,8 @@ def _restored(params: Any, source: int, folder: str, batch: int) -> Any:
 
 
 def _mark(folder: str) -> str:
-    return files.extended(folder, "/shared.txt")
+    return paths.extended(folder, "/shared.txt")
 
 
 def _path(folder: str, batch: int) -> str:
-    return files.extended(folder, f"/batch-{batch}")
+    return paths.extended(folder, f"/batch-{batch}")

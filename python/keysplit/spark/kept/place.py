@@ -10,10 +10,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.plans import files
+from keysplit import paths
+from keysplit.plan import Plan
 from keysplit.spark.counting import by_worker
 from keysplit.spark.kept import pending, runs
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
 from keysplit.spark.warn import warn
 
@@ -55,16 +55,16 @@ class Kept:
             ValueError: if there is something else, or pyarrow knows no file system for the URL.
         """
         pending.settle()
-        files.check(path, "plan")
-        path = files.absolute(path)  # runs are written down later, wherever the process is then
+        paths.check(path, "plan")
+        path = paths.absolute(path)  # runs are written down later, wherever the process is then
         try:
-            text = files.read(path)
+            text = paths.read(path)
         except FileNotFoundError:
-            files.check_new(path, "plan")
+            paths.check_new(path, "plan")
             return cls(path)
         plan = _plan_of(text, path)
         if refresh == "always":
-            files.check_new(path, "plan")
+            paths.check_new(path, "plan")
             return cls(path, replaces=True)
         digest = _digest_of(text)
         found = runs.whole(plan, _runs_of(path, digest))
@@ -101,8 +101,8 @@ class Kept:
                 return None
         elif self.replaces:
             self._replace(text)
-        elif not files.create(self.path, text):
-            text = files.read(self.path)
+        elif not paths.create(self.path, text):
+            text = paths.read(self.path)
             other = _plan_of(text, self.path)
             if _kind(other) != _kind(plan):
                 raise ValueError(
@@ -114,8 +114,8 @@ class Kept:
 
     def _replace(self, text: str) -> None:
         """Write another plan, whose runs begin anew: one of the same rows may be the same plan."""
-        files.write(self.path, text)
-        files.delete(runs.path_of(self.path))
+        paths.write(self.path, text)
+        paths.delete(runs.path_of(self.path))
 
     def observed(self, rows: DataFrame, worker_column: str, weighted: bool, may_stop: bool) -> DataFrame:
         """Count the rows of each worker while the rows pass in the first action, and write that down.
@@ -149,7 +149,7 @@ class Kept:
     def _record(self, run: runs.Run) -> None:
         """Write a run down, unless its plan has been replaced meanwhile."""
         with suppress(FileNotFoundError):
-            if _digest_of(files.read(self.path)) == run.plan:
+            if _digest_of(paths.read(self.path)) == run.plan:
                 runs.append(self.path, run)
 
 

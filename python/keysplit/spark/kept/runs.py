@@ -11,9 +11,9 @@ from itertools import takewhile
 
 import numpy as np
 
-from keysplit.plans import files
+from keysplit import paths
+from keysplit.plan import Plan
 from keysplit.spark.counting.by_worker import together
-from keysplit.spark.plans import Plan
 
 MOST_RUNS = 30
 """Runs that are kept of a plan. After as many that sent no rows to workers it is made anew."""
@@ -93,7 +93,7 @@ def now() -> str:
 
 def path_of(path: str | os.PathLike[str]) -> str:
     """Return where the runs by the plan at a path are."""
-    return files.extended(path, ".runs.jsonl")
+    return paths.extended(path, ".runs.jsonl")
 
 
 def read(path: str | os.PathLike[str]) -> list[Run]:
@@ -104,7 +104,7 @@ def read(path: str | os.PathLike[str]) -> list[Run]:
         ValueError: if it holds something else.
     """
     try:
-        text = files.read(path_of(path))
+        text = paths.read(path_of(path))
     except FileNotFoundError:
         return []
     try:
@@ -126,7 +126,7 @@ def append(path: str | os.PathLike[str], run: Run) -> None:
     runs.append(run)
     # The first run by a plan says what the plan can do.
     kept = runs if len(runs) <= MOST_RUNS else [runs[0], *runs[1 - MOST_RUNS :]]
-    files.write(path_of(path), "".join(f"{each.to_json()}\n" for each in kept))
+    paths.write(path_of(path), "".join(f"{each.to_json()}\n" for each in kept))
 
 
 def rows_of(plan: Plan, weighted: bool) -> float | None:

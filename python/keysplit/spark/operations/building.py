@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from keysplit.profiling.text import format_count
 from keysplit.spark import gain
 from keysplit.spark.counting.counted import Met
 from keysplit.spark.frame import analysed
@@ -13,6 +12,7 @@ from keysplit.spark.options import Request
 from keysplit.spark.planner import make, stand_in, warn_of_rows
 from keysplit.spark.session import session_of
 from keysplit.spark.ways import Way, keys_are, took
+from keysplit.text import format_count
 
 # Ways that send no rows to workers, which are what a kept plan counts.
 _UNCOUNTED = ("plain", "broadcast", "grid")

@@ -6,12 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from keysplit.planning import PLANS, bucket_bits, bucket_of
+from keysplit.plan import PLANS, Plan, bucket_bits, bucket_of
 from keysplit.spark.frame import without
 from keysplit.spark.kept import runs
 from keysplit.spark.operations.route import routed
 from keysplit.spark.options import Request
-from keysplit.spark.plans import Plan
 from keysplit.spark.session import session_of
 
 ROWS_PER_FILE = 100_000

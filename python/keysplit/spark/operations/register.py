@@ -7,13 +7,13 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from keysplit.plan import Plan
 from keysplit.spark.checks import by_name, refuse_stopped, type_name
 from keysplit.spark.engine import columns
 from keysplit.spark.hashes import identity_in_sql
 from keysplit.spark.keys import key_hash_in_sql
 from keysplit.spark.names import in_sql
 from keysplit.spark.options import PlanOrPath
-from keysplit.spark.plans import Plan
 from keysplit.spark.rows import identity_columns
 from keysplit.spark.session import versions
 

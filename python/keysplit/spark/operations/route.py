@@ -5,6 +5,7 @@ from functools import partial
 
 from pyspark.sql import Column, DataFrame
 
+from keysplit.plan import Plan
 from keysplit.spark import first_run
 from keysplit.spark.adapt import routing
 from keysplit.spark.checks import by_name
@@ -24,7 +25,6 @@ from keysplit.spark.options import (
     Trusted,
     check,
 )
-from keysplit.spark.plans import Plan
 
 
 @by_name

@@ -17,10 +17,10 @@ from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from keysplit.paths import renamed
 from keysplit.spark.session.interface import Answer, Ask, MicroBatch
 from keysplit.spark.session.jvm import items, java_class
 from keysplit.spark.session.tasks import BATCH, QUERY
-from keysplit.stores import renamed
 
 _log = logging.getLogger("keysplit")
 # The name of the group of jobs of a thread, among its local properties.

@@ -3,12 +3,11 @@
 import os
 from typing import Any
 
-from keysplit.planning import PLANS
-from keysplit.plans import files
+from keysplit import paths
+from keysplit.plan import PLANS, Plan
 from keysplit.spark.adapt.adapting import adapting_in
 from keysplit.spark.adapt.log import Log
 from keysplit.spark.checks import is_query, type_name
-from keysplit.spark.plans import Plan
 from keysplit.spark.warn import warn
 
 
@@ -42,7 +41,7 @@ def publish(plan: Plan, to: Any) -> int:
     if not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     if isinstance(to, str | os.PathLike):
-        if not any(name.startswith("plan-") for name in files.names(to)):  # before a folder is made
+        if not any(name.startswith("plan-") for name in paths.names(to)):  # before a folder is made
             raise ValueError(f"to must be a query or the folder of its plan log, got {to!r} with no plan")
         log = Log(to)
         assert log.last is not None

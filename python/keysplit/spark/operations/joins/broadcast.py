@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.plans.frequent import FrequentKey
+from keysplit.plan import FrequentKey
 from keysplit.spark.operations.joins.sides import Sides
 
 

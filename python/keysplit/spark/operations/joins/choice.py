@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.plans.frequent import FrequentKey
-from keysplit.profiling.text import format_count
+from keysplit.plan import FrequentKey
 from keysplit.spark import gain
 from keysplit.spark.hashes import identity_of
 from keysplit.spark.operations.joins.broadcast import by_broadcast
@@ -18,6 +17,7 @@ from keysplit.spark.query import Query
 from keysplit.spark.session import costs
 from keysplit.spark.ways import Way, keys_are
 from keysplit.spark.weights import row_bytes
+from keysplit.text import format_count
 
 # As many hot keys are broadcast at most: each row's key is looked up among them, in both parts of the union.
 _MOST_KEYS = 1_000

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.plans.frequent import FrequentKey
+from keysplit.plan import FrequentKey
 from keysplit.spark.hashes import identity_in_sql, row_hash_in_sql
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.operations.joins.sides import Sides

@@ -9,11 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from keysplit.plans.frequent import FrequentKey
+from keysplit.plan import FrequentKey, Plan
 from keysplit.spark.keys import key_hash, key_hash_in_sql
 from keysplit.spark.names import in_sql, path_in_sql, quoted
 from keysplit.spark.options import Request
-from keysplit.spark.plans import Plan
 from keysplit.spark.query import Query
 from keysplit.spark.session import Joining
 

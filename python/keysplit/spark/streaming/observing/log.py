@@ -8,7 +8,7 @@ from collections import deque
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from keysplit.plans import files
+from keysplit import paths
 from keysplit.spark.streaming.observing.record import Record
 from keysplit.spark.warn import warn
 
@@ -79,8 +79,8 @@ class ParquetLog:
         self._query, self._run = query, run
         self._batches = 0
         self._waiting: deque[Record] = deque(maxlen=_MOST)
-        files.make_folder(os.fspath(folder), "log")
-        self._folder = files.absolute(folder)  # files are written wherever the process is then
+        paths.make_folder(os.fspath(folder), "log")
+        self._folder = paths.absolute(folder)  # files are written wherever the process is then
         self._written = self._last_written()
 
     def add(self, records: tuple[Record, ...]) -> None:
@@ -112,7 +112,7 @@ class ParquetLog:
         pq.write_table(pa.Table.from_pylist(rows, SCHEMA), data)
         try:
             name = f"/{self._run}-{first:09}-{last:09}.parquet"
-            files.write_bytes(files.extended(self._folder, name), data.getvalue())
+            paths.write_bytes(paths.extended(self._folder, name), data.getvalue())
         except OSError as error:
             warn(f"the log of an observer waits, as it cannot be written: {error}")
             return
@@ -122,5 +122,5 @@ class ParquetLog:
     def _last_written(self) -> int:
         """Return the last batch of the run that is in the folder, -1 if there is none."""
         name = re.compile(rf"{re.escape(self._run)}-\d+-(\d+)\.parquet")
-        found = filter(None, map(name.fullmatch, files.names(self._folder)))
+        found = filter(None, map(name.fullmatch, paths.names(self._folder)))
         return max((int(each[1]) for each in found), default=-1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from keysplit import _core
 from keysplit.groupings import DChoices, FlexD, PartialKeyGrouping, RoundRobinHead, WChoices
-from keysplit.planning.parameters import head_threshold
+from keysplit.plan.parameters import head_threshold
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -24,7 +24,7 @@ Pieces: TypeAlias = list[tuple[Integers, Floats]]
 
 
 class Current(NamedTuple):
-    """Where buckets are now, see `keysplit.planning.place`."""
+    """Where buckets are now, see `keysplit.plan.place`."""
 
     buckets: Integers
     slack: float
@@ -146,7 +146,7 @@ def whole(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Intege
 
 
 def cut_to_fit(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Integers]:
-    """Keys, then buckets, as [`CutToFit`][keysplit.planning.CutToFit] defines."""
+    """Keys, then buckets, as [`CutToFit`][keysplit.plan.CutToFit] defines."""
     capacities = (weights.sum() + tail.sum()) * speeds / speeds.sum()
     slack = _SLACK * capacities.min()
     # Free capacity per worker, the most last, the lowest number last among equals.

@@ -18,6 +18,9 @@ from keysplit.groupings import (
 )
 
 MOST_COUNTERS = 2**20  # per sketch and task
+# Loads are balanced if the busiest worker has at most this multiple of the mean. Its stage then ends at most
+# 10 % later than it could, less than task start-up and machine noise.
+BALANCED = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ class CutToFit:
     Multiprocessing Timing Anomalies, SIAM Journal on Applied Mathematics 17(2), 1969).
 
     Example:
-        >>> from keysplit.planning import CutToFit
+        >>> from keysplit.plan import CutToFit
         >>> CutToFit(workers=10)
         CutToFit(workers=10, seed=0, threshold=None)
     """
@@ -103,7 +106,7 @@ def head_threshold(params: Parameters | Grouping) -> float:
     """The share of the total from which a key is placed individually.
 
     Args:
-        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS], or of any grouping.
+        params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS], or of any grouping.
 
     Returns:
         Their threshold; the default is 1/(20n) for cut_to_fit and flexd, 1/(5n) for the others. 1 for
@@ -111,7 +114,7 @@ def head_threshold(params: Parameters | Grouping) -> float:
 
     Example:
         >>> import keysplit as ks
-        >>> from keysplit.planning import head_threshold
+        >>> from keysplit.plan import head_threshold
         >>> head_threshold(ks.DChoices(workers=50))
         0.004
     """
@@ -127,7 +130,7 @@ def sketch_capacity(params: Parameters) -> int:
     """The number of counters with which a sketch finds the keys that are placed individually.
 
     Args:
-        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS].
+        params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS].
 
     Returns:
         Their ``sketch_capacity``; the larger of 1000 and 10/threshold if it is None, so that a count is off
@@ -135,7 +138,7 @@ def sketch_capacity(params: Parameters) -> int:
 
     Example:
         >>> import keysplit as ks
-        >>> from keysplit.planning import sketch_capacity
+        >>> from keysplit.plan import sketch_capacity
         >>> sketch_capacity(ks.DChoices(workers=50))
         2500
     """

@@ -14,8 +14,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import keysplit as ks
-from keysplit import planning
-from keysplit.planning import CutToFit, Placement, Summary, bucket_of, expected_loads, place, rules
+from keysplit import plan as planning
+from keysplit.plan import CutToFit, Placement, Summary, bucket_of, expected_loads, place, rules
 from reference.solver import solve_choices
 
 Capacities = list[float] | None
@@ -652,7 +652,7 @@ def test_alias_cells_have_the_chances_of_the_shares(weights: list[float]) -> Non
 
 
 def test_planning_brings_nothing_heavy() -> None:
-    code = "import sys, keysplit.planning; print({'pyspark', 'pandas', 'pyarrow'} & set(sys.modules))"
+    code = "import sys, keysplit.plan; print({'pyspark', 'pandas', 'pyarrow'} & set(sys.modules))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "set()\n"
 

@@ -4,7 +4,7 @@ from weakref import finalize, ref
 
 from pyspark.sql import DataFrame
 
-from keysplit.spark.plans.model import Plan
+from keysplit.plan.plan import Plan
 
 MOST_LOOKS = 3
 """Queries in which the frequent keys of a plan are looked for: some never run, or on too few rows."""

@@ -1,9 +1,9 @@
-"""The summary of one pass over the keys, the placement made from it, and its loads."""
+"""The placement made from the summary of one pass over the keys, and its loads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,61 +15,16 @@ from keysplit.groupings import (
     KeyGrouping,
     PartialKeyGrouping,
 )
-from keysplit.planning import rules
-from keysplit.planning.parameters import PLANS, CutToFit, Parameters, head_threshold
-from keysplit.planning.rules import CandidateGrouping, Floats, Integers
-from keysplit.planning.sample import Sample
+from keysplit.plan import rules
+from keysplit.plan.parameters import PLANS, CutToFit, Parameters, head_threshold
+from keysplit.plan.rules import CandidateGrouping, Floats, Integers
+from keysplit.plan.summary import Summary, weights_of
 
 _LEAST_CAPACITY, _MOST_CAPACITY = 1e-9, 1e12
 # A row of a smaller part of the mean load is as good as spread.
 _HEAVY = 0.02
 # A smaller total cannot be divided.
 _TINY = 2.0**-900
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The summary of one pass over the keys.
-
-    Args:
-        total: Weight of all rows.
-        hashes: Hashes of frequent keys by descending count, equal counts by hash; int64, shape (H,).
-        counts: Upper bound on the weight of each; float64, shape (H,).
-        errors: Upper bound on the error of ``counts``; float64, shape (H,).
-        buckets: Exact weight of all rows per bucket, including those of frequent keys; float64, shape (B,)
-            with B a power of two.
-        sample: What was counted if not all rows were; the weights are estimates then, each as likely too
-            large as too small.
-        heaviest: Weight of the heaviest row of each of ``hashes``, of those rows that were counted; float64,
-            shape (H,). None if it was not looked for, as where all rows weigh 1.
-    """
-
-    total: float
-    hashes: Integers
-    counts: Floats
-    errors: Floats
-    buckets: Floats
-    sample: Sample | None = None
-    heaviest: Floats | None = None
-
-    def with_buckets(self, bits: int) -> Summary:
-        """The same with 2**bits buckets: several in one, or the rare keys of one spread over several.
-
-        Example:
-            >>> import numpy as np
-            >>> from keysplit.planning import Summary
-            >>> hashes, counts = np.array([2**62]), np.array([6.0])
-            >>> summary = Summary(10.0, hashes, counts, np.zeros(1), np.array([8.0, 2.0]))
-            >>> summary.with_buckets(2).buckets.tolist()
-            [1.0, 7.0, 1.0, 1.0]
-        """
-        size, old = 2**bits, len(self.buckets)
-        if size <= old:
-            return replace(self, buckets=self.buckets.reshape(size, -1).sum(axis=1))
-        _, rare = _weights(self, np.arange(len(self.hashes)))
-        weights = self.counts - self.errors
-        own = np.bincount(bucket_of(self.hashes, bits), weights, minlength=size)
-        return replace(self, buckets=np.repeat(rare * (old / size), size // old) + own)
 
 
 @dataclass(frozen=True)
@@ -87,42 +42,6 @@ class Placement:
     workers: tuple[Integers, ...]
     shares: tuple[Floats, ...]
     tail: NDArray[np.uint32]
-
-
-def bucket_bits(workers: int) -> int:
-    """The number b of bits of a key's hash that give its bucket; there are 2**b buckets.
-
-    Args:
-        workers: Number of workers, 1 to 65,536.
-
-    Returns:
-        The b that gives at least 64 buckets per worker, from 12 to 17.
-
-    Example:
-        >>> from keysplit.planning import bucket_bits
-        >>> [bucket_bits(n) for n in (1, 64, 65, 65_536)]
-        [12, 12, 13, 17]
-    """
-    return min(17, max(12, (64 * workers - 1).bit_length()))
-
-
-def bucket_of(hashes: Integers, bits: int) -> Integers:
-    """The bucket of each hash: its first bits.
-
-    Args:
-        hashes: Hashes of keys; int64, taken as unsigned.
-        bits: Number of bits, 1 to 63.
-
-    Returns:
-        Numbers of buckets, 0 to 2**bits - 1; int64.
-
-    Example:
-        >>> import numpy as np
-        >>> from keysplit.planning import bucket_of
-        >>> bucket_of(np.array([0, 2**62, -1]), 12)
-        array([   0, 1024, 4095])
-    """
-    return (hashes.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
 
 
 def place(
@@ -153,7 +72,7 @@ def place(
       its share reaches bars of FlexD.
     - ``distribution_aware``: each frequent key and bucket, heaviest first, to the worker that is least loaded
       with it.
-    - ``cut_to_fit``: see [`CutToFit`][keysplit.planning.CutToFit].
+    - ``cut_to_fit``: see [`CutToFit`][keysplit.plan.CutToFit].
 
     Plans that split keys by shares drop shares below 1e-4, and give a key with the share f of the total at
     most 1e5 f workers, rounded up: smaller pieces do not improve the balance, and n * n of them exhaust
@@ -163,7 +82,7 @@ def place(
 
     Args:
         summary: The summary of one pass over the keys.
-        params: Parameters of one of the classes in [`PLANS`][keysplit.planning.PLANS]; with ``candidates`` of
+        params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS]; with ``candidates`` of
             any grouping.
         capacities: Speed of each worker relative to the others, 1e-9 to 1e12; equal if None.
         candidates: The workers of each key of the summary, ascending and distinct. Shares and buckets are
@@ -185,7 +104,7 @@ def place(
         Key 7 has half of the rows and fills two of four workers; key 2**62 fits whole.
 
         >>> import numpy as np
-        >>> from keysplit.planning import CutToFit, Summary, place
+        >>> from keysplit.plan import CutToFit, Summary, place
         >>> hashes, counts, buckets = np.array([7, 2**62]), np.array([50.0, 20.0]), np.zeros(4096)
         >>> buckets[[0, 1024]] = counts
         >>> buckets[2048:] = 30 / 2048
@@ -197,7 +116,7 @@ def place(
     held = None if current is None else _checked(current, slack, summary, params.workers)
     head = _head(summary, params)
     hashes, total = summary.hashes[head], summary.total
-    weights, tail = _weights(summary, head)
+    weights, tail = weights_of(summary, head)
     if total < _TINY:  # its parts would be zero; powers of two scale exactly
         weights, tail, total = weights / _TINY, tail / _TINY, total / _TINY
     if candidates is not None:
@@ -257,7 +176,7 @@ def expected_loads(
 
     Example:
         >>> import numpy as np
-        >>> from keysplit.planning import CutToFit, Summary, expected_loads, place
+        >>> from keysplit.plan import CutToFit, Summary, expected_loads, place
         >>> hashes, buckets = np.array([7]), np.full(4096, 30 / 4096)
         >>> buckets[0] += 70
         >>> summary = Summary(100.0, hashes, np.array([70.0]), np.zeros(1), buckets)
@@ -267,7 +186,7 @@ def expected_loads(
     """
     known = {key: at for at, key in enumerate(summary.hashes.tolist())}
     here = [(at, known[key]) for at, key in enumerate(head_hashes.tolist()) if key in known]
-    weights, rest = _weights(summary, np.array([entry for _, entry in here], dtype=np.int64))
+    weights, rest = weights_of(summary, np.array([entry for _, entry in here], dtype=np.int64))
     loads = np.zeros(n)
     np.add.at(loads, tail, rest)
     for (at, _), weight in zip(here, weights.tolist(), strict=True):
@@ -325,11 +244,3 @@ def _head(summary: Summary, params: Parameters | Grouping) -> Integers:
     weights = summary.counts - summary.errors
     head = np.flatnonzero((weights > 0) & (weights >= head_threshold(params) * summary.total))
     return head[np.lexsort((summary.hashes[head], -weights[head]))]
-
-
-def _weights(summary: Summary, head: Integers) -> tuple[Floats, Floats]:
-    """The guaranteed weight of each head key, and the rest of each bucket."""
-    weights = summary.counts[head] - summary.errors[head]
-    size = len(summary.buckets)
-    buckets = bucket_of(summary.hashes[head], size.bit_length() - 1)
-    return weights, np.maximum(summary.buckets - np.bincount(buckets, weights, minlength=size), 0.0)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keysplit.planning import Sample
-from keysplit.plans.frequent import FrequentKey
-from keysplit.profiling.advice import BALANCED
-from keysplit.profiling.text import format_count
+from keysplit.plan.parameters import BALANCED
+from keysplit.plan.summary import Sample
+from keysplit.plan.tables import FrequentKey
+from keysplit.text import format_count
 
 _SHOWN_KEYS = 10
 _NAMED_KEYS = 5

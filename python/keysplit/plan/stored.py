@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from keysplit import GROUPINGS, __version__
-from keysplit.planning import PLANS, Sample, bucket_bits, speeds_of
-from keysplit.plans.frequent import FrequentKey
+from keysplit._core import __version__
+from keysplit.groupings import GROUPINGS
+from keysplit.plan.parameters import PLANS
+from keysplit.plan.placement import speeds_of
+from keysplit.plan.summary import Sample, bucket_bits
+from keysplit.plan.tables import FrequentKey
 
 FORMAT = "keysplit plan"
 _FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "capacities")

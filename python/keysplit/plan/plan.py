@@ -9,23 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame
 
+from keysplit import paths
 from keysplit.display import Shown
-from keysplit.planning import (
-    Placement,
-    Sample,
-    Summary,
-    bucket_bits,
-    expected_loads,
-    place,
-    speeds_of,
-)
-from keysplit.planning.rules import even_parts
-from keysplit.plans import FrequentKey, Tables, files, stored
-from keysplit.profiling.text import format_count
-from keysplit.spark.plans import text
-from keysplit.spark.plans.drift import Drift
+from keysplit.plan import describe, stored
+from keysplit.plan.placement import Placement, expected_loads, place, speeds_of
+from keysplit.plan.rules import even_parts
+from keysplit.plan.summary import Sample, Summary, bucket_bits
+from keysplit.plan.tables import FrequentKey, Tables
+from keysplit.text import format_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,8 +256,8 @@ class Plan(Shown):
             OSError: if the file cannot be written: it is a folder, or in none that is there.
             ValueError: if `path` is empty, or pyarrow knows no file system for the URL.
         """
-        files.check(path)
-        files.write(path, self.to_json())
+        paths.check(path)
+        paths.write(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
@@ -279,8 +271,8 @@ class Plan(Shown):
             OSError: if the file cannot be read.
             ValueError: as `from_json`, or if pyarrow knows no file system for the URL.
         """
-        files.check(path)
-        return cls.from_json(files.read(path))
+        paths.check(path)
+        return cls.from_json(paths.read(path))
 
     def with_workers(self, workers: int, capacities: Sequence[float] | None = None) -> Plan:
         """Make the plan for another number of workers, of what this one was made from.
@@ -348,16 +340,10 @@ class Plan(Shown):
         """
         if not isinstance(other, Plan):
             raise TypeError(f"other must be a Plan, got {type(other).__name__}")
-        return text.compare(self._fields(), other._fields())
-
-    def drift(self, df: DataFrame, key: Any = None, *, weight: Any = None, engine: Any = None) -> Drift:
-        """Measure how far the keys of a DataFrame have drifted: `kss.drift(plan, df)`, which explains all."""
-        from keysplit.spark.drift import drift  # which makes a plan of today to compare with
-
-        return drift(self, df, key, weight=weight, engine=engine)
+        return describe.compare(self._fields(), other._fields())
 
     def __str__(self) -> str:
-        return text.describe(self._fields(), self.busiest, self.busiest_bounds, self.heaviest_row)
+        return describe.describe(self._fields(), self.busiest, self.busiest_bounds, self.heaviest_row)
 
     def __eq__(self, other: object) -> bool:
         return self.to_json() == other.to_json() if isinstance(other, Plan) else NotImplemented

@@ -1,0 +1,126 @@
+"""The frequent keys of a plan, and the tables in which the worker of a row is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keysplit import _core
+from keysplit.plan.rules import Floats, Integers
+
+
+@dataclass(frozen=True)
+class FrequentKey:
+    """A key that a plan places by itself.
+
+    Attributes:
+        key: its values as text, one per key column; None is null. A plan from a sample has the first 256
+            bytes of each.
+        hash: its hash, which is what a row is compared with.
+        count: weight of its rows, an upper bound; in a plan from a sample an estimate, whose error
+            `Plan.sample` knows.
+        error: by how much `count` may be too large, beside the error of a sample.
+        workers: the workers of its rows.
+        shares: the part of its rows that each of `workers` gets; the sum is 1.
+    """
+
+    key: tuple[str | None, ...]
+    hash: int
+    count: float
+    error: float
+    workers: tuple[int, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """Its values in one line."""
+        return ", ".join("null" if value is None else value for value in self.key)
+
+
+def alias_cells(workers: Integers, shares: Floats) -> tuple[Integers, NDArray[np.uint32], NDArray[np.uint32]]:
+    """A table in which one look-up finds the worker of a row, with probabilities equal to the shares.
+
+    Draw one of the cells, all equally likely, and a number below 2**32: the cell's first worker if the number
+    is below its cut, else its second.
+
+    Guarantees: the probability of every worker is its share within 2**-32. There are as many cells as
+    workers.
+
+    Args:
+        workers: Workers of one key, distinct; int64.
+        shares: The share of its rows per worker, with sum 1; float64.
+
+    Returns:
+        Cuts, 0 to 2**32, int64; first workers and second workers, uint32.
+
+    Source: Walker, An Efficient Method for Generating Discrete Random Variables with General Distributions
+    (ACM Transactions on Mathematical Software 3(3), 1977).
+
+    Deviations: whole numbers, so that the table is the same on every machine.
+
+    Example:
+        >>> import numpy as np
+        >>> from keysplit.plan import alias_cells
+        >>> cuts, first, second = alias_cells(np.array([3, 8]), np.array([0.25, 0.75]))
+        >>> (cuts / 2**32).tolist(), first.tolist(), second.tolist()
+        ([0.5, 1.0], [3, 8], [8, 8])
+    """
+    full, size = 2**32, len(workers)
+    parts = (shares / shares.sum() * (size * full)).astype(np.int64)
+    parts[np.argmax(parts)] += size * full - parts.sum()
+    left = parts.tolist()
+    second = list(range(size))
+    lacking = [cell for cell in range(size) if left[cell] < full]
+    giving = [cell for cell in range(size) if left[cell] > full]
+    # An underfull cell is topped up by an overfull one and is then complete.
+    while lacking:
+        cell, giver = lacking.pop(), giving[-1]
+        second[cell] = giver
+        left[giver] -= full - left[cell]
+        if left[giver] <= full:
+            giving.pop()
+        if left[giver] < full:
+            lacking.append(giver)
+    numbers = workers.astype(np.uint32)
+    return np.array(left, dtype=np.int64), numbers, numbers[second]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A plan as all engines read it; docs/plans.md defines what they do with it."""
+
+    tail: np.ndarray
+    hashes: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    cuts: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+    @classmethod
+    def of(cls, head: Sequence[FrequentKey], tail: np.ndarray) -> Tables:
+        """Make the tables of the frequent keys and of the worker of each bucket, uint32."""
+        cells = [alias_cells(np.array(each.workers), np.array(each.shares)) for each in head]
+        lengths = np.array([len(each.workers) for each in head], np.uint32)
+        joined = [
+            np.concatenate([cell[part] for cell in cells]) if cells else np.empty(0, type_)
+            for part, type_ in enumerate((np.int64, np.uint32, np.uint32))
+        ]
+        return cls(
+            tail=tail,
+            hashes=np.array([each.hash for each in head], np.int64),
+            starts=(np.cumsum(lengths) - lengths).astype(np.uint32),
+            lengths=lengths,
+            cuts=joined[0].astype(np.int64),
+            first=joined[1].astype(np.uint32),
+            second=joined[2].astype(np.uint32),
+        )
+
+    def in_rust(self) -> _core.PlanTable:
+        """Return the same tables in Rust."""
+        return _core.PlanTable(
+            self.tail, self.hashes, self.starts, self.lengths, self.cuts, self.first, self.second
+        )
