@@ -19,7 +19,7 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from keysplit import spark as kss
-from keysplit.spark.engine import columns
+from keysplit.spark.expr import columns
 from keysplit_experiments.measured.queries import ratios, session
 
 SIZES = [(32, 100), (500, 1_000), (4_000, 10_000)]

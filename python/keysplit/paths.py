@@ -4,6 +4,7 @@ import os
 import re
 import uuid
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,18 @@ def read(path: str | os.PathLike[str]) -> str:
     files, name = open_store(str(path))
     with files.open_input_stream(name, compression=None) as stream:
         return bytes(stream.read()).decode(errors="replace")
+
+
+def modified(path: str | os.PathLike[str]) -> datetime:
+    """Return when a file was written last, or raise OSError."""
+    local = _local(path)
+    if local is not None:
+        return datetime.fromtimestamp(local.stat().st_mtime, UTC)
+    files, name = open_store(str(path))
+    found: datetime | None = files.get_file_info(name).mtime
+    if found is None:
+        raise OSError(f"{os.fspath(path)!r}: its store does not say when it was written")
+    return found.astimezone(UTC)
 
 
 def names(folder: str | os.PathLike[str]) -> list[str]:

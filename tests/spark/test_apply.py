@@ -22,7 +22,7 @@ import keysplit as ks
 from keysplit import spark as kss
 from keysplit.spark import slices
 from keysplit.spark.kept import Kept
-from keysplit.spark.operations.functions import over
+from keysplit.spark.apply.functions import over
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion import of_pandas
 from keysplit.spark.session.conversion_settings import SETTINGS, settings_of

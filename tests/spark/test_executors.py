@@ -15,8 +15,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 from keysplit.spark import slices
-from keysplit.spark.engine import native, online
-from keysplit.spark.operations.functions import over
+from keysplit.spark.expr import native, online
+from keysplit.spark.apply.functions import over
 from keysplit.spark.session import session_of
 from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.session.executors import set_aside, set_aside_once

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from keysplit import paths
 from keysplit import spark as kss
-from keysplit.spark.counting import by_worker
+from keysplit.spark.streaming import by_worker
 from keysplit.spark.kept import pending, runs
 from keysplit.spark.kept.place import Kept
 from keysplit.spark.session import actions

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import Plan, Summary, bucket_bits, bucket_of, place
-from keysplit.spark import hashes
-from keysplit.spark.engine import columns, literals
+from keysplit.spark.expr import hashes
+from keysplit.spark.expr import columns, literals
 from keysplit.spark.keys import seeded_hash
-from keysplit.spark.options import Options, check
+from keysplit.spark.request import Options, check
 from reference.plan_table import PlanTable
 
 pytestmark = pytest.mark.newest

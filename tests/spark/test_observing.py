@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import Plan, Summary, bucket_of, place
-from keysplit.spark.adapt.figures import Figures, HotKey, figures_of
-from keysplit.spark.adapt.learning import Batch
+from keysplit.spark.streaming.figures import Figures, HotKey, figures_of
+from keysplit.spark.streaming.learning import Batch
 from keysplit.spark.streaming.observing import log, observer, page, prometheus
 from keysplit.spark.streaming.observing.history import History
 from keysplit.spark.streaming.observing.progress import Progress, progress_of

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark.engine import placement
+from keysplit.spark.expr import placement
 
 ADAPTIVE = pytest.mark.parametrize("adaptive", ["true", "false"])
 OLD_WAY = pytest.mark.parametrize("by_id", [True, False], ids=["by id", "by pre-image"])

@@ -17,8 +17,8 @@ import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import PLANS
 from keysplit.spark import hashes, planner
-from keysplit.spark.engine import native
-from keysplit.spark.options import Options, check
+from keysplit.spark.expr import native
+from keysplit.spark.request import Options, check
 from reference.plan_table import PlanTable
 
 ENGINES = ["columns", "rust"]

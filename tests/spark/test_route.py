@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark.engine import online
+from keysplit.spark.expr import online
 
 # types that go to pandas and to Arrow in their own ways
 OWN_WAYS = ("bigint", "string", "timestamp")

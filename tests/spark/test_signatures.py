@@ -8,7 +8,7 @@ import pytest
 
 from keysplit import spark as kss
 from keysplit.spark.checks import type_name
-from keysplit.spark.options import Options
+from keysplit.spark.request import Options
 
 API = Path(__file__).parents[2] / "docs/api.md"
 FUNCTIONS = {

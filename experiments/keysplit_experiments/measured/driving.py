@@ -32,13 +32,13 @@ from pyspark.sql.types import LongType
 
 import keysplit as ks
 from keysplit.plan import Plan, Summary, bucket_bits, place
-from keysplit.spark.adapt import running
-from keysplit.spark.adapt.drawn import Bounds
-from keysplit.spark.adapt.learning import Batch, Memory
-from keysplit.spark.adapt.parameters import Adapt
-from keysplit.spark.adapt.running import Running, Shared, rows_wanted
-from keysplit.spark.adapt.speeds import Speeds
-from keysplit.spark.adapt.tables import BY_CELLS
+from keysplit.spark.streaming import running
+from keysplit.spark.streaming.drawn import Bounds
+from keysplit.spark.streaming.learning import Batch, Memory
+from keysplit.spark.streaming import Adapt
+from keysplit.spark.streaming.running import Running, Shared, rows_wanted
+from keysplit.spark.streaming.speeds import Speeds
+from keysplit.spark.streaming.tables import BY_CELLS
 from keysplit.spark.session import MicroBatch, Sent
 from keysplit_experiments.measured.files import data_folder, numbered, why_left_out
 
@@ -137,7 +137,7 @@ def nothing_known(workers: int) -> Plan:
 
 
 def drawn(hashes: np.ndarray, chance: float, wanted: int, rng: np.random.Generator) -> list[str]:
-    """Return what tasks send of the rows that they draw, see `keysplit.spark.adapt.drawn`."""
+    """Return what tasks send of the rows that they draw, see `keysplit.spark.streaming.drawn`."""
     fields = []
     for task, part in enumerate(np.array_split(hashes, TASKS), 1):
         part = part[rng.random(len(part)) <= chance]

@@ -47,6 +47,8 @@ class Plan(Shown):
         weighted: whether the plan was made with `weight`; False if it was stored without that.
         heaviest: the weight of the heaviest row of each of `head`, of those rows that were counted; None
             without `weight`, and in plans that were stored without it.
+        trust: the columns, and the functions with "()" after their names, that the user guarantees to be
+            deterministic.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
@@ -67,6 +69,7 @@ class Plan(Shown):
     group_weight: float = 0.0
     weighted: bool = False
     heaviest: tuple[float, ...] | None = None
+    trust: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -82,6 +85,7 @@ class Plan(Shown):
         row_id: tuple[str, ...] | None = None,
         group_weight: float = 0.0,
         weighted: bool = False,
+        trust: tuple[str, ...] = (),
     ) -> Plan:
         """Make a plan of what a pass found out and where it was placed; `texts` has the keys by hash."""
         head = [
@@ -110,6 +114,7 @@ class Plan(Shown):
             group_weight,
             weighted,
             None if summary.heaviest is None else tuple(summary.heaviest[placement.head].tolist()),
+            trust,
         )
 
     @property
@@ -306,6 +311,7 @@ class Plan(Shown):
             row_id=self.row_id,
             group_weight=self.group_weight,
             weighted=self.weighted,
+            trust=self.trust,
         )
 
     def refuse_other(self, other: Plan, where: str, what: str = "plan") -> None:

@@ -25,7 +25,8 @@ FORMAT = "keysplit plan"
 _FIRST = ("grouping", "key", "key_types", "total", "head", "tail", "buckets", "capacities")
 _THIRD = (*_FIRST, "row_id", "sample", "group_weight")
 _FOURTH = (*_THIRD, "weighted")
-FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: _THIRD, 4: _FOURTH, 5: (*_FOURTH, "heaviest")}
+_FIFTH = (*_FOURTH, "heaviest")
+FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: _THIRD, 4: _FOURTH, 5: _FIFTH, 6: (*_FIFTH, "trust")}
 """The fields of a plan that each version of the stored form holds."""
 VERSION = max(FIELDS)
 
@@ -37,12 +38,13 @@ def write(plan: Mapping[str, Any]) -> str:
         plan: the fields of a `Plan`, by name.
 
     Returns:
-        The JSON, of the oldest version that has all fields that are neither None, nor 0, nor False.
+        The JSON, of the oldest version that has all fields that are neither None, nor 0, nor False, nor
+        empty.
     """
     version = min(
         version
         for version, known in FIELDS.items()
-        if all(value in (None, 0) for name, value in plan.items() if name not in known)
+        if all(value in (None, 0, ()) for name, value in plan.items() if name not in known)
     )
     grouping, sample = plan["grouping"], plan["sample"]
     data = {
@@ -134,6 +136,7 @@ def _fields(data: dict[str, Any]) -> dict[str, Any]:
         "group_weight": float(data.get("group_weight", 0.0)),
         "weighted": data.get("weighted", False),
         "heaviest": None if heaviest is None else tuple(map(float, heaviest)),
+        "trust": tuple(data.get("trust", ())),
     }
 
 
@@ -187,6 +190,7 @@ def _is_sound(plan: dict[str, Any]) -> bool:
         and 0 <= plan["group_weight"] < math.inf
         and isinstance(plan["weighted"], bool)
         and (heaviest is None or len(heaviest) == len(head))
+        and all(isinstance(name, str) for name in plan["trust"])
         and all(0 <= row < math.inf for row in heaviest or ())
         and (row_id is None or (len(row_id) > 0 and all(isinstance(name, str) for name in row_id)))
     )

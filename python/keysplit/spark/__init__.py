@@ -1,4 +1,4 @@
-"""Spread skewed keys over Spark's tasks: route rows to workers, place them, aggregate them exactly.
+"""Spread skewed keys over Spark's tasks: plan where rows go, place them, and compute the same results.
 
 The guide is docs/spark.md.
 """
@@ -14,24 +14,22 @@ del _module, missing
 
 from keysplit.plan import CutToFit, Plan  # noqa: E402
 from keysplit.spark import streaming  # noqa: E402
+from keysplit.spark.apply.apply import apply  # noqa: E402
 from keysplit.spark.diagnose import diagnose  # noqa: E402
 from keysplit.spark.drift import drift  # noqa: E402
-from keysplit.spark.operations.aggregate import aggregate  # noqa: E402
-from keysplit.spark.operations.apply import apply  # noqa: E402
-from keysplit.spark.operations.join import join  # noqa: E402
-from keysplit.spark.operations.register import register  # noqa: E402
-from keysplit.spark.operations.repartition import repartition  # noqa: E402
-from keysplit.spark.operations.route import route  # noqa: E402
-from keysplit.spark.operations.write import write  # noqa: E402
-from keysplit.spark.planner import plan  # noqa: E402
+from keysplit.spark.join.join import join  # noqa: E402
+from keysplit.spark.plan import plan  # noqa: E402
 from keysplit.spark.profile import profile  # noqa: E402
-from keysplit.spark.ways import explain  # noqa: E402
+from keysplit.spark.register import register  # noqa: E402
+from keysplit.spark.repartition import repartition  # noqa: E402
+from keysplit.spark.route import route  # noqa: E402
+from keysplit.spark.strategy import explain  # noqa: E402
 from keysplit.spark.weights import row_bytes  # noqa: E402
+from keysplit.spark.write import write  # noqa: E402
 
 __all__ = [
     "CutToFit",
     "Plan",
-    "aggregate",
     "apply",
     "diagnose",
     "drift",

@@ -1,7 +1,10 @@
 """What callers give, checked by the names of the arguments."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
@@ -9,7 +12,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from pyspark.sql import DataFrame
 
-from keysplit.spark.session import is_connect, is_stopped, versions
+from keysplit.spark.session import is_stopped, versions
+
+_AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
+_LONGEST = timedelta(days=36525)  # longer ones would end after all times that pandas has
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -78,18 +84,6 @@ def refuse_batch(df: Any, remedy: str = "") -> None:
         raise ValueError(f"df must be a streaming DataFrame, got a batch one{remedy}")
 
 
-def check_state(mode: Any, state: Any) -> None:
-    """Raise ValueError if the routers of a stream in mode "online" have no place for their state."""
-    if mode == "online" and state is None:
-        raise ValueError("state must be given in mode 'online': a folder that all executors reach, got None")
-
-
-def ways_to_a_plan(df: DataFrame) -> str:
-    """Say how a stream comes by a plan, for an error that asks for one."""
-    made = "kss.plan makes one from a batch of its rows"
-    return made if is_connect(df) else f"{made}, and with adapt='auto' the stream makes its own"
-
-
 def key_names(key: Any, argument: str = "key") -> list[str]:
     """Return the names of the key columns as a list."""
     keys = [key] if isinstance(key, str) else key
@@ -98,15 +92,6 @@ def key_names(key: Any, argument: str = "key") -> list[str]:
     if not keys:
         raise ValueError(f"{argument} must name at least one column, got an empty list")
     return list(keys)
-
-
-def check_columns(columns: Sequence[Any]) -> None:
-    """Raise an error unless there are aggregates, all of them columns."""
-    if not columns:
-        raise ValueError("columns must hold at least one aggregate, got none")
-    for column in columns:
-        if not versions.is_column(column):
-            raise TypeError(f"columns must be aggregates such as F.sum('x'), got {type_name(column)}")
 
 
 def check_sample(sample: Any) -> None:
@@ -145,3 +130,25 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None) -> N
         raise ValueError(
             f"{name} must be {f'at least {least}' if most is None else f'in {least}..={most}'}, got {value}"
         )
+
+
+def period_of(argument: str, period: Any) -> timedelta | None:
+    """Return a period, given as a text such as "5 minutes" or as a timedelta; None if there is none."""
+    if period is None:
+        return None
+    found = timedelta(0)
+    if isinstance(period, timedelta):
+        found = period
+    elif not isinstance(period, str):
+        raise TypeError(f"{argument} must be a str or a timedelta, got {type_name(period)}")
+    elif re.fullmatch(rf"\s*(interval\b)?\s*({_AMOUNT}\s*)+", period, re.IGNORECASE):
+        with suppress(OverflowError):
+            for number, unit in re.findall(_AMOUNT, period, re.IGNORECASE):
+                found += timedelta(**{f"{unit.lower()}s": int(number)})
+    whole, rest = divmod(found, timedelta(milliseconds=1))
+    if rest or not 1 <= whole <= _LONGEST // timedelta(milliseconds=1):
+        raise ValueError(
+            f"{argument} must be a period of whole milliseconds above 0, such as '5 minutes', of a century "
+            f"at most, got {period!r}"
+        )
+    return found

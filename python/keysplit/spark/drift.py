@@ -9,9 +9,9 @@ from keysplit.metrics import imbalance, relative_imbalance
 from keysplit.plan import FrequentKey, Plan, Summary, bucket_of, head_threshold
 from keysplit.plan.drift import Drift
 from keysplit.spark.checks import by_name, refuse_stream, type_name
-from keysplit.spark.options import Engine, Options, check
-from keysplit.spark.planner import plan_of
-from keysplit.spark.summary import summarise
+from keysplit.spark.counting.summary import summarise
+from keysplit.spark.plan import plan_of, planning
+from keysplit.spark.request import check
 
 # A new plan moves keys to other workers. It is worth it where the busiest worker of the old plan has more
 # than so many times what that of a new one has.
@@ -28,7 +28,6 @@ def drift(
     key: str | Sequence[str] | None = None,
     *,
     weight: str | Column | None = None,
-    engine: Engine | None = None,
 ) -> Drift:
     """Measure how far the keys of a DataFrame have drifted from those that a plan was made from.
 
@@ -39,7 +38,6 @@ def drift(
         df: rows of today.
         key: their key columns; those of the plan if left out.
         weight: as `plan`.
-        engine: as `plan`.
 
     Returns:
         What has moved, and the loads that the plan gives today.
@@ -55,16 +53,17 @@ def drift(
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     key = list(plan.key) if key is None else key
     refuse_stream(df, remedy=": compare a batch of its rows")
-    check(df, key, Options(plan=plan))
-    options = Options(
+    check(df, key, plan)
+    request = planning(
+        df,
+        key,
+        None,
         grouping=plan.grouping,
         weight=weight,
         group_weight=plan.group_weight,
         capacities=plan.capacities,
-        engine=engine,
         sample=1.0,
     )
-    request = check(df, key, options)
     counted = summarise(request, threshold=_FINER * head_threshold(plan.grouping))
     today, fresh = counted.summary, plan_of(request, counted)
     loads = plan.loads_for(today)

@@ -11,9 +11,9 @@ from keysplit.plan import PLANS, Summary, speeds_of
 from keysplit.profiling.advice import OPERATIONS, Cost, Operation, advise, recommend_for
 from keysplit.profiling.model import Advice, Profile, TopKey
 from keysplit.profiling.planned import predict
-from keysplit.spark.checks import by_name, refuse_stream
-from keysplit.spark.options import Engine, Options, Sample, check
-from keysplit.spark.summary import summarise
+from keysplit.spark.checks import by_name
+from keysplit.spark.counting.summary import summarise
+from keysplit.spark.plan import Sample, planning
 
 
 @by_name
@@ -27,7 +27,6 @@ def profile(
     weight: str | Column | None = None,
     seed: int | None = None,
     capacities: Sequence[float] | None = None,
-    engine: Engine | None = None,
     seconds_per_row: float | None = None,
     cores: int | None = None,
 ) -> Profile:
@@ -50,8 +49,6 @@ def profile(
             left out.
         seed: the seed of the hashes, 0 if left out.
         capacities: the relative speed of each worker, above 0; equal if left out.
-        engine: how all rows are counted with `sample=1`: "rust", the default, with SpaceSaving in each task,
-            "columns" exactly by `groupBy`. A sample takes no Python on the executors.
         seconds_per_row: what a row costs, above 0. The verdict gives times then, in the place of a ratio:
             arithmetic from the loads.
         cores: how many tasks run at once, at least 1, for the same; one per worker if left out. With fewer
@@ -70,17 +67,17 @@ def profile(
     if operation is not None and operation not in OPERATIONS:
         raise ValueError(f"operation must be one of {', '.join(OPERATIONS)}, got {operation!r}")
     cost = Cost(seconds_per_row, cores)
-    refuse_stream(df, remedy=": profile a batch of its rows")
-    options = Options(
-        workers=workers,
+    request = planning(
+        df,
+        key,
+        workers,
         grouping="cut_to_fit",
         sample=sample,
         weight=weight,
-        seed=seed,
         capacities=capacities,
-        engine=engine,
+        seed=seed,
+        remedy=": profile a batch of its rows",
     )
-    request = check(df, key, options)
     counted = summarise(request)
     found = counted.summary
     top = []

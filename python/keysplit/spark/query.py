@@ -39,6 +39,7 @@ class Query:
         beside: the other side of a join, which may have what `trust` names in place of this one.
         argument: what the DataFrame is called in the call.
         merges: whether what is made of the rows is exact where Spark sees that a retried task gave others.
+        checked: whether `trust` may name only what the query has.
     """
 
     df: DataFrame
@@ -46,6 +47,7 @@ class Query:
     beside: DataFrame | None = None
     argument: str = "df"
     merges: bool = False
+    checked: bool = False
 
     @cached_property
     def session(self) -> Session:
@@ -141,7 +143,7 @@ class Query:
 
     def _refuse_unknown(self, found: Steadiness) -> None:
         """Raise ValueError if `trust` names what the query does not have."""
-        unknown = self._trusted_functions - found.functions
+        unknown = self._trusted_functions - found.functions if self.checked else frozenset()
         if unknown and self.beside is not None:
             other = Query(self.beside)
             unknown -= other.steadiness.functions

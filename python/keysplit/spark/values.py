@@ -33,7 +33,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from keysplit.spark import carry
+from keysplit.spark.apply import carry
 
 # Arrow holds every value of these and gives it back as it was. All others go through it as text.
 _IN_ARROW = (

@@ -1,7 +1,9 @@
 """What a row weighs in bytes."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -17,6 +19,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NumericType,
     ShortType,
     StringType,
     StructField,
@@ -25,7 +28,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.names import in_sql
+from keysplit.spark.session import versions
 
 # Bytes of a value in Spark's rows, without its null bit.
 _FIXED = {
@@ -61,6 +66,45 @@ def row_bytes(df: DataFrame) -> Column:
     others = [_bytes(field) for field in fields if field.nullable or fixed_width(field.dataType) is None]
     # One SQL text: a column of its own for each term would be three calls of the JVM.
     return F.expr(_sum([f"{always}D", *others]))
+
+
+def weight_of(columns: Columns, weight: Any) -> Column | None:
+    """Return the load of a row as a DOUBLE, None if it is 1.
+
+    Args:
+        columns: the columns of the rows.
+        weight: a numeric column, an expression, "bytes", or None.
+
+    Raises:
+        TypeError: if it is none of these, or no number.
+        ValueError: if it is no number for each row.
+    """
+    if weight is None:
+        return None
+    if isinstance(weight, str) and weight == "bytes" and weight not in columns:
+        return row_bytes(columns.df)
+    if versions.is_column(weight):
+        try:
+            described, fields = "an expression", columns.df.select(weight).schema.fields
+        except AnalysisException as error:
+            raise ValueError(
+                f"weight must be made of columns of df, got {weight}; df has {columns.names}"
+            ) from error
+        weight_type, column = fields[0].dataType, weight
+        try:
+            analysed(columns.df.select("*", weight.cast("double")))
+        except AnalysisException as error:  # alone they are queries
+            raise ValueError(
+                f"weight must be a number for each row, got {weight}, an aggregate or a generator"
+            ) from error
+    else:
+        weight_type = columns.type_of("weight", weight)
+        described, column = repr(weight), F.col(columns.path(weight))
+    if not isinstance(weight_type, NumericType):
+        raise TypeError(
+            f"weight must name a numeric column, got {described} of type {weight_type.simpleString()}"
+        )
+    return column.cast("double")
 
 
 def _sum(terms: Sequence[str]) -> str:

@@ -25,8 +25,8 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.operations.few_rows import ROWS_PER_FILE, tasks_for
+from keysplit.spark.place import placed
+from keysplit.spark.few_rows import ROWS_PER_FILE, tasks_for
 from keysplit.spark.ways import took, way_of
 from keysplit_experiments.measured.spark_skew import streams
 from keysplit_experiments.measured.spark_skew.figures import REDUCERS, Result, Way

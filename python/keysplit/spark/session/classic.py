@@ -1,7 +1,6 @@
 """Classic sessions: Catalyst's plans and expressions, through py4j."""
 
 import json
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -20,7 +19,6 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from keysplit.spark.names import quoted
 from keysplit.spark.session import costs, driver, narrow, physical, sources, topics, versions, written
-from keysplit.spark.session.actions import Observed
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import (
     AggregateColumn,
@@ -229,11 +227,6 @@ class Classic:
     def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
         """Return `result`, which is `df.groupBy(...).agg(...)`, as an aggregation of other rows."""
         return narrow.aggregated(result, df, rows)
-
-    def observed(self, df: DataFrame, aggregate: Column) -> tuple[DataFrame, Observed]:
-        """Return a batch such that its first action computes an aggregate of all its rows beside."""
-        observation = Observation(f"keysplit {uuid.uuid4()}")
-        return df.observe(observation, aggregate), Observed(self._spark, observation)
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch."""

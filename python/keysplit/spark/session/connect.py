@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
-from weakref import ref
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -229,14 +228,6 @@ class Connect:
         """Return None, as `with_steps`."""
         return None
 
-    def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, _Observed]":
-        """Return a batch such that its first action computes an aggregate of all its rows beside."""
-        from pyspark.sql.connect.observation import Observation
-
-        observation = Observation()
-        vars(df).setdefault("isStreaming", False)  # from Spark 4.0 on `observe` asks the server otherwise
-        return df.observe(observation, aggregate), _Observed(observation, self._spark)
-
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Refuse: the server knows no function of this process."""
         raise ValueError(_NO_ADAPT)
@@ -280,27 +271,6 @@ def with_quick_schema(result: Any) -> None:
     schema = getattr(result, "_cached_schema", None)
     if schema is not None and getattr(result, "_cached_schema_serialized", schema) is None:
         result._cached_schema_serialized = CPickleSerializer().dumps(schema)
-
-
-class _Observed:
-    """An observation; the client has its figures once an action has ended."""
-
-    def __init__(self, observation: Any, spark: SparkSession) -> None:
-        self._observation = observation
-        self._spark = ref(spark)
-
-    def peek(self) -> Any:
-        """Return the figure, None as long as no action has ended."""
-        found = self._observation.get
-        if found:
-            return next(iter(found.values()))
-        spark: Any = self._spark()
-        if spark is None or spark.is_stopped:
-            raise LookupError("the session has been stopped")
-        return None
-
-    def settle(self) -> None:
-        """Do nothing: the figures come with the result."""
 
 
 class _Report:

@@ -160,9 +160,6 @@ class Session(Protocol):
             None where Spark has to be asked for the aggregation anew.
         """
 
-    def observed(self, df: DataFrame, aggregate: Column) -> "tuple[DataFrame, Observed]":
-        """Return a batch such that its first action computes an aggregate of all its rows beside."""
-
     def asks_driver(self, df: DataFrame, answer: "Answer") -> "Ask":
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch.
 
@@ -375,20 +372,6 @@ class Joining(Protocol):
 
     def again(self, side: DataFrame) -> DataFrame:
         """Return a side to read it once more: columns that users select are those of the other reading."""
-
-
-class Observed(Protocol):
-    """What an action computes beside its result."""
-
-    def peek(self) -> Any:
-        """Return the figure, None as long as no action has ended; wait for nothing.
-
-        Raises:
-            Exception: if there will be none: the action failed, or its session is gone.
-        """
-
-    def settle(self) -> None:
-        """Let Spark work off what it has to say of actions that have ended, ten seconds at most."""
 
 
 @dataclass(frozen=True)

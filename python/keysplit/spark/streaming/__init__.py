@@ -1,11 +1,10 @@
 """The operations on Structured Streaming.
 
-A plan is a pure function of a row, so a stream may go by one as a batch does, and by another one in each
-micro-batch. What differs from batch stands here, an operation a file.
+A plan is a pure function of a row, so a stream may use one as a batch does, and another one in each
+micro-batch. What differs from batch is here, one operation per file.
 """
 
-from keysplit.spark.adapt.parameters import Adapt
-from keysplit.spark.streaming.aggregate import aggregate
+from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.apply import apply
 from keysplit.spark.streaming.join import join
 from keysplit.spark.streaming.observing.observer import Observer, observe
@@ -18,7 +17,6 @@ from keysplit.spark.streaming.write import write
 __all__ = [
     "Adapt",
     "Observer",
-    "aggregate",
     "apply",
     "join",
     "observe",

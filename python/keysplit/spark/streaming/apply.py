@@ -1,8 +1,6 @@
 """`streaming.apply`: Python functions over the rows of each key of a stream, hot keys in parts."""
 
-import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -17,14 +15,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from keysplit.plan import Plan
 from keysplit.spark import slices
-from keysplit.spark.checks import by_name, refuse_batch, type_name
-from keysplit.spark.engine.placement import placed
-from keysplit.spark.frame import Columns
-from keysplit.spark.keys import key_hash, key_kinds
-from keysplit.spark.names import quoted
-from keysplit.spark.operations.building import built
-from keysplit.spark.operations.functions import (
+from keysplit.spark.apply.functions import (
     Cut,
     Function,
     mapped,
@@ -34,28 +27,22 @@ from keysplit.spark.operations.functions import (
     takes_key,
     uncarried,
 )
-from keysplit.spark.operations.route import routed
-from keysplit.spark.options import (
-    AdaptOrAuto,
-    Engine,
-    GroupingOrName,
-    Options,
-    PlanOrPath,
-    Request,
-    Trusted,
-    check,
-)
+from keysplit.spark.checks import by_name, period_of, refuse_batch
+from keysplit.spark.frame import Columns
+from keysplit.spark.keys import key_hash, key_kinds
+from keysplit.spark.names import quoted
+from keysplit.spark.place import placed
+from keysplit.spark.request import Request
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.session.times import watermark_ms, with_watermark
 from keysplit.spark.streaming import blobs
+from keysplit.spark.streaming.adapt import Adapt
+from keysplit.spark.streaming.placing import StreamRequest, built, check, routed
 from keysplit.spark.streaming.sessions import refuse_session
 from keysplit.spark.streaming.slots import slot
 
 _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
-_AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
-# Longer ones would end behind all times that pandas has.
-_LONGEST_MS = timedelta(days=36525) // timedelta(milliseconds=1)
 # The columns behind those of the DataFrame.
 _MARKS = ["hash", "slot", "begin", "end"]
 
@@ -64,46 +51,34 @@ _MARKS = ["hash", "slot", "begin", "end"]
 def apply(
     df: DataFrame,
     key: str | Sequence[str],
-    partial: Function,
-    merge: Function,
+    function: Function,
     schema: str | StructType,
     *,
+    merge: Function,
+    plan: Plan | Adapt,
     partial_schema: str | StructType | None = None,
     combine: Function | None = None,
     window: Column | None = None,
     every: str | timedelta | None = None,
-    clock: Literal["processing", "event"] = "processing",
-    ttl: str | timedelta | None = None,
+    clock: Literal["processing", "event"] | None = None,
     format: Literal["pandas", "arrow"] = "pandas",
-    plan: PlanOrPath | None = None,
-    adapt: AdaptOrAuto | None = None,
-    workers: int | None = None,
-    grouping: GroupingOrName = "d_choices",
-    worker_column: str | None = None,
-    row_id: str | Sequence[str] | None = None,
-    weight: str | Column | None = None,
-    seed: int | None = None,
-    capacities: Sequence[float] | None = None,
-    engine: Engine | None = None,
-    trust: Trusted = (),
-    observed: bool = False,
 ) -> DataFrame:
-    """Compute `merge(partial(rows))` for the rows of each key of a stream, hot keys in parts.
+    """Compute `merge(function(rows))` for the rows of each key of a stream, hot keys in parts.
 
-    In each micro-batch `partial` is called with the rows of each key on each worker. What it returns is kept
+    In each micro-batch `function` is called with the rows of each key on each worker. What it returns is kept
     there, and goes to `merge` at a time that is the same for all workers:
 
     - with `window`, when the watermark has passed the window. There is one call of `merge` for each window
       and key, with all partial results of its rows. The result is that of `df.groupBy(window,
-      key).applyInPandas(lambda rows: merge(partial(rows)))` in a batch, over the rows that are not later than
-      the watermark;
+      key).applyInPandas(lambda rows: merge(function(rows)))` in a batch, over the rows that are not later
+      than the watermark;
     - with `every`, in the first micro-batch of a new period: `merge` is called for each key that had rows
       since, with their partial results. Each row counts once, so that a result says what has come since the
       one before;
     - with neither, in the same micro-batch.
 
     Each row is in exactly one call of `merge`, after failures and restarts, too. The functions compose as in
-    `kss.apply`: `merge(partial(a) + partial(b))` equals `merge(partial(a + b))`.
+    `kss.apply`: `merge(function(a) + function(b))` equals `merge(function(a + b))`.
 
     The state is one value for each worker and window, a table of partial results. It is written anew in each
     batch that has rows for it. A query that starts again from its checkpoint may have another plan, another
@@ -113,38 +88,27 @@ def apply(
     Args:
         df: a streaming DataFrame, classic or of Spark Connect.
         key: a column name, or a list of them; null is a key.
-        partial: takes the rows of a key on a worker in one micro-batch, with all columns of `df`, and returns
-            any number of rows with the columns of `partial_schema`. With two arguments it takes the key as a
-            tuple first; with `window` its first element is the window.
-        merge: takes what `partial` returned for a key, with or without the key before it, and returns rows
-            with the columns of `schema`. It is not called for a key of which there is no partial result.
+        function: takes the rows of a key on a worker in one micro-batch, with all columns of `df`, and
+            returns any number of rows with the columns of `partial_schema`. With two arguments it takes the
+            key as a tuple first; with `window` its first element is the window.
         schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
-        partial_schema: the columns of what `partial` returns; `schema` if left out.
+        merge: takes what `function` returned for a key, with or without the key before it, and returns rows
+            with the columns of `schema`. It is not called for a key of which there is no partial result.
+        plan: as `streaming.route`. A change of plan moves no state.
+        partial_schema: the columns of what `function` returns; `schema` if left out.
         combine: takes partial results of a key, with or without the key before them, and returns fewer with
             the same columns, such that `merge(combine(a) + b)` equals `merge(a + b)`. It is called when what
             a worker holds has doubled. Without it partial results are kept one below the other, and state
             grows with the micro-batches until it goes to `merge`.
         window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself. Rows
             without a time are left out.
-        every: a period, such as "5 minutes" or a timedelta, of whole milliseconds.
-        clock: what the period is counted by: "processing", the time at which a micro-batch begins, or
-            "event", the watermark. Without rows Spark runs micro-batches on and on for "processing" if the
-            trigger does not hold it back, and `availableNow` does not end.
-        ttl: for long windows: what has come of a window goes to `merge` once the watermark has passed so much
-            of it, and again so much. A window that is not longer is not cut. Nothing is dropped.
+        every: a period, such as "5 minutes" or a timedelta, of whole milliseconds. With `window`, for long
+            ones: what has come of a window goes to `merge` once the watermark has passed so much of it, and
+            again so much. A window that is not longer is not cut. Nothing is dropped.
+        clock: without `window`, what the period is counted by: "processing", the default, the time at which a
+            micro-batch begins, or "event", the watermark. Without rows Spark runs micro-batches on and on for
+            "processing" if the trigger does not hold it back, and `availableNow` does not end.
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table` (from Spark 4.0 on).
-        plan: as `streaming.route`.
-        adapt: as `streaming.route`. A change of plan moves no state.
-        workers: the number of workers, 1..=65536. Leave it out with a plan or a grouping object.
-        grouping: as `plan`. Leave it out with a plan.
-        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
-        row_id: as `streaming.route`.
-        weight: as `streaming.route`.
-        seed: as `streaming.route`.
-        capacities: as `streaming.route`.
-        engine: as `streaming.route`.
-        trust: as `streaming.route`.
-        observed: as `streaming.route`.
 
     Returns:
         The rows that `merge` returned. Write it in append mode. With `window` or `every`, `df`
@@ -168,51 +132,38 @@ def apply(
         ...     events.withWatermark("at", "10 minutes"),
         ...     "user",
         ...     sketch,
-        ...     merged_sketch,
         ...     "user string, visitors long",
+        ...     merge=merged_sketch,
         ...     partial_schema="sketch binary",
         ...     window=F.window("at", "1 hour"),
         ...     plan=plan,
         ... )
     """
     refuse_batch(df, ": kss.apply takes batches")
-    options = Options(
-        plan=plan,
-        adapt=adapt,
-        workers=workers,
-        grouping=grouping,
-        worker_column=worker_column,
-        row_id=row_id,
-        weight=weight,
-        seed=seed,
-        capacities=capacities,
-        engine=engine,
-        trust=trust,
-        observed=observed,
-    )
-    request = check(df, key, options)
+    request = check(df, key, plan)
     if format not in ("pandas", "arrow"):
         raise ValueError(f"format must be 'pandas' or 'arrow', got {format!r}")
     if format == "arrow" and not versions.has_apply_in_arrow(df):
         raise ValueError(f"format must be 'pandas' before Spark 4.0, got {format!r}")
-    if clock not in _TIMEOUTS:
+    if clock not in (None, *_TIMEOUTS):
         raise ValueError(f"clock must be 'processing' or 'event', got {clock!r}")
-    every_ms, ttl_ms = _milliseconds("every", every), _milliseconds("ttl", ttl)
-    if window is not None and (every is not None or clock != "processing"):
-        raise ValueError("every and clock must be left out with window, whose results come when it has ended")
-    if ttl is not None and window is None:
-        raise ValueError("ttl must be left out without window: every bounds what is held")
-    if clock == "event" and every is None:
-        raise ValueError("every must be given with clock='event': a period such as '5 minutes', got None")
+    if clock is not None and (window is not None or every is None):
+        raise ValueError(
+            "clock must be left out without every, and with window, whose clock is the watermark"
+        )
+    period = period_of("every", every)
+    period_ms = None if period is None else period // timedelta(milliseconds=1)
+    every_ms, ttl_ms = (period_ms, None) if window is None else (None, period_ms)
+    clock = clock or "processing"
 
     result_type = struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else struct(df, "partial_schema", partial_schema)
     settings = settings_of(request.query.session)
 
-    def call(name: str, function: Any, returned: StructType, goes_on: bool) -> slices.Call:
-        return slices.Call(function, takes_key(name, function), returned, format, settings, goes_on)
+    def call(name: str, of: Any, returned: StructType, goes_on: bool) -> slices.Call:
+        return slices.Call(of, takes_key(name, of), returned, format, settings, goes_on)
 
-    first, second = call("partial", partial, part_type, True), call("merge", merge, result_type, False)
+    first, second = call("function", function, part_type, True), call("merge", merge, result_type, False)
     between = None if combine is None else call("combine", combine, part_type, True)
     reason = uncarried(request, StructType([*result_type, *part_type]))
     if reason is not None:
@@ -239,7 +190,7 @@ def apply(
     )
     rule = blobs.Rule(clock if window is None else "event", every_ms, ttl_ms, between)
 
-    def build(request: Request) -> DataFrame:
+    def build(request: StreamRequest) -> DataFrame:
         rows = groups.rows(request)
         if window is None and every is None:
             parts = mapped(
@@ -328,7 +279,7 @@ class _Groups:
             kinds = ["window" if isinstance(field.dataType, StructType) else "time", *kinds]
         return cls(field, request.keys, tuple(kinds), Cut.of(request), hash_, window)
 
-    def rows(self, request: Request) -> DataFrame:
+    def rows(self, request: StreamRequest) -> DataFrame:
         """Return the rows on their workers, with the columns behind them that `places` names."""
         worker = F.col(quoted(request.worker_column))
         rows = routed(request)
@@ -364,25 +315,3 @@ def _delay(df: DataFrame, window: StructField | None) -> int:
         where = "for clock='event'" if window is None else "on the time of the window"
         raise ValueError(f"df must have a watermark {where}, got none: call df.withWatermark before")
     return found
-
-
-def _milliseconds(argument: str, period: Any) -> int | None:
-    """Read a period, None if there is none."""
-    if period is None:
-        return None
-    found = timedelta(0)
-    if isinstance(period, timedelta):
-        found = period
-    elif not isinstance(period, str):
-        raise TypeError(f"{argument} must be a str or a timedelta, got {type_name(period)}")
-    elif re.fullmatch(rf"\s*(interval\b)?\s*({_AMOUNT}\s*)+", period, re.IGNORECASE):
-        with suppress(OverflowError):
-            for number, unit in re.findall(_AMOUNT, period, re.IGNORECASE):
-                found += timedelta(**{f"{unit.lower()}s": int(number)})
-    whole, rest = divmod(found, timedelta(milliseconds=1))
-    if rest or not 1 <= whole <= _LONGEST_MS:
-        raise ValueError(
-            f"{argument} must be a period of whole milliseconds above 0, such as '5 minutes', of a century "
-            f"at most, got {period!r}"
-        )
-    return whole

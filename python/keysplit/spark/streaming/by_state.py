@@ -23,10 +23,10 @@ from pyspark.sql.types import (
 )
 
 from keysplit.plan import Plan
-from keysplit.spark.engine.columns import with_workers
+from keysplit.spark.expr.columns import with_workers
+from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import in_sql
-from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.operations.route import routed
+from keysplit.spark.route import routed
 from keysplit.spark.streaming.slots import slot
 
 # What the state of a join is keyed by. Another way needs another number: Spark then refuses the old state.

@@ -1,33 +1,26 @@
 """`streaming.join`: joins of a stream with a table or with another stream, their hot keys being split."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
-from keysplit.spark import gain
+from keysplit.plan import Plan
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames
 from keysplit.spark.frame import Columns, analysed
+from keysplit.spark.join.arguments import How, condition_of, key_types_of, kind_of, split_of
+from keysplit.spark.join.place import Copied, by_worker
+from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import quoted
-from keysplit.spark.operations.building import built
-from keysplit.spark.operations.joins.arguments import How, condition_of, key_types_of, kind_of, split_of
-from keysplit.spark.operations.joins.place import by_worker
-from keysplit.spark.operations.joins.sides import Sides
-from keysplit.spark.options import (
-    AdaptOrAuto,
-    Engine,
-    GroupingOrName,
-    Options,
-    PlanOrPath,
-    Request,
-    Side,
-    Trusted,
-    check,
-)
 from keysplit.spark.query import Query
+from keysplit.spark.request import Request, check_way
 from keysplit.spark.session import Session, is_connect, session_of
+from keysplit.spark.strategy import Way, reason_for_plain, took
+from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.by_state import by_state
-from keysplit.spark.ways import Way, took
+from keysplit.spark.streaming.current import with_workers
+from keysplit.spark.streaming.placing import StreamRequest, adapting, built, check
 
 _SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 # Kinds that Spark has where one side is a table, by the side that is streaming.
@@ -42,21 +35,10 @@ def join(
     on: str | Sequence[str],
     how: How = "inner",
     *,
+    plan: Plan | Adapt,
     condition: Column | str | None = None,
-    split: Side | None = None,
-    plan: PlanOrPath | None = None,
-    adapt: AdaptOrAuto | None = None,
-    force: bool = False,
-    workers: int | None = None,
-    grouping: GroupingOrName = "d_choices",
-    worker_column: str | None = None,
-    row_id: str | Sequence[str] | None = None,
-    weight: str | Column | None = None,
-    seed: int | None = None,
-    capacities: Sequence[float] | None = None,
-    engine: Engine | None = None,
-    trust: Trusted = (),
-    observed: bool = False,
+    split: Literal["left", "right"] | None = None,
+    way: Literal["plain", "place"] | None = None,
 ) -> DataFrame:
     """Compute `left.join(right, on, how)` where one side is a stream, or both are; hot keys are split.
 
@@ -66,7 +48,7 @@ def join(
 
     - A stream and a table: the stream is split. A row of it goes to the worker that the plan says, the
       table's rows go to all workers of their key. Nothing is kept between micro-batches: another plan at a
-      restart, or `adapt`, changes no row.
+      restart, or an `Adapt`, changes no row.
     - Two streams: a row of the side that is split goes to one worker, rows of the other side go to all
       workers of their key, and the state of each worker lies in the state partition of its number, modulo the
       state partitions. As the state lies where the plan has put it, **a query must keep its plan**: from a
@@ -84,29 +66,16 @@ def join(
         how: with a table inner, left, semi or anti if the left side is streaming, inner or right if the right
             one is. Of two streams inner, left or semi with the left side split, inner or right with the right
             one. In any of Spark's spellings.
+        plan: a plan of the keys of the side that is split, which `kss.plan` made from a batch of its rows;
+            for a stream and a table also an `Adapt`, with which the plan changes while the stream runs.
         condition: of two streams, what must hold besides equal keys: usually the range of times in which rows
             match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the same of
             `left["shown"]` and `right["clicked"]`; a text is read as SQL. Outer and semi joins of two streams
             need one, or a watermark among the keys. On Spark Connect for inner joins.
         split: the side that is split, "left" or "right". If left out, the stream, where there is one; of two
             "right" in a right join and else "left". Of two streams split the one that has the hot keys.
-        plan: a plan that was made from a batch of rows of the side that is split, or the path or URL of one.
-        adapt: "auto" or an `Adapt`: how the plan changes while the stream runs, for a stream and a table;
-            None to keep it.
-        force: True to go by the plan even where plain Spark is as good.
-        workers: as `streaming.route`.
-        grouping: as `streaming.route`.
-        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not in the result.
-        row_id: the columns that tell rows of the split side apart; they spread a hot key over its workers. If
-            left out, its columns that provably have the same values when a task is retried.
-        weight: as `streaming.route`.
-        seed: as `streaming.route`.
-        capacities: as `streaming.route`.
-        engine: "columns", the default, routes by plain Column expressions, "rust" in Rust over Arrow. `adapt`
-            needs "columns".
-        trust: columns of the side that is split and functions (UDFs or their names) that give the same values
-            when a task is retried, on your word; docs/exactness.md says what depends on it.
-        observed: as `streaming.route`.
+        way: "plain" for Spark's own join, "place" to use the plan even where Spark's own is as good; if left
+            out, keysplit chooses.
 
     Returns:
         The rows of the join. Write them in append mode.
@@ -115,7 +84,7 @@ def join(
         TypeError: as `streaming.route`; if `on` or `condition` is of another type, or the types of the keys
             differ between the sides.
         ValueError: as `streaming.route`; if `how` or `split` has another value; if no side is streaming; of
-            two streams, if `adapt` is given, or if Spark is told not to check the schema of state; with a
+            two streams, if `plan` is an `Adapt`, or if Spark is told not to check the schema of state; with a
             table, if there is a condition.
 
     Source:
@@ -147,36 +116,16 @@ def join(
             f"condition must be None in a {kind} join of two streams on Spark Connect, got {condition!r}: "
             "add a time window to the keys instead"
         )
-    if adapt is not None and two:
+    if two and isinstance(plan, Adapt):
         raise ValueError(
-            "adapt must be None in a join of two streams, whose state stays where a plan has put it, got "
-            f"{adapt!r}"
+            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, got an "
+            "Adapt: kss.plan makes one from a batch of the rows of the side that is split"
         )
-    if plan is None and two:
-        raise ValueError(
-            "plan must be given in a join of two streams: kss.plan makes one from a batch of the rows of the "
-            "side that is split, got None"
-        )
+    check_way(way, ("plain", "place"))
     names = [quoted(name) for name in key_names(on, "on")]
     columns = {side: Columns(df) for side, df in sides.items()}
     types = key_types_of(names, columns)
-    options = Options(
-        plan=plan,
-        adapt=adapt,
-        force=force,
-        workers=workers,
-        grouping=grouping,
-        worker_column=worker_column,
-        row_id=row_id,
-        weight=weight,
-        seed=seed,
-        capacities=capacities,
-        engine=engine,
-        trust=trust,
-        observed=observed,
-    )
-    # What a path of a plan is for in batches, records of its runs, streams have not.
-    request = replace(check(sides[hot], names, options), kept=None)
+    request = replace(check(sides[hot], names, plan), way=way)
     session = session_of(left)
     if two:
         _refuse_unchecked_state(session)
@@ -184,7 +133,7 @@ def join(
     joining = session.joining(plain, left, right, key_names(on), where)
     if where is not None:
         plain = analysed(joining.result(joining.join(joining.left, joining.right, kind), ()))
-    reason = None if request.force else _reason_for_plain(session, request, plain, two)
+    reason = _reason_for_plain(session, request, plain, two)
     if reason is not None:
         return took(plain, Way("plain", reason))
     worker, *own = (
@@ -193,7 +142,7 @@ def join(
     )
     other = "left" if hot == "right" else "right"
 
-    def build(request: Request) -> DataFrame:
+    def build(request: StreamRequest) -> DataFrame:
         df = joining.left if hot == "left" else joining.right
         both = Sides(
             request=replace(request, df=df),
@@ -204,7 +153,7 @@ def join(
             types=types[other],
             own=own,
         )
-        return by_state(both) if two else by_worker(both)
+        return by_state(both) if two else by_worker(both, _placing(request))
 
     return built(replace(request, worker_column=worker), build)
 
@@ -247,13 +196,28 @@ def _refuse_unchecked_state(session: Session) -> None:
         )
 
 
-def _reason_for_plain(session: Session, request: Request, plain: DataFrame, two: bool) -> str | None:
+def _placing(request: StreamRequest) -> Callable[[Request], tuple[DataFrame, Copied]] | None:
+    """Return how rows are placed by a plan that changes; None for one that does not."""
+    if request.adapt is None:
+        return None
+
+    def placing(request: Request) -> tuple[DataFrame, Copied]:
+        assert isinstance(request, StreamRequest)
+        rows, ask = adapting(request)
+        return rows, lambda others, key: with_workers(others, key, ask)
+
+    return placing
+
+
+def _reason_for_plain(session: Session, request: StreamRequest, plain: DataFrame, two: bool) -> str | None:
+    if request.way is not None:
+        return "as way='plain' requires" if request.way == "plain" else None
     if two:
         assert request.plan is not None
         # Not by the slots of this session: a restart on another machine finds the same state.
-        return gain.reason_for_plain(request.plan, None)
+        return reason_for_plain(request.plan, None)
     if session.joins_by_broadcast(plain):
         return "Spark broadcasts the table whole, and shuffles nothing"
     if request.plan is None or request.adapt is not None:  # the plan may change
         return None
-    return gain.reason_for_plain(request.plan, session.slots)
+    return reason_for_plain(request.plan, session.slots)

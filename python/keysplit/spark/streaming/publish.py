@@ -5,9 +5,9 @@ from typing import Any
 
 from keysplit import paths
 from keysplit.plan import PLANS, Plan
-from keysplit.spark.adapt.adapting import adapting_in
-from keysplit.spark.adapt.log import Log
 from keysplit.spark.checks import is_query, type_name
+from keysplit.spark.streaming.adapting import adapting_in
+from keysplit.spark.streaming.log import Log
 from keysplit.spark.warn import warn
 
 

@@ -12,26 +12,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import BinaryType, StringType
 
-from keysplit.spark.adapt.adapting import plans_in
-from keysplit.spark.adapt.routing import place_of_log
+from keysplit.plan import Plan
 from keysplit.spark.checks import by_name, check_whole, refuse_batch
+from keysplit.spark.expr.hashes import identity_of, row_hash_in_sql
 from keysplit.spark.frame import Columns
-from keysplit.spark.hashes import identity_of, row_hash_in_sql
 from keysplit.spark.names import quoted
-from keysplit.spark.operations.building import built
-from keysplit.spark.operations.repartition import routed_and_placed
-from keysplit.spark.options import (
-    AdaptOrAuto,
-    Engine,
-    GroupingOrName,
-    Options,
-    PlanOrPath,
-    Request,
-    Trusted,
-    check,
-)
 from keysplit.spark.session import session_of
-from keysplit.spark.ways import took, way_of
+from keysplit.spark.strategy import took, way_of
+from keysplit.spark.streaming.adapt import Adapt
+from keysplit.spark.streaming.adapting import plans_in
+from keysplit.spark.streaming.placing import StreamRequest, built, check, place_of_log, routed_and_placed
 
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -43,18 +33,9 @@ def to_kafka(
     *,
     topic: str,
     servers: str,
+    plan: Plan | Adapt,
     settings: Mapping[str, Any] | None = None,
     first_batch: int = 0,
-    plan: PlanOrPath | None = None,
-    adapt: AdaptOrAuto | None = None,
-    grouping: GroupingOrName = "d_choices",
-    row_id: str | Sequence[str] | None = None,
-    weight: str | Column | None = None,
-    seed: int | None = None,
-    capacities: Sequence[float] | None = None,
-    engine: Engine | None = None,
-    trust: Trusted = (),
-    observed: bool = False,
 ) -> DataStreamWriter:
     """Send the rows of a stream to the partitions of a Kafka topic by a plan, each exactly once.
 
@@ -74,20 +55,11 @@ def to_kafka(
         key: the columns by which a plan sends rows to partitions, often "key".
         topic: the topic; its partitions are the workers.
         servers: the addresses of some brokers, "host:port,host:port".
+        plan: as `streaming.route`; it must have as many workers as the topic has partitions.
         settings: further settings of Kafka's client (librdkafka), such as those of security, compression, and
             `transaction.timeout.ms`, in which the rows of a partition are sent, one minute if left out.
         first_batch: the number of the first micro-batch that this sink sends, where the query had another
             sink before.
-        plan: as `streaming.route`; it must have as many workers as the topic has partitions.
-        adapt: as `streaming.route`.
-        grouping: as `streaming.route`.
-        row_id: as `streaming.route`.
-        weight: as `streaming.route`.
-        seed: as `streaming.route`.
-        capacities: as `streaming.route`.
-        engine: as `streaming.route`.
-        trust: as `streaming.route`.
-        observed: as `streaming.route`.
 
     Returns:
         The writer of the rows: go on with `.option("checkpointLocation", ...)` and `.start()`. On Spark
@@ -101,7 +73,6 @@ def to_kafka(
             have the same rows and keys when a micro-batch is run again; if there is no such topic, or it has
             another number of partitions than the plan has workers; if Kafka's client does not take
             `settings`, or they have what exactly-once sets.
-        FileNotFoundError: as `streaming.route`.
         ConnectionError: if no broker answers.
 
     Source:
@@ -112,7 +83,7 @@ def to_kafka(
 
     Example:
         >>> writer = kss.streaming.to_kafka(  # doctest: +SKIP
-        ...     events, "key", topic="words", servers="localhost:9092", adapt="auto"
+        ...     events, "key", topic="words", servers="localhost:9092", plan=kss.streaming.Adapt(8)
         ... )
         >>> query = writer.option("checkpointLocation", where).start()  # doctest: +SKIP
     """
@@ -121,24 +92,8 @@ def to_kafka(
     refuse_batch(df, ": its rows have no micro-batch")
     check_whole("first_batch", first_batch, 0)
     sent = _sent(Columns(df))
-    options = Options(
-        plan=plan,
-        adapt=adapt,
-        grouping=grouping,
-        row_id=row_id,
-        weight=weight,
-        seed=seed,
-        capacities=capacities,
-        engine=engine,
-        trust=trust,
-        observed=observed,
-    )
-    # all but how many workers there are is checked before the broker is asked
-    some = 1 if plan is None and isinstance(grouping, str) else None
-    request = check(df, key, replace(options, workers=some, capacities=None))
+    request = check(df, key, plan)
     partitions = partitions_of(topic, servers, settings)
-    if plan is None or capacities is not None:
-        request = check(df, key, replace(options, workers=partitions if plan is None else None))
     deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]
     request.query.refuse_unrepeatable(deciding, "as a micro-batch that is run again sends the rest")
     if request.workers != partitions:
@@ -147,7 +102,7 @@ def to_kafka(
             f"{request.workers}: plan.with_workers({partitions}) makes it"
         )
 
-    def build(request: Request) -> DataFrame:
+    def build(request: StreamRequest) -> DataFrame:
         partition = F.col(quoted(request.worker_column)).alias("partition")
         return routed_and_placed(request).select(*sent, partition)
 
@@ -168,11 +123,11 @@ def to_kafka(
     return took(session_of(df).for_each_batch(rows, send), way_of(rows))
 
 
-def _splits(request: Request) -> bool:
+def _splits(request: StreamRequest) -> bool:
     return request.adapt is not None or (request.plan is not None and request.plan.splits)
 
 
-def _rule(request: Request) -> str:
+def _rule(request: StreamRequest) -> str:
     """Return a name for what decides where the rows of a micro-batch go, apart from plans in a plan log."""
     hash_ = hashlib.sha256(repr((request.keys, request.params.seed)).encode())
     if _splits(request):

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from functools import partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
+from keysplit.plan import Plan
 from keysplit.spark.checks import by_name, key_names, refuse_batch
 from keysplit.spark.names import quoted
-from keysplit.spark.operations.building import built
-from keysplit.spark.operations.repartition import routed_and_placed
-from keysplit.spark.operations.write import refuse_as_folders
-from keysplit.spark.options import AdaptOrAuto, Engine, GroupingOrName, Options, PlanOrPath, Trusted, check
-from keysplit.spark.ways import took, way_of
+from keysplit.spark.strategy import took, way_of
+from keysplit.spark.streaming.adapt import Adapt
+from keysplit.spark.streaming.placing import built, check, routed_and_placed
+from keysplit.spark.write import refuse_as_folders
 
 
 @by_name
@@ -20,18 +20,7 @@ def write(
     df: DataFrame,
     partition_by: str | Sequence[str],
     *,
-    plan: PlanOrPath | None = None,
-    adapt: AdaptOrAuto | None = None,
-    workers: int | None = None,
-    grouping: GroupingOrName = "cut_to_fit",
-    worker_column: str | None = None,
-    row_id: str | Sequence[str] | None = None,
-    weight: str | Column | None = None,
-    seed: int | None = None,
-    capacities: Sequence[float] | None = None,
-    engine: Engine | None = None,
-    trust: Trusted = (),
-    observed: bool = False,
+    plan: Plan | Adapt,
 ) -> DataStreamWriter:
     """Place the rows of a stream by a plan on the partition columns, and return the writer of them.
 
@@ -42,18 +31,8 @@ def write(
     Args:
         df: a streaming DataFrame.
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
-        plan: as `streaming.route`.
-        adapt: as `streaming.route`.
-        workers: the number of tasks that write, 1..=65536. Leave it out with a plan or a grouping object.
-        grouping: as `plan`; the others split a hot partition more often than "cut_to_fit".
-        worker_column: its name in plans and in the Spark UI; a free one if left out. It is not written.
-        row_id: as `streaming.route`.
-        weight: as `streaming.route`; "bytes" suits a write best.
-        seed: as `streaming.route`.
-        capacities: as `streaming.route`.
-        engine: as `streaming.route`.
-        trust: as `streaming.route`.
-        observed: as `streaming.route`.
+        plan: as `streaming.route`. A plan by "cut_to_fit" suits a write best, such as
+            `Adapt(8, grouping="cut_to_fit", weight="bytes")`; others split a hot partition more often.
 
     Returns:
         The writer of the placed rows, `partitionBy` being set: go on with `.option("checkpointLocation",
@@ -70,26 +49,12 @@ def write(
         As `plan`.
 
     Example:
-        >>> writer = kss.streaming.write(events, "country", workers=8, adapt="auto")  # doctest: +SKIP
+        >>> plan = kss.streaming.Adapt(8, grouping="cut_to_fit")  # doctest: +SKIP
+        >>> writer = kss.streaming.write(events, "country", plan=plan)  # doctest: +SKIP
         >>> query = writer.option("checkpointLocation", where).start(path)  # doctest: +SKIP
     """
     refuse_batch(df, ": kss.write takes batches")
     names = key_names(partition_by, "partition_by")
-    options = Options(
-        plan=plan,
-        adapt=adapt,
-        workers=workers,
-        grouping=grouping,
-        worker_column=worker_column,
-        row_id=row_id,
-        weight=weight,
-        seed=seed,
-        capacities=capacities,
-        engine=engine,
-        trust=trust,
-        observed=observed,
-    )
-    keys = list(map(quoted, names))
-    request = check(df, keys, options, "cut_to_fit", partial(refuse_as_folders, names))
+    request = check(df, list(map(quoted, names)), plan, refuse=partial(refuse_as_folders, names))
     rows = built(request, partial(routed_and_placed, keep=False))
     return took(rows.writeStream.partitionBy(*names), way_of(rows))

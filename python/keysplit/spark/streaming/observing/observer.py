@@ -3,19 +3,17 @@
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
 
-from keysplit.spark.adapt.adapting import Adapting, adapting_in
-from keysplit.spark.adapt.figures import Figures, busiest_of
 from keysplit.spark.checks import check_whole, is_query, type_name
-from keysplit.spark.counting.by_worker import workers_per_count
-from keysplit.spark.counting.in_reports import Counts, counts_in
 from keysplit.spark.session import Listening, Report, session_of_query
+from keysplit.spark.streaming.adapting import Adapting, adapting_in
+from keysplit.spark.streaming.by_worker import workers_per_count
 from keysplit.spark.streaming.observing.history import By, History
 from keysplit.spark.streaming.observing.log import ParquetLog
 from keysplit.spark.streaming.observing.progress import Progress, progress_of
@@ -42,10 +40,10 @@ def observe(
 ) -> "Observer":
     """Observe a running query: rows per worker, imbalance, hot keys, versions of plans, durations of batches.
 
-    Hot keys, versions and what hashing would have given are known of plans with `adapt`; rows of workers of
-    these and of operations with `observed=True`, also on Spark Connect. Of all others there are the figures
-    that Spark has of each batch: rows, duration, rates and backlog. Observing runs nothing on the executors,
-    and changes neither a plan nor a result. The observer ends with the query.
+    Rows of workers, hot keys, versions and what hashing would have given are known of plans that change, an
+    `Adapt`; `Adapt(start=plan, every=None)` counts them for a plan that stays. Of all others there are the
+    figures that Spark has of each batch: rows, duration, rates and backlog. Observing runs nothing on the
+    executors, and changes neither a plan nor a result. The observer ends with the query.
 
     Args:
         query: the query. Of one that has been running, the batches before are there as far as Spark and the
@@ -130,7 +128,7 @@ class Observer:
         self._order = threading.RLock()  # of batches
         self._stopped, self._ended = False, threading.Event()
         self._history = History(keep)
-        self._early: list[_Reported] = []  # of which plans have not learned yet
+        self._early: list[Progress] = []  # of which plans have not learned yet
         self._totals = Totals(title, key_labels)
         self._log = log if callable(log) else None
         self._file = None
@@ -229,13 +227,13 @@ class Observer:
     def _recall(self, query: StreamingQuery) -> None:
         """Take what was before the observer, once plans have learned from it, which they do soon."""
         learned = self._learned()
-        for reported in filter(None, map(_reported, query.recentProgress)):
-            if reported.progress.batch > learned:
+        for progress in filter(None, map(progress_of, query.recentProgress)):
+            if progress.batch > learned:
                 learned = self._learned()  # meanwhile
-            if self._early or reported.progress.batch > learned:
-                self._early.append(reported)
+            if self._early or progress.batch > learned:
+                self._early.append(progress)
             else:
-                self._take(reported)
+                self._take(progress)
 
     def _learned(self) -> float:
         """Return the last batch that all plans have learned from, infinity without plans."""
@@ -249,29 +247,26 @@ class Observer:
                 return
             for each in self._plans():
                 each.learn(self._run, report.batch)
-            reported = _reported(report.to_dict())
-            if reported is not None:
-                self._take_early(before=reported.progress.batch)
-                self._take(reported)
+            progress = progress_of(report.to_dict())
+            if progress is not None:
+                self._take_early(before=progress.batch)
+                self._take(progress)
 
     def _take_early(self, before: float = math.inf) -> None:
         """Take the early progresses before a batch: plans may still have to learn from later ones."""
         early, self._early = self._early, []
         for each in early:
-            if each.progress.batch < before:
+            if each.batch < before:
                 self._take(each)
             else:
                 self._early.append(each)
 
-    def _take(self, reported: "_Reported") -> None:
-        if reported.progress.batch > self._history.last:
-            self._add(self._records(*reported))
+    def _take(self, progress: Progress) -> None:
+        if progress.batch > self._history.last:
+            self._add(self._records(progress))
 
-    def _records(self, progress: Progress, counts: tuple[Counts, ...]) -> tuple[Record, ...]:
-        found = [
-            Record(progress, each.name, workers_per_count(each.workers), _figures_of(progress.batch, each))
-            for each in counts
-        ]
+    def _records(self, progress: Progress) -> tuple[Record, ...]:
+        found = []
         for each in self._plans():
             of_batch = (one for one in reversed(each.figures(self._run)) if one.batch == progress.batch)
             figures = next(of_batch, None)
@@ -296,30 +291,3 @@ class Observer:
 
         shown = Shown(self._query, self._run, title, self._history, self._totals)
         return join(host, port, shown), shown
-
-
-class _Reported(NamedTuple):
-    """What Spark has reported of a micro-batch."""
-
-    progress: Progress
-    counts: tuple[Counts, ...]
-
-
-def _reported(said: Mapping[str, Any]) -> _Reported | None:
-    progress = progress_of(said)
-    return None if progress is None else _Reported(progress, tuple(counts_in(said)))
-
-
-def _figures_of(batch: int, counts: Counts) -> Figures:
-    """Return what is known of a plan that stays, or of an online router."""
-    return Figures(
-        batch=batch,
-        version=0,
-        workers=counts.workers,
-        rows=counts.rows,
-        busiest=busiest_of(counts.rows, counts.speeds),
-        hash_busiest=None,
-        replication=None,
-        copies=counts.copies,
-        hot=(),
-    )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keysplit import metrics
-from keysplit.spark.adapt.figures import Figures, HotKey
+from keysplit.spark.streaming.figures import Figures, HotKey
 from keysplit.spark.streaming.observing.progress import Progress
 
 

@@ -1,0 +1,197 @@
+"""A plan as plain Column expressions: no Python and nothing native on the executors.
+
+It answers row for row as `native` does; docs/plans.md defines both. The tables of a small plan are `literals`
+of the query. Literals travel with each task of their stage and of those downstream, so those of a large plan
+are `broadcast`.
+"""
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from keysplit.plan import Plan
+from keysplit.spark.expr import broadcast, literals
+from keysplit.spark.expr.packed import LENGTH_BITS, Lookup, cells_of
+from keysplit.spark.names import free_names, in_sql
+from keysplit.spark.place import placed
+from keysplit.spark.session import session_of, versions
+
+MOST_LITERALS = 20_000
+"""Buckets and cells up to which a plan is small."""
+
+
+def with_worker(
+    df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str
+) -> DataFrame:
+    """Add the worker of each row.
+
+    In steps: the hash of the key, what is found by it, the worker. Each goes through all columns of a
+    DataFrame, so there are no more of them. All is SQL, as each function of PySpark would call the JVM a
+    dozen times.
+
+    Args:
+        df: the rows.
+        plan: says where they go.
+        key: the hash of a row's key, in SQL where it has a name there.
+        row: the hash of its identity, in SQL; None if no key is split.
+        worker_column: the name of the new column.
+
+    Returns:
+        The rows with one more column, INT and never null.
+    """
+    rows = _at_once(df, plan, key, row, worker_column)
+    return _by_steps(df, plan, key, row, worker_column) if rows is None else rows
+
+
+def placed_with_worker(
+    df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str, keep: bool
+) -> DataFrame:
+    """Do as `with_worker`, and move each row into the partition of its worker, which it has if it is kept."""
+    if versions.has_repartition_by_id(df):
+        rows = _at_once(df, plan, key, row, worker_column, plan.workers, keep)
+        if rows is not None:
+            return rows
+        rows = _by_steps(df, plan, key, row, worker_column)
+    else:
+        rows = with_worker(df, plan, key, row, worker_column)
+    return placed(rows, worker_column, plan.workers, keep)
+
+
+def _at_once(
+    df: DataFrame,
+    plan: Plan,
+    key: str | Column,
+    row: str | None,
+    worker_column: str,
+    partitions: int | None = None,
+    keep: bool = True,
+) -> DataFrame | None:
+    """Do as `with_worker`, or with partitions as `placed_with_worker`; None if it takes a step at a time."""
+    if not isinstance(key, str) or not _is_small(plan) or not versions.has_classic_package(df):
+        return None
+    cells = None if row is None else cells_of(plan.tables)
+    hashed, found, *tables = free_names(df, worker_column, ("hash", "found", *literals.TABLES))
+    names = dict(zip(literals.TABLES, tables, strict=True))
+    lookup, texts = literals.lookup_by_name(df, plan, in_sql(hashed), cells, names)
+    steps = [key, *_steps(lookup, row, in_sql(found))]
+    names_of_steps = [*[hashed, found][: len(steps) - 1], worker_column]
+    return session_of(df).with_steps(df, names_of_steps, steps, texts, partitions, keep)
+
+
+def _by_steps(df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str) -> DataFrame:
+    """Do as `with_worker` with a new DataFrame for each step."""
+    cells = None if row is None else cells_of(plan.tables)
+    key = F.expr(key) if isinstance(key, str) else key
+    lookup = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
+    rows, (*steps, last) = lookup.df, _steps(lookup, row, in_sql(worker_column))
+    for step in steps:
+        rows = rows.withColumn(worker_column, F.expr(step))
+    rows = _done(lookup, rows, worker_column, last)
+    worker = StructField(worker_column, IntegerType(), False)
+    session = session_of(df)
+    return session.with_schema(rows, StructType([*session.schema_of(df).fields, worker]))
+
+
+def _steps(found: Lookup, row: str | None, own: str) -> list[str]:
+    """Return the steps from the hash of a key to the worker, in SQL; the second reads the first as `own`."""
+    if not found.run:
+        return [f"coalesce({found.tail}, 0)"]
+    if row is None:  # each frequent key has one worker
+        return [f"coalesce(CAST(-1L - {found.run} AS INT), {found.tail}, 0)"]
+    return [_found(found), worker_of_found(found.cells, own, row)]
+
+
+def worker_of_found(cells: str, own: str, row: str) -> str:
+    """Return the worker of a row, in SQL, INT and never null.
+
+    Args:
+        cells: the array of the cells, in SQL.
+        own: where in it those of a split key are, and of another one its worker, as -1 less that, in SQL.
+        row: the hash of the row's identity, in SQL.
+    """
+    # Spark computes the hash of a row once, and only of keys that are split.
+    run, drawn = (f"CASE WHEN {own} >= 0L THEN {each} END" for each in (own, row))
+    return f"coalesce({_of_run(cells, run, drawn)}, CAST(-1L - {own} AS INT), 0)"
+
+
+def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
+    """Return the worker of a row as one expression of SQL: literals only, however large the plan.
+
+    Args:
+        plan: says where rows go.
+        key: the hash of the row's key, in SQL.
+        row: as `with_worker`.
+    """
+    tail, run, cells = literals.found_in_sql(plan, key, cells_of(plan.tables) if plan.head else None)
+    return f"coalesce({_of_run(cells, run, row)}, {tail}, 0)" if run else f"coalesce({tail}, 0)"
+
+
+def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
+    """Put all workers that rows of a key may go to, ARRAY<INT>, in the place of its hash.
+
+    Args:
+        df: the rows.
+        plan: says where they go.
+        key: the name of the column that holds the hash of a row's key.
+
+    Returns:
+        The rows with their workers in that column.
+    """
+    workers = np.concatenate([each.workers for each in plan.head]).astype(np.int32) if plan.head else None
+    found = _lookup(df, plan, key, workers)
+    if not found.run:
+        return _done(found, found.df, key, f"array(coalesce({found.tail}, 0))")
+    df = found.df.withColumn(key, F.expr(_found(found)))
+    return _done(found, df, key, workers_of_found(found.cells, in_sql(key)))
+
+
+def workers_of_found(workers: str, own: str) -> str:
+    """Return all workers of a row's key, in SQL; arguments as `worker_of_found`, the cells being workers."""
+    start, length = f"CAST(shiftrightunsigned({own}, {LENGTH_BITS}) AS INT)", f"CAST({_length(own)} AS INT)"
+    return f"IF({own} >= 0L, slice({workers}, {start} + 1, {length}), array(CAST(-1L - {own} AS INT)))"
+
+
+def of_split_keys(df: DataFrame, plan: Plan, key: str) -> DataFrame:
+    """Return the rows whose keys have more than one worker; arguments as `with_workers`."""
+    if not plan.splits:
+        return df.filter("false")
+    found = _lookup(df, plan, key, None)
+    return found.df.filter(f"{found.run} >= 0L").drop(*found.names)
+
+
+def _lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
+    if _is_small(plan):
+        return literals.lookup(df, plan, in_sql(key), cells)
+    return broadcast.lookup(df, plan, key, cells)
+
+
+def _is_small(plan: Plan) -> bool:
+    return len(plan.tail) + sum(len(each.workers) for each in plan.head) <= MOST_LITERALS
+
+
+def _done(found: Lookup, df: DataFrame, name: str, last: str) -> DataFrame:
+    df = df.withColumn(name, F.expr(last))
+    return df.drop(*found.names) if found.names else df
+
+
+def _found(found: Lookup) -> str:
+    """Return where the cells of a split key are, and below 0 the worker of another one, BIGINT."""
+    return f"coalesce({found.run}, CAST(-1 - {found.tail} AS BIGINT))"
+
+
+def _of_run(cells: str, run: str, row: str | None) -> str:
+    """Return the worker of a frequent key, INT; null where `run` is null."""
+    at, bits = f"shiftrightunsigned({run}, {LENGTH_BITS})", "16"
+    if row is not None:
+        at += f" + shiftrightunsigned(shiftrightunsigned({row}, 32) * {_length(run)}, 32)"
+    cell = f"get({cells}, CAST({at} AS INT))"
+    if row is not None:
+        # Not `row & 4294967295`: Spark would move that into the CASE of `row` and hash each row twice.
+        low = f"shiftrightunsigned(shiftleft({row}, 32), 32)"
+        bits = f"IF({low} < shiftrightunsigned({cell}, 32), 16, 0)"
+    return f"CAST(shiftrightunsigned({cell}, {bits}) & 65535L AS INT)"
+
+
+def _length(run: str) -> str:
+    return f"({run} & {(1 << LENGTH_BITS) - 1}L)"

@@ -1,0 +1,107 @@
+"""Few rows go into few files: their plan is made for fewer tasks."""
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from keysplit.plan import Plan, bucket_bits, bucket_of
+from keysplit.spark.request import Request
+from keysplit.spark.session import session_of
+
+ROWS_PER_FILE = 100_000
+"""Rows for which a task is worth its file."""
+
+# A file costs as much as writing some 13,000 rows of three columns (docs/measured.md, Writes).
+_ROWS_OF_A_FILE = 10_000
+
+# What is left of a bucket without its frequent keys, of all the weight, where that is only rounding.
+_ROUNDED = 1e-12
+
+# A task gets at most about so many bytes, as Spark estimates the rows, which is what it reads of a file: a
+# plan that was made before, or the last run by one, may be of far fewer rows.
+_BYTES_PER_TASK = 128 << 20
+
+
+def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
+    """Return the request with a plan for as many tasks as its rows are worth, and why, "" if as it was.
+
+    The smaller plan is made of what the plan was made from, so it keeps all that its grouping promises, and
+    no job reads the rows. Merging the workers of the plan would not: with "cut_to_fit" the rest of a key that
+    is cut may be on any worker, and so in one more task. It also balances files, as the task that writes most
+    of the rare partitions would be the last.
+
+    Args:
+        request: a checked request for a write, with a plan.
+        rows_per_file: the rows that make a task worth its file; None for the default.
+    """
+    plan = request.plan
+    # Workers of given speeds are to get what was asked for.
+    if plan is None or request.way is not None or plan.capacities is not None:
+        return request, ""
+    slots, rows = session_of(request.df).slots, rows_of(plan)
+    if rows is None or (rows_per_file is None and slots is None):
+        return request, ""
+    least = ROWS_PER_FILE if rows_per_file is None else rows_per_file
+    tasks = tasks_for(rows, least, slots)
+    if tasks < plan.workers:
+        tasks = max(tasks, _tasks_for_bytes(request))
+    if tasks >= plan.workers:
+        return request, ""
+    fewer = _for_tasks(plan, rows, tasks)
+    why = f", not over {plan.workers}, as {rows:,.0f} rows fill no more files of {least:,}"
+    return replace(request, plan=fewer, params=fewer.grouping), why
+
+
+@lru_cache(maxsize=4)
+def _for_tasks(plan: Plan, rows: float, tasks: int) -> Plan:
+    """Return a plan for so many tasks that write so many rows, the same one again for each write."""
+    return with_files(plan, rows).with_workers(tasks)
+
+
+def with_files(plan: Plan, rows: float) -> Plan:
+    """Return a plan in which each key weighs as much more as a file costs.
+
+    All files together weigh as much as all rows at most. Rare keys are as many as there are buckets of them:
+    partitions mostly have a bucket for themselves.
+
+    Args:
+        plan: the plan.
+        rows: the number of rows that are written.
+    """
+    summary = plan.summary
+    own, size = bucket_of(summary.hashes, bucket_bits(plan.workers)), len(plan.buckets)
+    rare = plan.buckets - np.bincount(own, summary.counts, minlength=size) > _ROUNDED * plan.total
+    files = rare + np.bincount(own, minlength=size)
+    cost = min(_ROWS_OF_A_FILE * plan.total / max(rows, 1.0), plan.total / max(files.sum(), 1))
+    buckets = plan.buckets + cost * files
+    head = tuple(replace(each, count=each.count + cost) for each in plan.head)
+    return replace(plan, total=float(buckets.sum()), head=head, buckets=buckets)
+
+
+def tasks_for(rows: float, rows_per_file: int, slots: int | None) -> int:
+    """Return how many tasks write some rows, each at least `rows_per_file` if they are enough for that.
+
+    There are never fewer than run at once, and else full waves of them, as a task in a wave of its own lets
+    the other slots wait.
+
+    Args:
+        rows: the number of rows.
+        rows_per_file: at least 1.
+        slots: how many tasks run at once; None if that is not known.
+    """
+    at_once = 1 if slots is None else slots
+    return max(1, int(rows / rows_per_file / at_once)) * at_once
+
+
+def rows_of(plan: Plan) -> float | None:
+    """Return about how many rows a plan was made from, None if it has no more than their weight."""
+    if plan.sample is not None:
+        return plan.sample.rows / plan.sample.fraction if plan.sample.fraction else None
+    return None if plan.weighted or plan.group_weight else plan.total
+
+
+def _tasks_for_bytes(request: Request) -> int:
+    size = session_of(request.df).size(request.df)
+    return 1 if size is None else math.ceil(size / _BYTES_PER_TASK)

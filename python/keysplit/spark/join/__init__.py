@@ -1,0 +1,1 @@
+"""`join`: a join whose hot keys are spread over several workers."""

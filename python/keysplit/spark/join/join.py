@@ -1,0 +1,171 @@
+"""`join`: a join whose hot keys are spread over several workers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+
+from keysplit.plan import Plan
+from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
+from keysplit.spark.frame import Columns, analysed
+from keysplit.spark.join.arguments import (
+    How,
+    condition_of,
+    key_types_of,
+    kind_of,
+    refuse_condition,
+    split_of,
+)
+from keysplit.spark.join.choice import joined, refuse_way
+from keysplit.spark.join.schema import schema_of
+from keysplit.spark.join.sides import Sides
+from keysplit.spark.names import quoted
+from keysplit.spark.query import Query, of_other_side
+from keysplit.spark.request import GROUPING, Request, check, check_way, params_of, trusted_by
+from keysplit.spark.session import PlainJoin, is_connect
+from keysplit.spark.strategy import Way, built, reason_for_no_plan_of_a_join, took
+
+
+@by_name
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Sequence[str],
+    how: How = "inner",
+    *,
+    condition: Column | str | None = None,
+    plan: Plan | None = None,
+    workers: int | None = None,
+    split: Literal["left", "right"] | None = None,
+    way: Literal["plain", "place", "broadcast"] | None = None,
+) -> DataFrame:
+    """Compute `left.join(right, on, how)`, the rows of hot keys being spread over the cluster.
+
+    Rows, columns, their order, types and nulls equal those of the plain join, and columns of both frames may
+    be selected from the result as from that one: `left["k"]`, `right["k"]`.
+
+    One side is split, by a plan of its keys: the one that has the hot keys. `explain` says which way it took:
+
+    - "broadcast": rows of hot keys are not shuffled, and the other side's rows of these keys are broadcast;
+      all others are joined as Spark does it, and the two parts are united. Taken where those rows of the
+      other side fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and where both sides are
+      mere scans with deterministic keys, as they are read twice. On Spark Connect a union hides which side
+      its columns are from: there it is taken only if asked for.
+    - "place": the plan says which worker a row goes to. A row of the other side goes to all workers of its
+      key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
+      Spark 4.1 on both sides are placed by worker, and the join itself shuffles nothing. Before, it shuffles
+      them by key and worker, which spreads hot keys as widely, but two workers may share a task.
+    - "plain": Spark's own join, where it broadcasts a side or splitting brings nothing; on up to two task
+      slots also where the side that is split is small, up to 24 MiB as Spark estimates it, and no plan is
+      made then.
+
+    Args:
+        left: a batch DataFrame, classic or of Spark Connect.
+        right: another one, or the same.
+        on: a column, or a list of columns, that both sides have with the same types; whole numbers may differ
+            in their width. Names are taken literally, dots and backticks included, as Spark does here.
+        how: inner, left, right, full, semi or anti, in any of Spark's spellings.
+        condition: what must hold of two rows besides equal keys: a column such as `left["x"] < right["y"]` or
+            `F.col("x") < F.col("y")`, or a text of SQL. It is part of the join: a left join keeps the rows
+            for which it never holds. Full joins take none, and left and right joins split the side that they
+            name.
+        split: the side that is split, "left" or "right"; if left out, "right" for a right join and "left" for
+            all others. Semi and anti joins split the left one.
+        plan: a plan of the keys of the side that is split, which `kss.plan` made or loaded.
+        workers: in place of a plan, the number of workers, 1..=65536. keysplit then makes a plan of a sample
+            of the rows, with the defaults of `kss.plan`, if that may pay.
+        way: "plain", "place" or "broadcast", see above; if left out, keysplit chooses the cheapest.
+
+    Returns:
+        The rows that `left.join(right, on, how)` has.
+
+    Raises:
+        TypeError: as `route`; if `on` is a Column expression, or its types differ between the sides; if
+            `condition` is neither a column nor a text.
+        ValueError: as `route`; if `how`, `split` or `way` has another value, if a side is streaming;
+            if `way` is "broadcast" and rows or keys of a side may differ when it is read twice.
+
+    Source:
+        "Practical Skew Handling in Parallel Joins" (DeWitt, Naughton, Schneider, Seshadri, VLDB 1992): the
+        subset-replicate technique. "Handling data skew in parallel joins in shared-nothing systems" (Xu,
+        Kostamaa, Zhou, Chen, SIGMOD 2008): partial redistribution and partial duplication, the way
+        "broadcast".
+
+    Deviations:
+        DeWitt et al. split ranges of sorted keys by a sample. Here a plan splits keys by shares of their
+        rows. Xu et al. keep rows of skewed keys where they are on both sides; here on the one that is split.
+
+    Example:
+        >>> sales = kss.join(orders, customers, "customer", "left", workers=8)  # doctest: +SKIP
+    """
+    kind = kind_of(how)
+    hot = split_of(split, kind)
+    where = condition_of(condition)
+    if where is not None:
+        refuse_condition(kind, hot)
+    sides = {"left": left, "right": right}
+    for side, df in sides.items():
+        refuse_other_frames(df, side)
+        refuse_stream(df, side, remedy=": kss.streaming.join takes streams")
+    names = [quoted(name) for name in key_names(on, "on")]
+    other = "left" if hot == "right" else "right"
+    check_way(way, ("plain", "place", "broadcast"))
+    params_of(plan, workers, GROUPING, sides[hot])
+    of_hot = Query(sides[hot], trusted_by(plan), sides[other], hot)
+    session, fold = of_hot.session, of_hot.fold
+    columns = {side: Columns(df, fold) for side, df in sides.items()}
+    types = key_types_of(names, columns)
+    request = check(sides[hot], names, plan, workers, way=way, query=of_hot)
+    query = Query(sides[other], of_other_side(request.query), sides[hot], other)
+    query.warn_of_keys_by_chance(names)
+    plain = on_keys = left.join(right, key_names(on), kind)
+    if where is not None:
+        asked = session.joining(on_keys, left, right, key_names(on), where)
+        plain = asked.result(asked.join(asked.left, asked.right, kind), ())
+    if way == "plain":
+        return took(analysed(plain), Way("plain", "as way='plain' requires"))
+    if way is None:
+        # Spark's plan takes longer to make than its estimate of a side
+        unplanned = reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
+        if unplanned is None and kind != "full":  # of a full join Spark broadcasts no side
+            key_types = types["left"], types["right"]
+            on_names = None if where is not None else PlainJoin(left, right, key_names(on), kind, key_types)
+            if session.joins_by_broadcast(plain, on_names):
+                unplanned = "Spark broadcasts one side whole, and shuffles nothing"
+            # Spark Connect has looked at the join, and would do so again for its schema
+            if is_connect(plain) and where is None:
+                schema = schema_of(kind, key_names(on), columns["left"], columns["right"])
+                plain = plain if schema is None else session.with_schema(plain, schema)
+        if unplanned is not None:
+            return took(plain, Way("plain", unplanned))
+    # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
+    analysed(plain)
+    joining = session.joining(on_keys, left, right, key_names(on), where)
+    # Both sides and the result get these columns, and in the end they are dropped by name.
+    worker, *own = (
+        columns["left"].free(name, columns["right"])
+        for name in (
+            request.worker_column,
+            *(f"{request.worker_column}_{end}" for end in ("there", "found", *range(len(names)))),
+        )
+    )
+    refuse_way(way, request, query)
+
+    def build(request: Request) -> tuple[DataFrame, Way]:
+        # The plan is made of what the user gave; the query is of what Spark made of it.
+        df = joining.left if hot == "left" else joining.right
+        both = Sides(
+            request=replace(request, df=df),
+            query=query,
+            joining=joining,
+            hot=hot,
+            kind=kind,
+            types=types[other],
+            own=own,
+        )
+        result, taken = joined(both, plain, way)
+        return session.with_schema_of(result, plain), taken
+
+    # Spark has analysed the plain join.
+    return built(replace(request, worker_column=worker), build, tried=True)

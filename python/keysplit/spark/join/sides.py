@@ -1,0 +1,166 @@
+"""Both sides of a join: the one that a plan splits, and the other one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from keysplit.plan import FrequentKey, Plan
+from keysplit.spark.keys import key_hash, key_hash_in_sql
+from keysplit.spark.names import in_sql, path_in_sql, quoted
+from keysplit.spark.query import Query
+from keysplit.spark.request import Request
+from keysplit.spark.session import Joining
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A join of which one side is split.
+
+    Attributes:
+        request: of the side that is split; its DataFrame is that of `joining`, and there is a plan.
+        query: what the query of the other side says.
+        joining: the join that is computed in another way.
+        hot: the side that is split, "left" or "right".
+        kind: inner, left, right, full, semi or anti.
+        types: of the keys on the other side.
+        own: names that no column has.
+    """
+
+    request: Request
+    query: Query
+    joining: Joining
+    hot: str
+    kind: str
+    types: Sequence[DataType]
+    own: Sequence[str]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the side that is split."""
+        plan = self.request.plan
+        assert plan is not None
+        return plan
+
+    @property
+    def other(self) -> str:
+        """The side that is not split, "left" or "right"."""
+        return "left" if self.hot == "right" else "right"
+
+    @property
+    def others(self) -> DataFrame:
+        """The rows of the side that is not split."""
+        return self.joining.left if self.hot == "right" else self.joining.right
+
+    @property
+    def keeps_others(self) -> bool:
+        """Whether rows of the side that is not split come out even if they match nothing."""
+        return self.kind in (self.other, "full")
+
+    @property
+    def null_key(self) -> str:
+        """Whether a row's key holds a null, in SQL: such a row matches nothing."""
+        return " OR ".join(f"{path_in_sql(name)} IS NULL" for name in self.request.keys)
+
+    @property
+    def hash(self) -> Column:
+        """The hash of a key on the side that is split."""
+        return key_hash(self.request.keys, self.request.key_types, self.request.params.seed)
+
+    @property
+    def others_hash(self) -> Column:
+        """The hash of a key on the other side; those of equal keys are equal."""
+        return key_hash(self.request.keys, self.types, self.request.params.seed)
+
+    def of(self, keys: Sequence[FrequentKey], rows: DataFrame) -> "Halves":
+        """Cut rows of the side that is split in two: those of some keys, and all others.
+
+        Rows with a null key match nothing: they may be in either part.
+        """
+        nulls = self.null_key if any(None in each.key for each in keys) else None
+        return self._cut(keys, rows, self.request.key_types, nulls)
+
+    def others_of(self, keys: Sequence[FrequentKey]) -> "Halves":
+        """Cut the rows of the other side in two: those of some keys, and all others."""
+        return self._cut(keys, self.others, self.types, None)
+
+    def _cut(
+        self, keys: Sequence[FrequentKey], rows: DataFrame, types: Sequence[DataType], nulls: str | None
+    ) -> "Halves":
+        names, seed, added = self.request.keys, self.request.params.seed, []
+        hash_ = key_hash_in_sql(names, types, seed)
+        if hash_ is None:
+            rows = rows.select("*", key_hash(names, types, seed).alias(self.own[0]))
+            hash_, added = in_sql(self.own[0]), [self.own[0]]
+        hashes = [f"{each.hash}L" for each in keys if None not in each.key]
+        terms = [f"{hash_} IN ({', '.join(hashes)})"] if hashes else []
+        # None of the terms is null.
+        return Halves(rows, " OR ".join([*terms, *([nulls] if nulls else [])]) or "false", added)
+
+    def join(self, rows: DataFrame, others: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows of both sides on the keys, by the condition, and on a column that both have got."""
+        left, right = (others, rows) if self.hot == "right" else (rows, others)
+        return self.joining.join(left, right, kind, also)
+
+    def met(self, others: DataFrame, rows: DataFrame, kind: str, found: str) -> DataFrame:
+        """Join rows of the other side with the few different keys that some rows of the split side have.
+
+        Args:
+            others: the rows of the other side.
+            rows: the rows of the split side.
+            kind: "left" or "left_anti".
+            found: the name of a column that is TRUE where a row has met its key.
+        """
+        # Under their own names the keys would hide those of the other side in the result.
+        names = self.own[-len(self.request.keys) :]
+        pairs = list(zip(self.request.keys, names, strict=True))
+        rows = rows.filter(f"NOT ({self.null_key})")  # of keys that meet nothing there may be many
+        keys = self._distinct(rows.select(*(F.col(key).alias(name) for key, name in pairs)))
+        # By a condition, as a join on names moves the keys to the front.
+        same = reduce(and_, (F.col(key) == F.col(quoted(name)) for key, name in pairs))
+        return others.join(F.broadcast(keys.withColumn(found, F.lit(True))), same, kind)
+
+    def _distinct(self, keys: DataFrame) -> DataFrame:
+        """Return a few different keys, each once."""
+        if key_hash_in_sql(self.request.keys, self.request.key_types, 0) is None:
+            return keys.distinct()  # Spark collects no set of collated strings
+        # `distinct` alone would have as many tasks as there are shuffle partitions. Of a set, which one task
+        # holds, it shuffles nothing, and has those keys once that a join finds equal.
+        found = keys.agg(F.collect_set(F.struct("*")).alias(self.own[0]))
+        return found.select(F.inline(in_sql(self.own[0]))).distinct()
+
+    def result(self, rows: DataFrame) -> DataFrame:
+        """Return the columns of Spark's own join."""
+        return self.joining.result(rows, [self.request.worker_column, *self.own])
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Rows that are cut in two.
+
+    Attributes:
+        rows: all of them.
+        chosen: whether a row is in the first part, in SQL; never null.
+        added: columns that `rows` has more.
+    """
+
+    rows: DataFrame
+    chosen: str
+    added: Sequence[str]
+
+    @property
+    def first(self) -> DataFrame:
+        """The rows of the keys."""
+        return self._without_added(self.rows.filter(self.chosen))
+
+    @property
+    def second(self) -> DataFrame:
+        """All others."""
+        return self._without_added(self.rows.filter(f"NOT ({self.chosen})"))
+
+    def _without_added(self, rows: DataFrame) -> DataFrame:
+        return rows.drop(*self.added) if self.added else rows

@@ -1,0 +1,102 @@
+"""A plan at a path: loaded where it is there, else made once and saved."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from keysplit import paths
+from keysplit.plan import Plan
+from keysplit.spark.checks import period_of
+from keysplit.spark.keys import key_kinds
+from keysplit.spark.request import Request
+
+
+def place_of(path: Any, max_age: Any) -> Place | None:
+    """Return where a plan is stored, None if it is not; or raise an error for the arguments of `plan`."""
+    age = period_of("max_age", max_age)
+    if path is None:
+        if age is not None:
+            raise ValueError(f"max_age must be left out without path, got {max_age!r}")
+        return None
+    paths.check(path)
+    return Place(path, age)
+
+
+@dataclass
+class Place:
+    """Where a plan is stored.
+
+    Attributes:
+        path: a file, or a URL as `Plan.save` takes it.
+        max_age: the age from which a plan is made again; None if it never is.
+        is_old: whether `load` has found a plan of that age, which `save` then replaces.
+    """
+
+    path: str | os.PathLike[str]
+    max_age: timedelta | None
+    is_old: bool = False
+
+    def load(self, request: Request) -> Plan | None:
+        """Return the plan of a request that is stored; None if there is none, or if it is too old.
+
+        Raises:
+            OSError: if there can be no plan.
+            ValueError: if there is something else, or a plan for other arguments.
+        """
+        try:
+            text = paths.read(self.path)
+        except FileNotFoundError:
+            paths.check_new(self.path)
+            return None
+        self.is_old = self.max_age is not None and self._age() >= self.max_age
+        if self.is_old:
+            paths.check_new(self.path)
+            return None
+        plan = self._read(text)
+        self._refuse_other("key types", plan.key_types, tuple(key_kinds(request.key_types)))
+        self._refuse_other("grouping", plan.grouping, request.params)
+        self._refuse_other("capacities", plan.capacities, request.capacities)
+        self._refuse_other("group_weight", plan.group_weight, request.group_weight)
+        self._refuse_other("weight", plan.weighted, request.weight is not None)
+        if request.row_id is not None:
+            self._refuse_other("row_id", plan.row_id, tuple(request.row_id))
+        self._refuse_other("trust", plan.trust, tuple(sorted(request.query.trust)))
+        return plan
+
+    def save(self, plan: Plan) -> Plan:
+        """Save a plan that was made, and return the one that is there then: of several jobs the first one's.
+
+        Raises:
+            OSError: if it cannot be written.
+            ValueError: if another job has made a plan for something else.
+        """
+        if not plan.total:  # it says nothing of other days
+            return plan
+        text = plan.to_json()
+        if self.is_old:
+            paths.write(self.path, text)
+        elif not paths.create(self.path, text):
+            other = self._read(paths.read(self.path))
+            self._refuse_other("key types", other.key_types, plan.key_types)
+            self._refuse_other("grouping", other.grouping, plan.grouping)
+            return other
+        return plan
+
+    def _age(self) -> timedelta:
+        return datetime.now(UTC) - paths.modified(self.path)
+
+    def _read(self, text: str) -> Plan:
+        try:
+            return Plan.from_json(text)
+        except ValueError as error:
+            raise ValueError(f"path must be that of a plan, got {os.fspath(self.path)!r}: {error}") from error
+
+    def _refuse_other(self, what: str, stored: Any, asked: Any) -> None:
+        if stored != asked:
+            raise ValueError(
+                f"the plan at {os.fspath(self.path)!r} must be for the same {what}: it has {stored!r}, got "
+                f"{asked!r}. Use another path, or delete that plan"
+            )

@@ -1,1 +1,0 @@
-"""The operations on batches, a file each."""

@@ -1,0 +1,334 @@
+"""`plan`: one pass over the keys, of all rows or a sample, and a decision where they go.
+
+All arguments of planning are checked here, and nowhere else.
+"""
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Literal
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+
+import keysplit as ks
+from keysplit.groupings.base import Grouping
+from keysplit.plan import BALANCED, PLANS, CutToFit, FrequentKey, Plan, Summary, bucket_bits, place, speeds_of
+from keysplit.spark import kept
+from keysplit.spark.checks import by_name, check_sample, refuse_other_frames, refuse_stream, type_name
+from keysplit.spark.counting.counted import Met
+from keysplit.spark.counting.summary import Pass, summarise
+from keysplit.spark.expr.hashes import identity_of, plan_hash, row_hash
+from keysplit.spark.keys import key_kinds
+from keysplit.spark.names import quoted
+from keysplit.spark.query import Query, trusted_names
+from keysplit.spark.request import GROUPING, Request, request_of
+from keysplit.spark.rows import MOST_COLUMNS, identity_columns, values_of
+from keysplit.spark.warn import warn
+from keysplit.spark.weights import weight_of
+
+Sample = float | Literal["auto"]
+GroupingOrName = str | Grouping | CutToFit
+Trusted = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
+
+# Rows of split keys that are looked at: for each of the most frequent ones, and in all.
+_ROWS_PER_KEY, _ROWS, _KEYS = 1_000, 10_000, 1_000
+# How many of one key are enough to say that they are alike.
+_ENOUGH = 100
+# Bytes of a frame, as Spark estimates them, all of whose columns may be read for that.
+_MOST_BYTES = 8 << 20
+
+
+@by_name
+def plan(
+    df: DataFrame,
+    key: str | Sequence[str],
+    workers: int | None = None,
+    *,
+    grouping: GroupingOrName = GROUPING,
+    sample: Sample = "auto",
+    weight: str | Column | None = None,
+    group_weight: float = 0.0,
+    capacities: Sequence[float] | None = None,
+    row_id: str | Sequence[str] | None = None,
+    trust: Trusted = (),
+    seed: int | None = None,
+    path: str | os.PathLike[str] | None = None,
+    max_age: str | timedelta | None = None,
+) -> Plan:
+    """Count the keys of a sample, or of all rows, and decide which workers the rows of each go to.
+
+    The plan is frozen: it routes the same rows in the same way for ever, on every version of Spark, whichever
+    tasks are retried. It also routes rows that it has not seen, such as those of tomorrow, or of a stream.
+
+    Args:
+        df: a batch DataFrame, classic or of Spark Connect.
+        key: a column name, or a list of them. Keys are equal where `groupBy` says so, and null is a key. A
+            name such as "a.b" is the field b of column a; where there is none, the column of this very name.
+        workers: the number of workers, 1..=65536. A worker is a task's partition. Leave it out with a
+            grouping object.
+        grouping: key, partial_key, d_choices, w_choices, round_robin, flexd, distribution_aware or
+            cut_to_fit, or an object of one of their classes, such as `DChoices(workers=50)`.
+        sample: the part of the rows that is counted, above 0, up to 1. "auto" counts frames of up to 65,536
+            rows whole, and of larger ones as many rows as the threshold of the grouping and the number of
+            workers need, about a tenth at most. A sample moves load, never a result; `Plan.sample` is what
+            was seen and how much it says.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out.
+        group_weight: the fixed cost of a group in addition to its rows, in units of their weight: a plan for
+            `apply` on many small groups balances `weight + group_weight * keys`. All weights and loads of the
+            plan contain it.
+        capacities: the relative speed of each worker, above 0; equal if left out.
+        row_id: the columns that distinguish rows; they spread a hot key over its workers. The plan keeps
+            them: operations use them where they are deterministic. If left out, each operation uses all
+            deterministic columns of its DataFrame, 32 at most. Rows that are equal in them go to one worker.
+        trust: columns of `df` and functions (UDFs or their names) that you guarantee to be deterministic. The
+            plan keeps them. docs/exactness.md says what depends on it.
+        seed: the seed of the hashes, 0 if left out. Leave it out with a grouping object.
+        path: where the plan is stored, a file or a URL as `Plan.save` takes it. If a plan is there, it is
+            loaded, and no job runs; if not, it is made and saved. Of several jobs that make it at the same
+            time all use that of the first. A plan of no rows is used once and never saved.
+        max_age: the age from which a stored plan is made again and replaced, such as "30 days" or a
+            timedelta; its age is that of the file. If left out, a stored plan is always used; `drift` says
+            how well it still fits.
+
+    Warns:
+        UserWarning: if one row of a key that is split weighs more than the fair share of a worker; if rows of
+            such a key are indistinguishable, so that they would stay together all the same.
+
+    Returns:
+        The plan.
+
+    Raises:
+        TypeError: if an argument has a wrong type, or the key holds maps.
+        ValueError: if an argument has a wrong value; if rows that would be split have no deterministic
+            columns; if the plan at `path` was made for other arguments.
+        OSError: if `path` cannot be read or written.
+
+    Source:
+        docs/plans.md: each grouping's rule for known frequencies.
+
+    Deviations:
+        The papers route messages one by one without knowing what comes. A plan knows: so rare keys are
+        not split at all, and frequent keys are split by shares of their rows.
+
+    Example:
+        >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
+        >>> plan = kss.plan(df, "word", workers=8, path="words.json", max_age="30 days")  # doctest: +SKIP
+    """
+    request = planning(
+        df,
+        key,
+        workers,
+        grouping=grouping,
+        sample=sample,
+        weight=weight,
+        group_weight=group_weight,
+        capacities=capacities,
+        row_id=row_id,
+        trust=trust,
+        seed=seed,
+        remedy=": plan from a batch of its rows",
+    )
+    place_ = kept.place_of(path, max_age)
+    stored = None if place_ is None else place_.load(request)
+    if stored is not None:
+        return stored
+    made, met = make(request)
+    warn_of_rows(request, made, met)
+    return made if place_ is None else place_.save(made)
+
+
+def planning(
+    df: DataFrame,
+    key: str | Sequence[str],
+    workers: Any,
+    *,
+    grouping: Any = GROUPING,
+    sample: Any = "auto",
+    weight: Any = None,
+    group_weight: Any = 0.0,
+    capacities: Any = None,
+    row_id: Any = None,
+    trust: Any = (),
+    seed: Any = None,
+    remedy: str = "",
+) -> Request:
+    """Check the arguments of `plan`, and raise its errors; `remedy` is for a streaming DataFrame."""
+    refuse_other_frames(df)
+    refuse_stream(df, remedy=remedy)
+    check_sample(sample)
+    params = grouping_of(grouping, workers, seed, PLANS)
+    request = request_of(df, key, params, Query(df, trusted_names(trust), checked=True))
+    columns = request.columns
+    names = identity_columns(row_id, columns.type_of)
+    return replace(
+        request,
+        row_id=None if names is None else list(map(columns.path, names)),
+        weight=weight_of(columns, weight),
+        capacities=None if capacities is None else tuple(speeds_of(capacities, request.workers).tolist()),
+        sample=sample,
+        group_weight=_group_weight(group_weight),
+    )
+
+
+def grouping_of(grouping: Any, workers: Any, seed: Any, known: Mapping[str, Any]) -> Any:
+    """Return a grouping with its parameters, or raise an error.
+
+    Args:
+        grouping: a name, or an object.
+        workers: the number of workers; with an object None, or its own.
+        seed: the seed of the hashes, in the same way.
+        known: the groupings that may be named.
+    """
+    if isinstance(grouping, str):
+        if grouping not in known:
+            raise ValueError(_unknown_grouping(grouping, known))
+        if workers is None:
+            raise ValueError(f"workers must be given with grouping={grouping!r}: a number in 1..=65536")
+        return known[grouping](workers=workers, seed=0 if seed is None else seed)
+    names = {type_: name for name, type_ in [*ks.GROUPINGS.items(), *PLANS.items()]}
+    if type(grouping) not in names:
+        raise TypeError(f"grouping must be a registered name or a grouping, got {type_name(grouping)}")
+    if names[type(grouping)] not in known:
+        raise ValueError(_unknown_grouping(names[type(grouping)], known))
+    for name, value in (("workers", workers), ("seed", seed)):
+        if value is not None and value != getattr(grouping, name):
+            raise ValueError(
+                f"{name} must be left out or equal that of the grouping, {grouping!r}, got {value!r}"
+            )
+    return grouping
+
+
+def _unknown_grouping(name: str, known: Mapping[str, Any]) -> str:
+    online = name in ks.GROUPINGS and name not in known
+    remedy = ": it needs the rows one by one, as kss.online.route routes them" if online else ""
+    return f"grouping must be one of {', '.join(sorted(known))}, got {name!r}{remedy}"
+
+
+def _group_weight(weight: Any) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise TypeError(f"group_weight must be a number of at least 0, got {weight!r}")
+    if not 0 <= weight < math.inf:
+        raise ValueError(f"group_weight must be finite and at least 0, got {weight!r}")
+    return float(weight)
+
+
+def make(request: Request) -> tuple[Plan, Met | None]:
+    """Count the keys of a request and decide where they go; return what `warn_of_rows` wants to know."""
+    found = summarise(request, identity=_cheap_identity(request))
+    plan = plan_of(request, found)
+    if request.row_id is not None:
+        return replace(plan, row_id=tuple(request.row_id)), found.met
+    if len(request.query.columns) > MOST_COLUMNS and plan.splits and not request.query.is_shuffled:
+        # Which of many columns distinguish rows is decided once, also for frames that have further ones.
+        with suppress(ValueError):  # there are none: what needs them says so
+            plan = replace(plan, row_id=tuple(map(quoted, request.query.identity)))
+    return plan, found.met
+
+
+def _cheap_identity(request: Request) -> Column | None:
+    """Return the hash of a row's identity where its columns cost less in a sample than a job of their own."""
+    query = request.query
+    # Downstream of a shuffle or of Python functions reading is dear, and so is asking Spark for the size.
+    if request.sample == 1 or query.steadiness.functions or query.steadiness.order is not None:
+        return None
+    size = query.session.size(request.df)
+    if size is None or size > _MOST_BYTES:
+        return None
+    with suppress(ValueError):  # there is none: what needs one says so
+        return row_hash(request)
+    return None
+
+
+def stand_in(request: Request) -> Plan:
+    """Return the plan of no rows: an operation tries its query out with it before a plan takes any job."""
+    none = np.empty(0)
+    summary = Summary(
+        total=0.0,
+        hashes=none.astype(np.int64),
+        counts=none,
+        errors=none,
+        buckets=np.zeros(2 ** bucket_bits(request.workers)),
+    )
+    return plan_of(request, Pass(summary, {}), candidates=[])
+
+
+def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
+    """Warn where a plan splits a key in vain: one row is too heavy, or rows cannot be told apart.
+
+    Args:
+        request: the request.
+        plan: the plan.
+        met: the rows that were read for the plan; None if nobody knows: some are read for this then.
+
+    Raises:
+        ValueError: if rows that would be split have no steady identity.
+    """
+    if not plan.splits:
+        return
+    if plan.heaviest_row > BALANCED:
+        least = "at least " if plan.sample is not None else ""
+        warn(
+            f"one row weighs {least}{plan.heaviest_row:.2f} times the fair share of a worker, which gets all "
+            "of it: no split helps beyond that; divide such rows, or take fewer workers"
+        )
+    split = plan.split_keys[:_KEYS]
+    if request.query.is_shuffled:  # rows cost all that is upstream, so only types are looked at
+        with suppress(ValueError):  # there is no identity: what needs one says so
+            _warn_of_few_values(request, split[0])
+        return
+    met = _met(request, split) if met is None else met
+    for key in split:
+        seen, different = met.get(key.hash, (0, 0))
+        if seen >= _ENOUGH and different < min(len(key.workers), seen // 2):
+            warn(
+                f"rows of key {key.key} look alike: {different} different ones in {seen}, "
+                f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart"
+            )
+
+
+def _met(request: Request, split: Sequence[FrequentKey]) -> Met:
+    """Return how many rows of keys were read, and how many different ones."""
+    # Some rows of split keys are enough, and a limit stops early. Downstream of a shuffle it would not.
+    rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
+    rows = rows.filter(f"key IN ({', '.join(f'{each.hash}L' for each in split)})")
+    found: dict[int, list[int]] = {}
+    for hash_, row in rows.limit(min(_ROWS, _ROWS_PER_KEY * len(split))).collect():
+        found.setdefault(hash_, []).append(row)
+    return {hash_: (len(seen), len(set(seen))) for hash_, seen in found.items()}
+
+
+def _warn_of_few_values(request: Request, key: FrequentKey) -> None:
+    """Warn where rows of a key differ in columns whose types have fewer values than the key has workers."""
+    names = identity_of(request)
+    of_key = {quoted(each) for each in request.keys} | set(request.keys)
+    different = values_of(request.columns.type_of("row_id", name) for name in names if name not in of_key)
+    if different < len(key.workers):
+        warn(
+            f"rows of key {key.key} look alike: they are told apart by {names}, of which there are at most "
+            f"{different} different ones, too few for {len(key.workers)} workers; downstream of a shuffle "
+            "floats and arrays are left out: pass row_id with columns that tell rows apart"
+        )
+
+
+def plan_of(request: Request, counted: Pass, candidates: Sequence[np.ndarray] | None = None) -> Plan:
+    """Decide where the keys of a request go, once they are counted; `candidates` as `place` takes them."""
+    return Plan.of(
+        counted.summary,
+        place(counted.summary, request.params, request.capacities, candidates),
+        grouping=request.params,
+        key=tuple(request.keys),
+        key_types=tuple(key_kinds(request.key_types)),
+        texts={
+            value: tuple(None if part is None else str(part) for part in key)
+            for value, key in counted.keys.items()
+        },
+        capacities=request.capacities,
+        group_weight=request.group_weight,
+        weighted=request.weight is not None,
+        trust=tuple(sorted(request.query.trust)),
+    )

@@ -1,0 +1,160 @@
+"""`register`: the worker of a row as a function of SQL."""
+
+import re
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+
+from keysplit.plan import Plan
+from keysplit.spark.checks import by_name, refuse_stopped, type_name
+from keysplit.spark.expr import columns
+from keysplit.spark.expr.hashes import identity_in_sql
+from keysplit.spark.keys import key_hash_in_sql
+from keysplit.spark.names import in_sql
+from keysplit.spark.rows import identity_columns
+from keysplit.spark.session import versions
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@by_name
+def register(spark: SparkSession, plan: Plan, name: str, *, row_id: str | StructType | None = None) -> str:
+    """Make the worker of a row a function of SQL, for one session: `SELECT worker_of(word, id) FROM texts`.
+
+    The function is an expression: it needs neither Python nor keysplit on the executors. It gives the worker
+    that `route` gives with the same plan and the same `row_id`. It works in batches and streams, on classic
+    sessions and on Spark Connect.
+
+    Its arguments are the key columns of the plan, in their order, then the columns of `row_id`. Spark casts
+    arguments of other types to those of the plan and of `row_id`, as it does for its own functions. Of the
+    worker of a key that is not split only the key decides.
+
+    Args:
+        spark: the session. It needs Spark 4.0 or newer.
+        plan: a plan made by `plan`.
+        name: the name of the function: letters, digits and underscores. A function that was registered under
+            that name before is replaced.
+        row_id: the columns that distinguish rows, with their types: a text such as "id BIGINT, at TIMESTAMP",
+            or a schema such as `df.select("id").schema`. It must be given for a plan that splits keys. Types
+            count: a BIGINT and an INT have different hashes.
+
+    Returns:
+        What was registered: the name with its arguments and their types.
+
+    Raises:
+        TypeError: if an argument has a wrong type.
+        ValueError: if `name` is no identifier, or the name of a function of Spark; if `row_id` is missing or
+            cannot be read; if keys of the plan have a collation; before Spark 4.0, which has no such
+            functions.
+
+    Source:
+        docs/plans.md, "The two hashes of a row" and "The tables".
+
+    Example:
+        >>> df.createOrReplaceTempView("texts")  # doctest: +SKIP
+        >>> kss.register(spark, plan, "worker_of", row_id="length INT")  # doctest: +SKIP
+        'worker_of(word STRING, length INT)'
+        >>> placed = spark.sql("SELECT *, worker_of(word, length) AS worker FROM texts")  # doctest: +SKIP
+    """
+    if not versions.is_session(spark):
+        raise TypeError(f"spark must be a SparkSession, got {type_name(spark)}")
+    refuse_stopped(spark)
+    _check_name(name)
+    if not versions.has_sql_functions(spark):
+        raise ValueError(
+            f"spark must be of Spark 4.0 or newer, which has functions of SQL, got {spark.version}: "
+            "kss.route adds the worker as a column"
+        )
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
+    keys = _key_fields(spark, plan)
+    rows = _row_fields(spark, plan, row_id)
+    fields = [*zip(plan.key, keys, strict=True), *((field.name, field) for field in rows)]
+    parameters = _distinct([shown for shown, _ in fields])
+    paths = [in_sql(parameter) for parameter in parameters]
+    types = [field.dataType for _, field in fields]
+    count, seed = len(keys), plan.grouping.seed
+    key = key_hash_in_sql(paths[:count], types[:count], seed)
+    if key is None:
+        raise ValueError(
+            f"plan must be of keys without a collation, got {list(plan.key_types)}: "
+            "kss.route adds the worker as a column"
+        )
+    worker = columns.worker_in_sql(plan, key, identity_in_sql(seed, paths[count:]) if plan.splits else None)
+    in_text = list(map(_type_in_sql, types))
+    signature = ", ".join(f"{path} {type_}" for path, type_ in zip(paths, in_text, strict=True))
+    _refuse_builtin(spark, name)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}({signature}) RETURNS INT RETURN {worker}")
+    named = (f"{each.replace('`', '')} {type_}" for each, type_ in zip(parameters, in_text, strict=True))
+    return f"{name}({', '.join(named)})"
+
+
+def _type_in_sql(type_: DataType) -> str:
+    """Return a type in SQL, the names of its fields quoted."""
+    if isinstance(type_, StructType):
+        fields = (f"{in_sql(field.name)}: {_type_in_sql(field.dataType)}" for field in type_.fields)
+        return f"STRUCT<{', '.join(fields)}>"
+    if isinstance(type_, ArrayType):
+        return f"ARRAY<{_type_in_sql(type_.elementType)}>"
+    text: str = type_.simpleString()
+    return text.upper()
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {type_name(name)}")
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"name must be letters, digits and underscores, and begin with none of the digits, got {name!r}"
+        )
+
+
+def _refuse_builtin(spark: SparkSession, name: str) -> None:
+    if spark.sql(f"SHOW SYSTEM FUNCTIONS LIKE '{name}'").take(1):
+        raise ValueError(f"name must be none of a function of Spark, got {name!r}")
+
+
+def _key_fields(spark: SparkSession, plan: Plan) -> list[StructField]:
+    text = ", ".join(f"k{at} {kind}" for at, kind in enumerate(plan.key_types))
+    try:
+        return list(spark.createDataFrame([], text).schema.fields)
+    except ParseException as error:
+        raise ValueError(
+            f"plan must be of keys whose types SQL has names for, got {list(plan.key_types)}: "
+            "kss.route adds the worker as a column"
+        ) from error
+
+
+def _row_fields(spark: SparkSession, plan: Plan, row_id: str | StructType | None) -> list[StructField]:
+    if row_id is None:
+        if plan.splits:
+            chosen = f" of {list(plan.row_id)}" if plan.row_id else ""
+            raise ValueError(
+                f"row_id must be given for a plan that splits keys: the columns{chosen} that tell rows "
+                "apart, with their types, such as row_id='id BIGINT'"
+            )
+        return []
+    if not isinstance(row_id, str | StructType):
+        raise TypeError(f"row_id must be a text such as 'id BIGINT', or a schema, got {type_name(row_id)}")
+    schema = row_id
+    if isinstance(schema, str):
+        try:
+            schema = spark.createDataFrame([], schema).schema
+        except (ParseException, AnalysisException) as error:
+            raise ValueError(
+                f"row_id must be columns with their types, such as 'id BIGINT', got {row_id!r}"
+            ) from error
+    fields = {field.name: field for field in schema.fields}
+    identity_columns(list(fields), lambda _, each: fields[each].dataType)
+    return list(schema.fields)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Return names of which SQL takes no two for one."""
+    found: dict[str, str] = {}
+    for name in names:
+        while name.lower() in found:
+            name += "_"
+        found[name.lower()] = name
+    return list(found.values())

@@ -1,0 +1,179 @@
+"""What a caller of an operation asks for, checked once, before any Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import DataType
+
+from keysplit.plan import PLANS, Plan
+from keysplit.spark.checks import key_names, refuse_other_frames, type_name
+from keysplit.spark.frame import Columns
+from keysplit.spark.keys import key_kinds, refuse_unhashable
+from keysplit.spark.query import Query
+
+GROUPING = "d_choices"
+"""The grouping of a plan that names none."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The rows of an operation, their key, and the plan that places them.
+
+    Attributes:
+        df: the rows.
+        columns: their columns.
+        keys: the key columns, as `F.col` reads them.
+        key_types: their types.
+        query: what the query of `df` says, such as which of its columns are deterministic.
+        params: the grouping with its parameters.
+        plan: the plan; None if it is to be made.
+        worker_column: the column of a row's worker, which `df` does not have.
+        way: the way that the caller asks for; None to choose.
+        row_id: the columns that the caller names to distinguish rows; None for those of the plan or the
+            query.
+        weight: the load of a row, None if it is 1.
+        capacities: the relative speed of each worker; None if equal.
+        sample: the part of the rows that a plan is made from.
+        group_weight: the fixed cost of a group, in units of the weight of rows.
+    """
+
+    df: DataFrame
+    columns: Columns
+    keys: list[str]
+    key_types: list[DataType]
+    query: Query
+    params: Any
+    plan: Plan | None
+    worker_column: str
+    way: str | None = None
+    row_id: list[str] | None = None
+    weight: Column | None = None
+    capacities: tuple[float, ...] | None = None
+    sample: float | str = "auto"
+    group_weight: float = 0.0
+
+    @property
+    def workers(self) -> int:
+        """The number of workers."""
+        return int(self.params.workers)
+
+
+def check(
+    df: DataFrame,
+    key: str | Sequence[str],
+    plan: Any,
+    workers: Any = None,
+    *,
+    worker_column: Any = None,
+    way: str | None = None,
+    grouping: str = GROUPING,
+    refuse: Callable[[Columns], None] = lambda columns: None,
+    query: Query | None = None,
+) -> Request:
+    """Check the arguments that operations share, and say what is wrong with the first bad one.
+
+    Args:
+        df: the rows.
+        key: a column, or a list of columns.
+        plan: a `Plan`; None to make one for `workers`.
+        workers: the number of workers; None with a plan.
+        worker_column: the name of the column for workers; None for a free one.
+        way: the way that the caller asks for, which the operation has checked.
+        grouping: the grouping of a plan that is made here.
+        refuse: raises an error if the operation cannot have the key, given the columns of `df`.
+        query: what the query of `df` says, if the caller has begun to read it.
+
+    Raises:
+        TypeError: if an argument has the wrong type.
+        ValueError: if an argument has a wrong value.
+    """
+    refuse_other_frames(df)
+    params = params_of(plan, workers, grouping, df)
+    return request_of(
+        df,
+        key,
+        params,
+        query or Query(df, trusted_by(plan)),
+        plan=plan,
+        worker_column=worker_column,
+        way=way,
+        refuse=refuse,
+    )
+
+
+def request_of(
+    df: DataFrame,
+    key: str | Sequence[str],
+    params: Any,
+    query: Query,
+    *,
+    plan: Plan | None = None,
+    worker_column: Any = None,
+    way: str | None = None,
+    refuse: Callable[[Columns], None] = lambda columns: None,
+) -> Request:
+    """Check the key and the worker column; arguments and errors as `check`, `params` being the grouping."""
+    columns = Columns(df, query.fold)
+    refuse(columns)
+    named = key_names(key)
+    types = [field.dataType for field in columns.fields_of("key", named)]
+    keys = list(map(columns.path, named))
+    refuse_unhashable(keys, types)
+    if plan is not None and (kinds := tuple(key_kinds(types))) != plan.key_types:
+        raise ValueError(f"key must have the types that the plan is for, {plan.key_types}, got {kinds}")
+    query.warn_of_keys_by_chance(keys)
+    return Request(
+        df=df,
+        columns=columns,
+        keys=keys,
+        key_types=types,
+        query=query,
+        params=params,
+        plan=plan,
+        worker_column=_worker_column(columns, worker_column),
+        way=way,
+        capacities=None if plan is None else plan.capacities,
+    )
+
+
+def trusted_by(plan: Any) -> frozenset[str]:
+    """Return the names of the columns and functions that a plan guarantees to be deterministic."""
+    return frozenset(plan.trust) if isinstance(plan, Plan) else frozenset()
+
+
+def params_of(plan: Any, workers: Any, grouping: str, df: DataFrame) -> Any:
+    """Return the grouping of a plan, or the one that a plan is to be made by; errors as `check`."""
+    if plan is None:
+        if df.isStreaming:
+            raise ValueError("plan must be given for a streaming DataFrame: kss.plan makes one from a batch")
+        if workers is None:
+            raise ValueError("workers must be given without a plan: a number in 1..=65536, got None")
+        return PLANS[grouping](workers=workers)
+    if not isinstance(plan, Plan):
+        remedy = ": Plan.load(path) reads one" if isinstance(plan, str) else ""
+        raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}{remedy}")
+    if workers is not None and (isinstance(workers, bool | float) or workers != plan.workers):
+        raise ValueError(f"workers must be left out with a plan, which has {plan.workers}, got {workers!r}")
+    return plan.grouping
+
+
+def check_way(way: Any, ways: Sequence[str]) -> None:
+    """Raise ValueError unless a way is None, or one of those that an operation has."""
+    if way is not None and way not in ways:
+        raise ValueError(f"way must be {', '.join(map(repr, ways))} or None, got {way!r}")
+
+
+def _worker_column(columns: Columns, name: Any) -> str:
+    if name is None:
+        return columns.free("worker")
+    if not isinstance(name, str):
+        raise TypeError(f"worker_column must be a column name, got {type_name(name)}")
+    if not name or name in columns:
+        raise ValueError(
+            f"worker_column must be a name that no column has yet, got {name!r}; there are {columns.names}"
+        )
+    return name

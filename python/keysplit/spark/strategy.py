@@ -1,0 +1,220 @@
+"""Is splitting worth it, which way does an operation take, and why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame
+
+from keysplit.plan import BALANCED, Plan
+from keysplit.spark.frame import analysed
+from keysplit.spark.plan import make, stand_in, warn_of_rows
+from keysplit.spark.request import Request
+from keysplit.spark.session import handed_out, session_of
+from keysplit.text import format_count
+
+# Where tasks wait for each other, splitting has to finish the job so many times sooner: it works more in all.
+_WORTH = 2.0
+# Up to so many bytes, as Spark estimates those of a side, shuffling them costs less than a plan and a longer
+# query: about half a second of the driver.
+_SMALL = 24 << 20
+# The ways in which the identity of a row says where it goes.
+_BY_IDENTITY = ("place", "slices")
+
+Name = Literal["plain", "broadcast", "place", "slices", "online"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way that an operation took.
+
+    Attributes:
+        name: "plain" is Spark's own query, "place" sends rows to their workers, "broadcast" joins hot keys by
+            broadcast, "slices" cuts sorted partitions into groups, "online" routes rows in their order.
+        why: in a line, why it was taken.
+    """
+
+    name: Name
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.why}"
+
+
+def keys_are(count: int) -> str:
+    """Return "no key is", "1 key is" or "n keys are"."""
+    return f"{count or 'no'} key is" if count < 2 else f"{count} keys are"
+
+
+_taken: "WeakKeyDictionary[Any, Way]" = WeakKeyDictionary()
+_Result = TypeVar("_Result")
+
+
+def took(result: _Result, way: Way) -> _Result:
+    """Remember the way to a result, as long as the result lives, and return the result."""
+    _taken[result] = way
+    handed_out(result)
+    return result
+
+
+def way_of(result: Any) -> Way:
+    """Return the way to a result.
+
+    Raises:
+        TypeError: if no operation of keysplit returned it.
+    """
+    try:
+        return _taken[result]
+    except (KeyError, TypeError):
+        raise TypeError(
+            "result must be what an operation of keysplit.spark returned, itself and not a query on top of "
+            f"it, got {type(result).__name__}"
+        ) from None
+
+
+def explain(result: Any) -> str:
+    """Say in a line which way an operation took, and why.
+
+    Args:
+        result: what an operation of `keysplit.spark` or `keysplit.spark.streaming` returned.
+
+    Returns:
+        The way ("plain", "broadcast", "place", "slices" or "online"), a colon and the reason.
+
+    Raises:
+        TypeError: if no operation of keysplit returned the result.
+
+    Example:
+        >>> way = kss.explain(kss.join(orders, customers, "customer", workers=8))  # doctest: +SKIP
+    """
+    return str(way_of(result))
+
+
+Build = Callable[[Request], DataFrame | tuple[DataFrame, Way]]
+Fit = Callable[[Request], tuple[Request, str]]
+
+
+def built(
+    request: Request,
+    build: Build,
+    plain: Callable[[], DataFrame] | None = None,
+    *,
+    tried: bool = False,
+    fit: Fit = lambda request: (request, ""),
+) -> DataFrame:
+    """Build the query of an operation, and remember the way it takes.
+
+    What Spark refuses in the query it refuses before a plan takes its jobs.
+
+    Args:
+        request: a checked request; without a plan, one is made of its rows, or of a sample of them.
+        build: makes the query of a request that has a plan; with the way, if it has several.
+        plain: makes the query for the same result that splits no keys. It is returned where splitting them
+            would bring nothing, unless the request names a way.
+        tried: whether Spark has analysed a query of the same rows and arguments already, or the query has
+            nothing that it might refuse except the hash of the key, which a plan takes too.
+        fit: takes a request that has a plan, and returns the one to build the query of, with another plan
+            perhaps, and what to add to the reason for the way.
+
+    Returns:
+        The result; `explain` says how it came about.
+    """
+    made, met = request.plan is None, None
+    if made:
+        unplanned = _reason_for_no_plan(request)
+        if plain is not None and unplanned is not None:
+            return took(plain(), Way("plain", unplanned))
+        if not tried:
+            analysed(_query(replace(request, plan=stand_in(request)), build)[0])
+        plan, met = make(request)
+        request = replace(request, plan=plan)
+    assert request.plan is not None
+    if plain is not None and request.way is None:
+        reason = reason_for_plain(request.plan, session_of(request.df).slots)
+        if reason is not None:
+            return took(plain(), Way("plain", reason))
+    fitted, added = fit(request)
+    result, way = _query(fitted, build)
+    # in a write of few rows, where no plan can pay, a key that stays together is not noticed
+    noticed = fitted is request or _reason_for_no_plan(request) is None
+    if made and way.name in _BY_IDENTITY and noticed:
+        assert fitted.plan is not None
+        warn_of_rows(fitted, fitted.plan, met)
+    return took(result, replace(way, why=way.why + added))
+
+
+def _reason_for_no_plan(request: Request) -> str | None:
+    if request.way is not None:
+        return None
+    return reason_for_no_plan(request.workers, session_of(request.df).slots)
+
+
+def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
+    result = build(request)
+    if isinstance(result, tuple):
+        return result
+    plan = request.plan
+    assert plan is not None
+    keys, workers = keys_are(len(plan.split_keys)), format_count(plan.workers, "worker")
+    return result, Way("place", f"{keys} split over {workers} by {plan.grouping.name}")
+
+
+def reason_for_no_plan(workers: int, slots: int | None) -> str | None:
+    """Return why no plan can pay, whatever it would say of the keys, None if one may.
+
+    On so few slots `reason_for_plain` takes plain hashing for as good as every plan: the busiest worker has
+    all rows at most.
+
+    Args:
+        workers: the number of workers; all are equally fast.
+        slots: how many tasks run at once; None if nobody knows.
+    """
+    if slots is None or slots > _WORTH or slots >= workers:
+        return None
+    return f"splitting would gain too little, whatever the keys are: {slots} tasks run at once"
+
+
+def reason_for_no_plan_of_a_join(slots: int | None, size: int | None) -> str | None:
+    """Return why no plan of a join can pay, None if one may.
+
+    All that a plan can save on few slots is shuffling the hot rows, and these have to be many.
+
+    Args:
+        slots: how many tasks run at once; None if nobody knows.
+        size: the bytes of the side that is split, as far as Spark knows; None if it does not.
+    """
+    if slots is None or slots > _WORTH or size is None or size > _SMALL:
+        return None
+    return (
+        f"planning would cost more than it saves: {slots} tasks run at once, and Spark estimates the side "
+        f"with the hot keys at {size / 1e6:.1f} MB (up to {_SMALL / 1e6:.0f} MB, Spark's own join is cheaper)"
+    )
+
+
+def reason_for_plain(plan: Plan, slots: int | None) -> str | None:
+    """Return why plain hashing is as good as the plan, None if splitting the hot keys pays.
+
+    Args:
+        plan: the plan.
+        slots: how many tasks run at once; None if nobody knows, which counts as one for each worker.
+    """
+    if not plan.total:
+        return "there are no rows"
+    plain = plan.hash_busiest
+    if plain <= BALANCED:
+        workers = format_count(plan.workers, "worker")
+        return (
+            f"hashing is balanced: the busiest of {workers} gets {plain:.2f} times the mean "
+            f"(up to {BALANCED} counts as balanced)"
+        )
+    if slots is None or slots >= plan.workers:
+        return None
+    waves = plan.workers / slots
+    if max(plain, waves) <= _WORTH * max(plan.busiest, waves):
+        share = plain / plan.workers
+        return (
+            f"splitting would gain too little: {slots} tasks run at once, and the busiest of "
+            f"{plan.workers} workers gets {share:.0%} of the load by hashing"
+        )
+    return None

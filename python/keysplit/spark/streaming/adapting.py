@@ -1,0 +1,178 @@
+"""A plan that changes while streams go by it, and which queries do."""
+
+import hashlib
+import os
+import re
+import threading
+from contextlib import suppress
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
+
+from keysplit.plan import Plan
+from keysplit.spark.session import Listening, MicroBatch, session_of
+from keysplit.spark.streaming import Adapt, by_worker
+from keysplit.spark.streaming.drawn import Bounds
+from keysplit.spark.streaming.figures import Figures
+from keysplit.spark.streaming.log import Log
+from keysplit.spark.streaming.running import Running, Shared, rows_wanted
+from keysplit.spark.streaming.sent import SentByBatch
+from keysplit.spark.streaming.tables import Tables
+
+# Of so many drawn rows the values of the key come along.
+_SHOWN = 512
+# The longest name of a folder that is not cut; file systems take 255 bytes.
+_LONGEST = 150
+
+# The plans that change in a running query, by its run and the folder of the log.
+_lock = threading.RLock()
+_taken: dict[tuple[str, str], "Adapting"] = {}
+
+
+class Adapting:
+    """A plan that changes while streams go by it.
+
+    Args:
+        df: rows of the session.
+        first: the plan to begin with.
+        adapt: how it changes.
+        types: the types of the key columns.
+        weighted: whether it balances something else than rows.
+        name: names the folder of its log in a checkpoint.
+
+    Attributes:
+        tally: counts the rows of micro-batches, and sends those that are drawn.
+        bounds: how micro-batches draw rows.
+    """
+
+    def __init__(
+        self,
+        df: DataFrame,
+        first: Plan,
+        adapt: Adapt,
+        types: list[DataType],
+        weighted: bool,
+        name: str,
+    ) -> None:
+        self.session = session_of(df)
+        self.first, self.adapt, self.name = first, adapt, _folder_named(name)
+        self.tally = self.session.tally(by_worker.counters(first.workers))
+        wanted = rows_wanted(adapt, first)
+        self.bounds = Bounds(wanted, min(1.0, _SHOWN / wanted))
+        self._sent = SentByBatch(self.tally)
+        self._shared = Shared(self.session, first, adapt, types, weighted, self._sent, self.bounds)
+        self._runs: dict[str, Running] = {}
+        self._opening = threading.Lock()
+        self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
+        if adapt.log is not None:  # what is wrong with it is said before the start
+            Log(adapt.log).newest(first)
+
+    def answer(self, question: str, batch: MicroBatch | None) -> str:
+        """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
+        if batch is None:
+            return Tables(self.first).answer(question, chance=0.0)
+        running = self._runs.get(batch.run)
+        if running is None:
+            with self._opening:  # its log may be far away, so other plans do not wait
+                running = self._runs.get(batch.run) or self._open(batch)
+                self._runs[batch.run] = running
+        return running.answer(question, batch.number)
+
+    def learn(self, run: str, number: int) -> None:
+        """Learn from a batch of a run that has ended; whoever hears of it first says so."""
+        running = self._runs.get(run)
+        if running is not None:
+            running.learn(number)
+
+    def figures(self, run: str) -> "list[Figures]":
+        """Return what the batches of a run of a query have shown, the oldest first."""
+        running = self._runs.get(run)
+        if running is not None:
+            return running.shown()
+        past, found = self._past
+        return found if past == run else []
+
+    def plan_in(self, run: str, number: int) -> Plan | None:
+        """Return the plan that a micro-batch of a run goes by, None if it has not asked for one."""
+        running = self._runs.get(run)
+        return None if running is None else running.plan_of(number)
+
+    def newest_in(self, run: str) -> Plan:
+        """Return the newest plan of a run."""
+        running = self._runs.get(run)
+        return self.first if running is None else running.newest
+
+    def publish(self, run: str, plan: Plan) -> int:
+        """Publish a plan in a run of a query, see `keysplit.spark.streaming.publish`."""
+        self.first.refuse_other(plan, "the query")
+        running = self._runs.get(run)
+        if running is None:
+            raise ValueError("to must be a running query, got one that has not begun, or has just ended")
+        return running.publish(plan)
+
+    def ended(self, run: str) -> None:
+        """Forget a run of a query."""
+        running = self._runs.get(run)
+        if running is not None:
+            self._past = run, running.shown()  # observers hear of the end after this
+            if self._runs.pop(run, None) is not None:  # else another thread has been faster
+                _give_back(run, self)
+                self._sent.forget(running.query)
+                running.close()
+
+    def _open(self, batch: MicroBatch) -> Running:
+        """Begin a run of a query, whose log no other plan of the run may have."""
+        log, run = self.adapt.log, batch.run
+        folder = f"{batch.checkpoint}/keysplit/{self.name}" if log is None else os.fspath(log)
+        place = run, folder.rstrip("/")
+        with _lock:
+            if place in _taken:
+                raise ValueError(
+                    f"adapt must have a log of its own for each plan of a query, got {folder!r} twice: pass "
+                    "Adapt(log=...), or another worker_column"
+                )
+            _taken[place] = self
+
+        def listen() -> Listening:
+            return self.session.listen(
+                batch.query, run, lambda report: self.learn(run, report.batch), lambda: self.ended(run)
+            )
+
+        try:
+            found = Running(self._shared, batch, place[1], listen)
+        except BaseException:
+            _give_back(run, self)
+            raise
+        with _lock:
+            ended = [(other, each) for (other, of), each in _taken.items() if of == place[1] and other != run]
+        for other, each in ended:  # the log is the query's, whose older runs Spark may not have reported yet
+            with suppress(Exception):  # the JVM of that run may be gone
+                each.ended(other)
+        return found
+
+
+def adapting_in(run: str) -> list[Adapting]:
+    """Return the plans that change in a run of a query."""
+    with _lock:
+        return [each for (taken, _), each in _taken.items() if taken == run]
+
+
+def plans_in(run: str, number: int) -> str:
+    """Return a name for all plans that change and that a micro-batch of a run goes by, "" if none do."""
+    plans = filter(None, (each.plan_in(run, number) for each in adapting_in(run)))
+    found = sorted(plan.to_json() for plan in plans)
+    return hashlib.sha256("".join(found).encode()).hexdigest()[:16] if found else ""
+
+
+def _give_back(run: str, adapting: Adapting) -> None:
+    with _lock:
+        for place in [place for place, each in _taken.items() if place[0] == run and each is adapting]:
+            del _taken[place]
+
+
+def _folder_named(name: str) -> str:
+    """Return the name of a folder for a plan."""
+    found = re.sub(r"[^\w.-]", "_", name)
+    if len(found.encode()) <= _LONGEST:
+        return found
+    return f"{found[: _LONGEST // 8]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"

@@ -1,0 +1,66 @@
+"""The workers of frequent keys as an online grouping chooses them while it routes what batches have drawn."""
+
+import time
+
+import numpy as np
+
+from keysplit.groupings import Grouping
+from keysplit.plan import Summary
+from keysplit.spark.streaming.learning import Batch
+
+# A worker is busy or idle if its load is so much above or below its fair share.
+_BUSY, _IDLE = 1.1, 0.9
+
+
+class Following:
+    """A router of an online grouping that is given the rows that were drawn of each micro-batch.
+
+    What the grouping remembers of keys carries over: FISH's epochs and their decay, the counts and promotions
+    of dynamic key grouping, PStream's synopsis, Dalton's values. So does its feedback: FISH gets the time per
+    message of each worker, consistent grouping which workers are busy and idle, by what the last batch
+    measured. What it decides for a key, its workers, holds for all rows of the next batches. Which of them a
+    row goes to does not carry over: the plan gives each worker a share instead.
+
+    Args:
+        params: the grouping.
+    """
+
+    def __init__(self, params: Grouping) -> None:
+        self.params = params
+        self._router = params.router(source=0)
+        self._workers: dict[int, np.ndarray] = {}
+
+    def add(self, batch: Batch, loads: np.ndarray, speeds: np.ndarray) -> None:
+        """Route what a batch has drawn, and pass on what it has measured.
+
+        Args:
+            batch: the batch.
+            loads: the load of each worker in it; none if workers are counted together.
+            speeds: the relative speed of each worker.
+        """
+        now = time.monotonic()
+        if len(loads) == self._router.workers and loads.any():
+            relative = loads / speeds * (speeds.sum() / loads.sum())
+            self._router.observe(
+                now=now,
+                busy=np.flatnonzero(relative > _BUSY).tolist(),
+                idle=np.flatnonzero(relative < _IDLE).tolist(),
+                service_time_s=(1 / speeds).tolist(),
+            )
+        if not len(batch.hashes):
+            return
+        weights = batch.amounts / batch.repeats.min()  # rows that stand for more count for more
+        workers = self._router.route(batch.hashes, weights=weights, now=now)
+        pairs = np.unique(np.stack([batch.hashes, workers.astype(np.int64)]), axis=1)
+        starts = np.flatnonzero(np.diff(pairs[0], prepend=pairs[0, 0] - 1))
+        groups = np.split(pairs[1], starts[1:])
+        self._workers = dict(zip(pairs[0][starts].tolist(), groups, strict=True))
+
+    def candidates(self, summary: Summary) -> list[np.ndarray]:
+        """Return the workers of each key of a summary: those that it was routed to in the last batch."""
+        return [
+            self._workers[hash_]
+            if hash_ in self._workers
+            else np.unique(self._router.candidates(hash_)).astype(np.int64)
+            for hash_ in summary.hashes.tolist()
+        ]

@@ -1,0 +1,139 @@
+"""The rows of a stream placed by a plan: one that is frozen, or one that changes."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from keysplit.plan import Plan
+from keysplit.spark import strategy
+from keysplit.spark.checks import refuse_other_frames, type_name
+from keysplit.spark.frame import Columns
+from keysplit.spark.place import placed
+from keysplit.spark.plan import stand_in
+from keysplit.spark.query import Query
+from keysplit.spark.repartition import routed_and_placed as placed_by_plan
+from keysplit.spark.request import Request, request_of, trusted_by
+from keysplit.spark.route import routed as routed_by_plan
+from keysplit.spark.rows import identity_columns
+from keysplit.spark.session import Ask, is_connect
+from keysplit.spark.strategy import Way, took
+from keysplit.spark.streaming import current
+from keysplit.spark.streaming.adapt import Adapt
+from keysplit.spark.streaming.adapting import Adapting
+from keysplit.spark.weights import weight_of
+from keysplit.text import format_count
+
+
+@dataclass(frozen=True)
+class StreamRequest(Request):
+    """A request of a stream.
+
+    Attributes:
+        adapt: how the plan changes while the stream runs; None if it is frozen. `plan` is the first one then,
+            or None.
+    """
+
+    adapt: Adapt | None = None
+
+
+def check(
+    df: DataFrame,
+    key: str | Sequence[str],
+    plan: Any,
+    *,
+    worker_column: Any = None,
+    refuse: Callable[[Columns], None] = lambda columns: None,
+) -> StreamRequest:
+    """Check the arguments that the operations on streams share.
+
+    Args:
+        df: the rows; a batch to try a plan out.
+        key: a column, or a list of columns.
+        plan: a `Plan` or an `Adapt`.
+        worker_column: as `keysplit.spark.request.check`.
+        refuse: as `keysplit.spark.request.check`.
+
+    Raises:
+        TypeError: if an argument has the wrong type.
+        ValueError: if an argument has a wrong value.
+    """
+    refuse_other_frames(df)
+    if plan is None:
+        raise ValueError(f"plan must be given for a streaming DataFrame: {ways_to_a_plan(df)}")
+    adapt = plan if isinstance(plan, Adapt) else None
+    if adapt is None and not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan or a kss.streaming.Adapt, got {type_name(plan)}")
+    first = plan if adapt is None else adapt.start
+    if adapt is not None and not df.isStreaming:
+        raise ValueError(
+            "plan must be a Plan for a batch DataFrame, got an Adapt, which learns from a stream"
+        )
+    params = plan.grouping if adapt is None else adapt.params
+    query = Query(df, trusted_by(plan) if adapt is None else adapt.trusted, checked=adapt is not None)
+    request = request_of(df, key, params, query, plan=first, worker_column=worker_column, refuse=refuse)
+    shared = {each.name: getattr(request, each.name) for each in fields(Request)}
+    if adapt is None:
+        return StreamRequest(**shared)
+    columns = request.columns
+    names = identity_columns(adapt.row_id, columns.type_of)
+    shared |= {
+        "row_id": None if names is None else list(map(columns.path, names)),
+        "weight": weight_of(columns, adapt.weight),
+        "capacities": adapt.speeds,
+    }
+    return StreamRequest(**shared, adapt=adapt.rule)
+
+
+def ways_to_a_plan(df: DataFrame) -> str:
+    """Say how a stream gets a plan, for an error that asks for one."""
+    made = "kss.plan makes one from a batch of its rows"
+    return made if is_connect(df) else f"{made}, and kss.streaming.Adapt(workers) one that changes"
+
+
+def built(request: StreamRequest, build: Callable[[Any], DataFrame]) -> DataFrame:
+    """Build the query of an operation on a stream, and remember the way it takes."""
+    if request.adapt is None:
+        return strategy.built(request, build)
+    workers = format_count(request.workers, "worker")
+    return took(build(request), Way("place", f"the plan for {workers} changes while the stream runs"))
+
+
+def routed(request: StreamRequest) -> DataFrame:
+    """Add the worker of each row of a stream, as its plan says."""
+    return routed_by_plan(request) if request.adapt is None else adapting(request)[0]
+
+
+def routed_and_placed(request: StreamRequest, keep: bool = True) -> DataFrame:
+    """Route and place the rows of a stream; `keep` says if they have their worker then."""
+    if request.adapt is None:
+        return placed_by_plan(request, keep)
+    return placed(routed(request), request.worker_column, request.workers, keep)
+
+
+def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
+    """Add the worker of each row by the plan of its micro-batch, and learn from what passes.
+
+    Returns:
+        The rows with their workers, and what makes queries of questions.
+    """
+    assert request.adapt is not None
+    first = request.plan or stand_in(request)
+    weighted = request.weight is not None
+    changes = Adapting(request.df, first, request.adapt, request.key_types, weighted, _name_of(request))
+    ask = changes.session.asks_driver(request.df, changes.answer)
+    return current.routed(request, changes.tally, changes.bounds, ask), ask
+
+
+def place_of_log(request: StreamRequest) -> str:
+    """Return where the plan log of a request is: its full path or URL, or its name in a checkpoint."""
+    assert request.adapt is not None
+    log = request.adapt.log
+    return _name_of(request) if log is None else os.fspath(log).rstrip("/")
+
+
+def _name_of(request: Request) -> str:
+    """Return what names the folder of the plan log in a checkpoint."""
+    return "-".join([request.worker_column, *request.keys])

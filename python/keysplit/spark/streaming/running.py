@@ -1,0 +1,330 @@
+"""A plan that changes in one run of a query."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark.sql.types import DataType
+
+from keysplit.plan import PLANS, Plan, Summary, head_threshold, place, speeds_of
+from keysplit.spark.session import Listening, MicroBatch, Session
+from keysplit.spark.streaming import Adapt, by_worker, drawn, rule
+from keysplit.spark.streaming.drawn import Bounds
+from keysplit.spark.streaming.figures import Figures, figures_of
+from keysplit.spark.streaming.following import Following
+from keysplit.spark.streaming.learning import Batch, Memory
+from keysplit.spark.streaming.log import ANEW, Log
+from keysplit.spark.streaming.sent import SentByBatch
+from keysplit.spark.streaming.speeds import Speeds
+from keysplit.spark.streaming.tables import Tables
+from keysplit.spark.warn import warn
+
+_log = logging.getLogger("keysplit")
+
+MOST_BATCHES = 1000
+"""Batches of a query whose figures the driver keeps."""
+
+# Rows that are drawn of a batch: so many for each key that may be frequent, and these bounds.
+_PER_KEY, _LEAST, _MOST = 100, 4_000, 20_000
+# Batches that Spark may not have reported yet.
+_UNREPORTED = 256
+# A batch waits for the report of the one before: for so much of its time, and so many seconds at most.
+_WAIT, _LONGEST_WAIT_S = 0.1, 1.0
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all runs of queries that go by one plan share.
+
+    Attributes:
+        session: their session.
+        first: the plan to begin with.
+        adapt: how it changes.
+        types: the types of the key columns.
+        weighted: whether it balances something else than rows.
+        sent: what the tasks of micro-batches have sent.
+        bounds: how micro-batches draw rows.
+    """
+
+    session: Session
+    first: Plan
+    adapt: Adapt
+    types: list[DataType]
+    weighted: bool
+    sent: SentByBatch
+    bounds: Bounds
+
+
+@dataclass
+class _Used:
+    """What a micro-batch that is under way goes by."""
+
+    number: int
+    version: int
+    plan: Plan
+    tables: Tables
+    chance: float
+    began_s: float
+
+
+class Running:
+    """A plan that changes, in one run of a query.
+
+    Args:
+        of: what all runs that go by the plan share.
+        batch: the first micro-batch of the run.
+        folder: that of the plan log.
+        listen: begins to pass on what Spark reports of the run.
+
+    Attributes:
+        query: the id of the query.
+    """
+
+    def __init__(self, of: Shared, batch: MicroBatch, folder: str, listen: Callable[[], Listening]) -> None:
+        adapt, self._of, self._run, self.query = of.adapt, of, batch.run, batch.query
+        of.sent.forget(batch.query)  # of a run that was ended in the midst of a batch
+        self._lock = threading.Condition(threading.RLock())
+        try:
+            self._log = Log(folder)
+        except (OSError, ValueError) as error:  # a store that pyarrow does not know, or cannot reach
+            raise ValueError(f"adapt must have a log: pass Adapt(log=...), as {error}") from error
+        self._log.claim(batch.query)
+        if self._log.last is None:
+            self._log.publish(of.first)
+        self._version, self._refused = -1, set[int]()
+        self._plan, self._tables = of.first, Tables(of.first)
+        self._following: Following | None = None
+        self._take_newest()
+        self._warn_of_what_is_not_done()
+        self._chance = 1.0  # until it is known how many rows there are
+        self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
+        self._changed = -(adapt.every or 0)
+        self._learned = self._reported = -1  # the last batch
+        self._balanced = False  # whether that batch was, by the newest plan
+        self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
+        self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
+        self._measured = Speeds(of.first.workers)
+        self._listening = listen()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._listening.stop()
+
+    def answer(self, question: str, number: int) -> str:
+        """Answer a question of a micro-batch."""
+        with self._lock:
+            used = self._used_in(number)
+            if used is None:
+                self._catch_up()
+                used = self._used_in(number) or self._begin(number)
+            return used.tables.answer(question, used.chance)
+
+    @property
+    def newest(self) -> Plan:
+        """The newest plan."""
+        with self._lock:
+            return self._plan
+
+    def plan_of(self, number: int) -> Plan | None:
+        """Return the plan that a micro-batch goes by, None if it has not asked for one."""
+        with self._lock:
+            used = self._used_in(number)
+            return None if used is None else used.plan
+
+    def publish(self, plan: Plan) -> int:
+        """Publish a plan for the batches to come."""
+        with self._lock:
+            version = self._log.publish(plan)
+            self._take_newest()
+            return version
+
+    def shown(self) -> list[Figures]:
+        """Return what batches have shown, the oldest first."""
+        with self._lock:
+            return list(self._figures)
+
+    def learn(self, number: int) -> None:
+        """Learn from a micro-batch that Spark says has ended, if that is not done."""
+        with self._lock:
+            self._learn_once(number)
+            self._reported = number
+            self._lock.notify_all()
+
+    def _warn_of_what_is_not_done(self) -> None:
+        """Warn where the start of the query asks for other workers or another grouping than the log has."""
+        asked, kept = self._of.first.grouping, self._plan.grouping
+        if asked != kept:
+            try:
+                warn(
+                    f"the stream goes on by version {self._version} of its plan log, for {kept!r}, although "
+                    f"this start asks for {asked!r}: publish such a plan by kss.streaming.publish(plan, "
+                    f"query), or {ANEW}"
+                )
+            except UserWarning as warning:  # where warnings are errors: the stream goes on all the same
+                _log.warning("%s", warning)
+
+    def _used_in(self, number: int) -> _Used | None:
+        return next((each for each in self._used if each.number == number), None)
+
+    def _catch_up(self) -> None:
+        """Learn from the micro-batch before, which has ended: all that its tasks have sent is there.
+
+        For how long they ran Spark writes down a moment later, before it reports that the batch has ended.
+        """
+        if not self._used:
+            return
+        used = self._used[-1]
+        if self._of.adapt.capacities == "measured" and not self._balanced:
+            most_s = min((time.monotonic() - used.began_s) * _WAIT, _LONGEST_WAIT_S)
+            self._lock.wait_for(lambda: self._reported >= used.number, most_s)
+        self._learn_once(used.number)
+
+    def _learn_once(self, number: int) -> None:
+        """Learn from a micro-batch that has ended, if that is not done; publish a new plan if one pays."""
+        if number > self._learned:
+            try:
+                self._learn(number)
+            except Exception as error:  # the stream goes on by the plan that it has
+                warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
+
+    def _learn(self, number: int) -> None:
+        self._learned = number
+        used = self._used_in(number)
+        if used is None:  # an empty one, which Spark has not planned
+            return
+        batch = self._batch(used)
+        total = int(batch.rows.sum())
+        self._memory.add(batch)
+        if total:
+            self._chance = min(1.0, self._wanted / total)
+        together = self._together(used.plan.speeds)
+        busy_s = self._measure(number, batch.rows) if self._of.adapt.capacities == "measured" else None
+        self._ages = {each.hash: self._ages.get(each.hash, 0) + 1 for each in used.plan.head}
+        self._figures.append(figures_of(batch, used.version, used.plan, together, self._ages, busy_s))
+        adapt, speeds, summary = self._of.adapt, self._speeds(), self._memory.summary()
+        if self._following is not None:
+            self._following.add(batch, batch.rows[: len(together)], speeds)
+        shown = self._plan is used.plan and summary.total > 0  # else nothing of the newest plan
+        self._balanced = shown and self._excess(batch, summary, speeds) < adapt.gain
+        may_change = adapt.every is not None and number - self._changed >= adapt.every
+        if shown and not self._balanced and may_change:
+            self._improve(batch, summary, speeds)
+
+    def _begin(self, number: int) -> _Used:
+        """Fix the plan of a micro-batch: the newest one, unless an earlier attempt went by another."""
+        try:
+            self._log.refresh()
+        except OSError as error:  # what others have published comes later
+            warn(f"a stream's plan log could not be read: {error}")
+        self._take_newest()
+        version, plan = self._log.version_of(number, self._version), self._plan
+        if version != self._version:
+            plan = self._log.plan(version)
+            self._log.check(self._of.first, version, plan, f"the query, whose batch {number} it has begun")
+        tables = self._tables if plan is self._plan else Tables(plan)
+        used = _Used(number, version, plan, tables, self._chance, time.monotonic())
+        self._used.append(used)
+        self._log.prune()
+        return used
+
+    def _take_newest(self) -> None:
+        found = self._log.newest(self._of.first, self._version, self._refused)
+        if found is None:
+            return
+        last, plan = found
+        threshold = head_threshold(plan.grouping)
+        if len(plan.tail) != len(self._plan.tail) or self._version < 0:
+            texts = {each.hash: each.key for each in plan.head}
+            self._memory = Memory.of(plan.summary, texts, threshold, self._of.adapt.decay)
+        self._memory.threshold = threshold
+        self._wanted = rows_wanted(self._of.adapt, plan)
+        self._version, self._plan, self._tables = last, plan, Tables(plan)
+        if type(plan.grouping) in PLANS.values():
+            self._following = None
+        elif self._following is None or self._following.params != plan.grouping:
+            self._following = Following(plan.grouping)
+
+    def _batch(self, used: _Used) -> Batch:
+        """Return what a micro-batch has counted."""
+        of = self._of
+        sent = of.sent.of(self.query, used.number)
+        rows = np.zeros(by_worker.counters(of.first.workers), np.int64)
+        for each in sent:
+            rows += each.counts
+        fields = [field for each in sent for field in each.fields]
+        found = drawn.read(fields, used.chance, of.bounds, of.types, of.weighted)
+        wrong = found.weights[~((found.weights >= 0) & (found.weights <= drawn.MOST_WEIGHT))]
+        if len(wrong):
+            allowed, batch = f"0..={drawn.MOST_WEIGHT:g}", used.number
+            warn(
+                f"weight must be in {allowed}, got {wrong[0]} in batch {batch}: the plan of the stream "
+                "learns nothing from such rows"
+            )
+            found = found.without_wrong_weights()
+        return Batch(used.number, rows, **found._asdict())
+
+    def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
+        """Learn how fast workers are, and return how long each was busy, None if that is not known."""
+        workers = self._of.first.workers
+        found = self._of.session.task_times(self._run, number, workers)
+        if found is None or len(rows) != workers:
+            return None
+        times = np.array(found)
+        self._measured.add(rows, times)
+        return times
+
+    def _speeds(self) -> np.ndarray:
+        """Return the current relative speed of each worker."""
+        capacities, workers = self._of.adapt.capacities, self._plan.workers
+        if capacities == "measured":
+            return self._measured.relative[:workers]
+        if not callable(capacities):
+            return self._plan.speeds
+        found = capacities()
+        # those of the workers that the plan has, of all that there may be
+        return speeds_of(found[:workers] if len(found) == self._of.first.workers else found, workers)
+
+    def _together(self, values: np.ndarray) -> np.ndarray:
+        """Add up the values of workers that share a counter."""
+        return by_worker.together(values, self._of.first.workers)
+
+    def _excess(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> float:
+        """Return by how many fair shares the busiest worker was above its own, see `rule.excess`."""
+        if self._of.weighted:
+            return rule.excess(self._plan.loads_for(summary), speeds)
+        together = self._together(speeds)
+        return rule.excess(batch.rows[: len(together)].astype(np.float64), together)
+
+    def _improve(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> None:
+        adapt, plan = self._of.adapt, self._plan
+        capacities = plan.capacities if (speeds == plan.speeds).all() else tuple(speeds.tolist())
+        candidates = None if self._following is None else self._following.candidates(summary)
+        new = Plan.of(
+            summary,
+            place(summary, plan.grouping, capacities, candidates, current=plan.tail, slack=adapt.gain),
+            grouping=plan.grouping,
+            key=plan.key,
+            key_types=plan.key_types,
+            texts={hash_: self._memory.text_of(hash_) for hash_ in summary.hashes.tolist()},
+            capacities=capacities,
+            row_id=plan.row_id,
+            group_weight=plan.group_weight,
+            weighted=plan.weighted,
+        )
+        if rule.change(plan, new, summary, float(batch.amounts.sum())).pays(adapt):
+            try:
+                self.publish(new)
+            except FileNotFoundError:  # a temporary checkpoint, which has ended with the query
+                return
+            self._changed = batch.number
+
+
+def rows_wanted(adapt: Adapt, plan: Plan) -> int:
+    """Return how many rows of a micro-batch are to be drawn."""
+    if adapt.sample is not None:
+        return adapt.sample
+    return min(max(round(_PER_KEY / head_threshold(plan.grouping)), _LEAST), _MOST)

@@ -1,0 +1,109 @@
+"""`write`: a partitioned write whose hot partitions are written by several tasks."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from pyspark.sql import DataFrame, DataFrameWriter
+from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+from keysplit.plan import Plan
+from keysplit.spark.checks import by_name, check_whole, key_names, refuse_other_frames, refuse_stream
+from keysplit.spark.few_rows import fitted
+from keysplit.spark.frame import Columns
+from keysplit.spark.names import quoted
+from keysplit.spark.repartition import routed_and_placed
+from keysplit.spark.request import check, check_way
+from keysplit.spark.strategy import Way, built, took, way_of
+
+
+@by_name
+def write(
+    df: DataFrame,
+    partition_by: str | Sequence[str],
+    *,
+    plan: Plan | None = None,
+    workers: int | None = None,
+    rows_per_file: int | None = None,
+    way: str | None = None,
+) -> DataFrameWriter:
+    """Place the rows by a plan on the partition columns, and return the writer that writes them so.
+
+    A hot partition is written by several tasks at once, a rare one by exactly one. With "cut_to_fit", the
+    grouping of a plan that is made here, all tasks together write at most one file per partition and
+    tasks - 1 more, as a task writes a partition into one file (unless `maxRecordsPerFile` cuts it). There are
+    as many tasks as workers, or fewer where the rows are few, as `rows_per_file` says; `explain` says how
+    many. A plain `df.write.partitionBy(...)` writes up to tasks times partitions files; after
+    `df.repartition(n, *partition_by)` it writes one file per partition, but one task writes all of a hot one
+    while the others wait.
+
+    Null and the empty string are two keys, of which Spark makes one directory: it may get a file of each.
+
+    Args:
+        df: a batch DataFrame, classic or of Spark Connect.
+        partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
+        plan: a plan that `kss.plan` made or loaded. One by `grouping="cut_to_fit"` and `weight="bytes"` suits
+            a write best; other groupings split a hot partition more often.
+        workers: in place of a plan, the most tasks that write, 1..=65536: a plan by "cut_to_fit" is made of a
+            sample of the rows.
+        rows_per_file: the least rows for which a task is worth its file. Where there are not so many for each
+            worker, a plan for fewer tasks places the rows; it is made from the same counts. It also balances
+            files: each file counts as 10,000 rows. There are as many tasks as the rows fill, in full waves of
+            those that run at once, so never fewer than these. If left out, it is 100,000 in local mode;
+            elsewhere the number of task slots is not known, and all workers write. With the capacities of a
+            plan they always do.
+        way: "plain" for Spark's own write, "place" to write with all workers, however few the rows are; if
+            left out, keysplit chooses.
+
+    Returns:
+        The writer of the placed rows, `partitionBy` being set: go on with `.mode(...)`, `.parquet(path)`.
+
+    Raises:
+        TypeError: as `route`.
+        ValueError: as `route`, or if `df` is streaming.
+
+    Source:
+        As `CutToFit`.
+
+    Deviations:
+        As `kss.plan`.
+
+    Example:
+        >>> writer = kss.write(df, "country", workers=8)  # doctest: +SKIP
+        >>> writer.mode("overwrite").parquet(path)  # doctest: +SKIP
+    """
+    refuse_other_frames(df)
+    refuse_stream(df, remedy=": kss.streaming.write takes streams")
+    check_way(way, ("plain", "place"))
+    if rows_per_file is not None:
+        check_whole("rows_per_file", rows_per_file, 1)
+    names = key_names(partition_by, "partition_by")
+    request = check(
+        df,
+        list(map(quoted, names)),
+        plan,
+        workers,
+        way=way,
+        grouping="cut_to_fit",
+        refuse=partial(refuse_as_folders, names),
+    )
+    if way == "plain":
+        return took(df.write.partitionBy(*names), Way("plain", "as way='plain' requires"))
+    fit = partial(fitted, rows_per_file=rows_per_file)
+    rows = built(request, partial(routed_and_placed, keep=False), tried=True, fit=fit)
+    return took(rows.write.partitionBy(*names), way_of(rows))
+
+
+def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
+    """Raise an error if the columns of these names cannot be those of a partitioned write."""
+    keys = list(map(quoted, names))
+    for key, field in zip(keys, columns.fields_of("partition_by", keys), strict=True):
+        type_ = field.dataType
+        if isinstance(type_, NullType):
+            raise TypeError(f"partition_by must name columns that have a type, got {key!r} of nulls alone")
+        if isinstance(type_, ArrayType | MapType | StructType):
+            raise TypeError(
+                f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "
+                f"{type_.simpleString()}"
+            )
+    if len(names) == len(columns.names):
+        raise ValueError(f"partition_by must leave a column for the files, got all of them: {names}")
