@@ -60,7 +60,7 @@ def test_figures_of_a_skewed_stage(tmp_path):
     diagnosis = diagnosed(tmp_path, events)
     (finding,) = diagnosis.findings
     assert (finding.operator, finding.columns, finding.cause) == ("python group", ("user",), "rows")
-    assert finding.line == 'kss.apply(df, "user", partial, merge, schema, workers=8)'
+    assert finding.line == 'kss.apply(df, "user", partial, schema, merge=merge, workers=8)'
     assert finding.verdict.startswith("split the hot keys of the Python function by user")
     assert finding.task == 7
     assert finding.ratio == 10
@@ -364,7 +364,7 @@ def test_rows_that_match_many_others_are_a_cause(tmp_path):
     (finding,) = diagnosed(tmp_path, events).findings
     assert finding.cause == "matches"
     assert "its rows match 10,000,000 rows" in finding.verdict
-    assert finding.line == 'kss.join(left, right, on="k", workers=8, way="grid")'
+    assert finding.line == 'kss.join(left, right, on="k", workers=8, way="broadcast")'
 
 
 def test_rows_that_keysplit_has_placed_need_a_new_plan(tmp_path):

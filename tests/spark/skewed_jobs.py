@@ -227,7 +227,7 @@ def stream(spark: SparkSession, folder: Path) -> None:
     run(made, folder, "append", "stream")
 
 
-@job("stateful stream", "user", line='kss.streaming.aggregate(df, "user"', adaptive="never")
+@job("stateful stream", "user", line='kss.streaming.apply(df, "user"', adaptive="never")
 def stream_lists(spark: SparkSession, folder: Path) -> None:
     skewed(spark).write.mode("overwrite").parquet(f"{folder}/lists")
     df = spark.readStream.schema("user string, n long, country long").parquet(f"{folder}/lists")

@@ -100,7 +100,7 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
     if not is_plain and kind in _BY_KEYS and detail != "cogroup":
         return Advice(f"split the hot keys of the {kind}{by}: make columns of its keys first", None)
     key = _key(gathering.columns)
-    options = f', workers={workers}, adapt="auto"' if stream else f", workers={workers}"
+    options = f", plan=kss.streaming.Adapt({workers})" if stream else f", workers={workers}"
     if kind == "join" and not (gathering.node is not None and is_whole(gathering.node)):
         return Advice(
             f"split the hot keys of the join{by}, its condition on other columns apart",
@@ -119,8 +119,8 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
     if kind == "python group" and detail != "cogroup":
         function = "kss.streaming.apply" if stream else "kss.apply"
         if not stream and (detail == "finished" or slow.is_spared):
-            options += ", force=True"
-        line = f"{function}(df, {key}, partial, merge, schema{options})"
+            options += ', way="place"'
+        line = f"{function}(df, {key}, partial, schema, merge=merge{options})"
         return _split(f"the Python function{by}, if parts can be merged", line)
     if kind == "python group":
         return Advice(
@@ -150,6 +150,8 @@ def advise(gathering: Gathering, slow: Slow) -> Advice:
         function = "kss.streaming.write" if stream else "kss.write"
         written = _key(tuple(map(literal_name, gathering.columns)))  # as in partitionBy
         end = "start" if stream else gathering.how
+        if stream:
+            options = f', plan=kss.streaming.Adapt({workers}, grouping="cut_to_fit")'
         return _split(f"the write{by}", f"{function}(df, {written}{options}).{end}(path)")
     if kind == "repartition":
         function = "kss.streaming.repartition" if stream else "kss.repartition"
@@ -177,12 +179,11 @@ def _split(what: str, line: str) -> Advice:
 
 def _of_state(gathering: Gathering, by: str, options: str) -> Advice:
     key = _key(gathering.columns)
-    if gathering.detail == "collects":
-        line = f"kss.streaming.aggregate(df, {key}, *columns, window=window, split_state=True{options})"
-        return _split(f"the state{by} (lists and sets in append mode)", line)
-    if gathering.detail == "group":
-        line = f"kss.streaming.apply(df, {key}, partial, merge, schema{options})"
-        return _split(f"the function{by}, if parts can be merged", line)
+    if gathering.detail in ("collects", "group"):
+        what = "function" if gathering.detail == "group" else "state"
+        window = "" if gathering.detail == "group" else ", window=window"
+        line = f"kss.streaming.apply(df, {key}, partial, schema, merge=merge{window}{options})"
+        return _split(f"the {what}{by}, if parts can be merged", line)
     if gathering.detail == "combines":
         return Advice(
             "do less after the aggregate: keysplit cannot help",
@@ -231,9 +232,9 @@ def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) ->
     options += "" if hot == first else f", split={_quote(hot)}"
     if of == "kss.join" and slow.cause == "matches":
         # its rows are not many: a plan that balances rows would leave them where they are
-        last += ', way="grid"' if how == "inner" else ", force=True"
+        last += ', way="broadcast"'
     elif of == "kss.join" and slow.is_spared:
-        last += ", force=True"
+        last += ', way="place"'
     function = "kss.join" if of == "kss.join" else "kss.streaming.join"
     return _split(
         what, f"{function}(left, {_renamed(gathering)}, on={_key(gathering.columns)}{options}{last})"

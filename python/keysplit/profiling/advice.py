@@ -69,26 +69,29 @@ class _Remedy(NamedTuple):
 _REMEDIES = {
     "apply": _Remedy(
         "whole-group Python",
-        "kss.apply(df, {key}, partial, merge, schema, workers={workers}, grouping={grouping!r})",
+        "kss.apply(df, {key}, partial, schema, merge=merge, plan=kss.plan(df, {key}, {workers}, "
+        "grouping={grouping!r}))",
         "partial results to merge",
     ),
     "join": _Remedy(
         "a join",
-        "kss.join(left, right, {key}, workers={workers}, grouping={grouping!r})",
+        "kss.join(left, right, {key}, plan=kss.plan(left, {key}, {workers}, grouping={grouping!r}))",
         "workers that get the other side's rows of a key",
     ),
     "write": _Remedy(
-        "a partitioned write", "kss.write(df, {key}, workers={workers}, grouping={grouping!r})", "files"
+        "a partitioned write",
+        "kss.write(df, {key}, plan=kss.plan(df, {key}, {workers}, grouping={grouping!r}))",
+        "files",
     ),
     "stream": _Remedy(
         "streams with state",
-        "kss.streaming.join(left, right, {key}, plan=kss.plan(history, {key}, workers={workers}, "
+        "kss.streaming.join(left, right, {key}, plan=kss.plan(history, {key}, {workers}, "
         "grouping={grouping!r}))",
         "copies of the other side's rows, or partial results to merge in each window",
     ),
     "window": _Remedy(
         "a window by the worker and the key",
-        "kss.repartition(df, {key}, workers={workers}, grouping={grouping!r})",
+        "kss.repartition(df, {key}, plan=kss.plan(df, {key}, {workers}, grouping={grouping!r}))",
         "",
     ),
 }
