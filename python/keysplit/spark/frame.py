@@ -106,12 +106,6 @@ def _without_backticks(name: str) -> str:
     return name if "." in bare or "`" in bare else bare
 
 
-def without(rows: DataFrame, df: DataFrame, name: str) -> DataFrame:
-    """Return `rows`, which are those of `df` with one column more, without that column."""
-    found = session_of(df).only(rows, df)
-    return rows.drop(name) if found is None else found
-
-
 def analysed(df: DataFrame) -> DataFrame:
     """Return the DataFrame after Spark has looked at its query; Spark Connect does that only when asked."""
     if is_connect(df):

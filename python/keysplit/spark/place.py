@@ -6,8 +6,8 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.names import in_sql
-from keysplit.spark.session import session_of, versions
+from keysplit.spark.names import in_sql, quoted
+from keysplit.spark.session import versions
 
 
 def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -> DataFrame:
@@ -20,8 +20,9 @@ def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -
         keep: whether the rows have that column afterwards.
     """
     if versions.has_repartition_by_id(df):
-        return session_of(df).placed(df, worker_column, workers, keep)
-    rows = df.repartition(workers, _preimage(worker_column, workers))
+        rows = df.repartitionById(workers, F.col(quoted(worker_column)))
+    else:
+        rows = df.repartition(workers, _preimage(worker_column, workers))
     return rows if keep else rows.drop(worker_column)
 
 

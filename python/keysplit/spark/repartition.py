@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame
 
 from keysplit.plan import Plan
 from keysplit.spark.checks import by_name
-from keysplit.spark.expr import columns
+from keysplit.spark.place import placed
 from keysplit.spark.request import Request, check
-from keysplit.spark.route import by_plan
+from keysplit.spark.route import routed
 from keysplit.spark.strategy import built
 
 
@@ -56,4 +56,4 @@ def repartition(
 
 def routed_and_placed(request: Request, keep: bool = True) -> DataFrame:
     """Route and place the rows of a request that has a plan; `keep` says if they have their worker then."""
-    return columns.placed_with_worker(request.df, *by_plan(request), request.worker_column, keep)
+    return placed(routed(request), request.worker_column, request.workers, keep)

@@ -11,7 +11,7 @@ from keysplit.plan import BALANCED, Plan
 from keysplit.spark.frame import analysed
 from keysplit.spark.plan import make, stand_in, warn_of_rows
 from keysplit.spark.request import Request
-from keysplit.spark.session import handed_out, session_of
+from keysplit.spark.session import session_of
 from keysplit.text import format_count
 
 # Where tasks wait for each other, splitting has to finish the job so many times sooner: it works more in all.
@@ -54,7 +54,6 @@ _Result = TypeVar("_Result")
 def took(result: _Result, way: Way) -> _Result:
     """Remember the way to a result, as long as the result lives, and return the result."""
     _taken[result] = way
-    handed_out(result)
     return result
 
 

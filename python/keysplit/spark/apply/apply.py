@@ -32,7 +32,7 @@ from keysplit.spark.expr.hashes import plan_hash
 from keysplit.spark.place import placed
 from keysplit.spark.request import Request, check, check_way
 from keysplit.spark.route import routed
-from keysplit.spark.session import session_of, versions
+from keysplit.spark.session import versions
 from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.strategy import Way, built, keys_are, took, way_of
 
@@ -262,11 +262,6 @@ class _Rows:
         hashes = [] if hash_column is None else [plan_hash(request).alias(hash_column)]
         rows = routed(request).select("*", *cut.extra, *hashes)
         rows = placed(rows, worker, request.workers, keep=False)
-        if not cut.extra:
-            fields = [] if hash_column is None else [StructField(hash_column, LongType(), False)]
-            session = session_of(self.df)
-            schema = StructType([*session.schema_of(self.df).fields, *fields])
-            rows = session.with_schema(rows, schema)
         return rows.sortWithinPartitions(*(F.col(name) for name in self.keys))
 
 

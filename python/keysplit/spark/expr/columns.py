@@ -1,6 +1,6 @@
 """A plan as plain Column expressions: no Python and nothing native on the executors.
 
-It answers row for row as `native` does; docs/plans.md defines both. The tables of a small plan are `literals`
+docs/plans.md defines what it computes. The tables of a small plan are `literals`
 of the query. Literals travel with each task of their stage and of those downstream, so those of a large plan
 are `broadcast`.
 """
@@ -8,14 +8,11 @@ are `broadcast`.
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from keysplit.plan import Plan
 from keysplit.spark.expr import broadcast, literals
 from keysplit.spark.expr.packed import LENGTH_BITS, Lookup, cells_of
-from keysplit.spark.names import free_names, in_sql
-from keysplit.spark.place import placed
-from keysplit.spark.session import session_of, versions
+from keysplit.spark.names import in_sql
 
 MOST_LITERALS = 20_000
 """Buckets and cells up to which a plan is small."""
@@ -26,9 +23,8 @@ def with_worker(
 ) -> DataFrame:
     """Add the worker of each row.
 
-    In steps: the hash of the key, what is found by it, the worker. Each goes through all columns of a
-    DataFrame, so there are no more of them. All is SQL, as each function of PySpark would call the JVM a
-    dozen times.
+    In steps, each a projection: the hash of the key, what is found by it, the worker. All is SQL, as each
+    function of PySpark would call the JVM a dozen times.
 
     Args:
         df: the rows.
@@ -40,57 +36,13 @@ def with_worker(
     Returns:
         The rows with one more column, INT and never null.
     """
-    rows = _at_once(df, plan, key, row, worker_column)
-    return _by_steps(df, plan, key, row, worker_column) if rows is None else rows
-
-
-def placed_with_worker(
-    df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str, keep: bool
-) -> DataFrame:
-    """Do as `with_worker`, and move each row into the partition of its worker, which it has if it is kept."""
-    if versions.has_repartition_by_id(df):
-        rows = _at_once(df, plan, key, row, worker_column, plan.workers, keep)
-        if rows is not None:
-            return rows
-        rows = _by_steps(df, plan, key, row, worker_column)
-    else:
-        rows = with_worker(df, plan, key, row, worker_column)
-    return placed(rows, worker_column, plan.workers, keep)
-
-
-def _at_once(
-    df: DataFrame,
-    plan: Plan,
-    key: str | Column,
-    row: str | None,
-    worker_column: str,
-    partitions: int | None = None,
-    keep: bool = True,
-) -> DataFrame | None:
-    """Do as `with_worker`, or with partitions as `placed_with_worker`; None if it takes a step at a time."""
-    if not isinstance(key, str) or not _is_small(plan) or not versions.has_classic_package(df):
-        return None
-    cells = None if row is None else cells_of(plan.tables)
-    hashed, found, *tables = free_names(df, worker_column, ("hash", "found", *literals.TABLES))
-    names = dict(zip(literals.TABLES, tables, strict=True))
-    lookup, texts = literals.lookup_by_name(df, plan, in_sql(hashed), cells, names)
-    steps = [key, *_steps(lookup, row, in_sql(found))]
-    names_of_steps = [*[hashed, found][: len(steps) - 1], worker_column]
-    return session_of(df).with_steps(df, names_of_steps, steps, texts, partitions, keep)
-
-
-def _by_steps(df: DataFrame, plan: Plan, key: str | Column, row: str | None, worker_column: str) -> DataFrame:
-    """Do as `with_worker` with a new DataFrame for each step."""
     cells = None if row is None else cells_of(plan.tables)
     key = F.expr(key) if isinstance(key, str) else key
     lookup = _lookup(df.select("*", key.alias(worker_column)), plan, worker_column, cells)
     rows, (*steps, last) = lookup.df, _steps(lookup, row, in_sql(worker_column))
     for step in steps:
         rows = rows.withColumn(worker_column, F.expr(step))
-    rows = _done(lookup, rows, worker_column, last)
-    worker = StructField(worker_column, IntegerType(), False)
-    session = session_of(df)
-    return session.with_schema(rows, StructType([*session.schema_of(df).fields, worker]))
+    return _done(lookup, rows, worker_column, last)
 
 
 def _steps(found: Lookup, row: str | None, own: str) -> list[str]:

@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame
 
 from keysplit.plan import Plan
 from keysplit.spark.expr.packed import Lookup, runs_of
-from keysplit.spark.names import in_sql
 
 TABLES = ("tail", "held", "runs", "cells")
 """The arrays that are written as texts."""
@@ -28,27 +27,6 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
     arrays = _arrays(plan, cells)
     tables = _in_sql(arrays, _literals(arrays))
     return Lookup(df, *_found(key, tables), tables.get("cells", ""))
-
-
-def lookup_by_name(
-    df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None, names: Mapping[str, str]
-) -> tuple[Lookup, dict[str, str]]:
-    """Do as `lookup`, with the texts of the tables apart: the expressions are the same for most plans.
-
-    Args:
-        df: as `lookup`.
-        plan: as `lookup`.
-        key: as `lookup`.
-        cells: as `lookup`.
-        names: of each of the `TABLES` the name under which the expressions read its text.
-
-    Returns:
-        Expressions of that hash and of these names, and the text of each name.
-    """
-    arrays = _arrays(plan, cells)
-    tables = _in_sql(arrays, {name: in_sql(own) for name, own in names.items()})
-    texts = {names[name]: written(arrays[name]) for name in TABLES if name in arrays}
-    return Lookup(df, *_found(key, tables), tables.get("cells", "")), texts
 
 
 def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:

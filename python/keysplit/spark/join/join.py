@@ -18,12 +18,10 @@ from keysplit.spark.join.arguments import (
     split_of,
 )
 from keysplit.spark.join.choice import joined, refuse_way
-from keysplit.spark.join.schema import schema_of
 from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import quoted
 from keysplit.spark.query import Query, of_other_side
 from keysplit.spark.request import GROUPING, Request, check, check_way, params_of, trusted_by
-from keysplit.spark.session import PlainJoin, is_connect
 from keysplit.spark.strategy import Way, built, reason_for_no_plan_of_a_join, took
 
 
@@ -129,14 +127,8 @@ def join(
         # Spark's plan takes longer to make than its estimate of a side
         unplanned = reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
         if unplanned is None and kind != "full":  # of a full join Spark broadcasts no side
-            key_types = types["left"], types["right"]
-            on_names = None if where is not None else PlainJoin(left, right, key_names(on), kind, key_types)
-            if session.joins_by_broadcast(plain, on_names):
+            if session.joins_by_broadcast(plain):
                 unplanned = "Spark broadcasts one side whole, and shuffles nothing"
-            # Spark Connect has looked at the join, and would do so again for its schema
-            if is_connect(plain) and where is None:
-                schema = schema_of(kind, key_names(on), columns["left"], columns["right"])
-                plain = plain if schema is None else session.with_schema(plain, schema)
         if unplanned is not None:
             return took(plain, Way("plain", unplanned))
     # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
@@ -164,8 +156,7 @@ def join(
             types=types[other],
             own=own,
         )
-        result, taken = joined(both, plain, way)
-        return session.with_schema_of(result, plain), taken
+        return joined(both, plain, way)
 
     # Spark has analysed the plain join.
     return built(replace(request, worker_column=worker), build, tried=True)

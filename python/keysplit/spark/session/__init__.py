@@ -11,16 +11,13 @@ from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import versions
 from keysplit.spark.session.interface import (
-    AggregateColumn,
     Answer,
     Ask,
     ByChance,
-    CalledAggregate,
     Joining,
     Listening,
     MicroBatch,
     Node,
-    PlainJoin,
     RecordedExecution,
     Records,
     Report,
@@ -34,16 +31,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "AggregateColumn",
     "Answer",
     "Ask",
     "ByChance",
-    "CalledAggregate",
     "Joining",
     "Listening",
     "MicroBatch",
     "Node",
-    "PlainJoin",
     "RecordedExecution",
     "Records",
     "Report",
@@ -110,15 +104,6 @@ def session_of_query(query: StreamingQuery) -> Session:
 def is_connect(value: Any) -> bool:
     """Say whether a DataFrame, Column or query is of Spark Connect, where there is no JVM to look into."""
     return type(value).__module__.startswith("pyspark.sql.connect")
-
-
-def handed_out(result: Any) -> Any:
-    """Return a result that a caller gets: what he reads of it is made ready."""
-    if is_connect(result):
-        from keysplit.spark.session.connect import with_quick_schema
-
-        with_quick_schema(result)
-    return result
 
 
 def is_stopped(spark: Any) -> bool:

@@ -1,9 +1,6 @@
 """Classic sessions: Catalyst's plans and expressions, through py4j."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -11,40 +8,31 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
-from keysplit.spark.names import quoted
-from keysplit.spark.session import costs, driver, narrow, physical, sources, topics, versions, written
+from keysplit.spark.session import costs, driver, physical, sources, topics, versions, written
 from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import (
-    AggregateColumn,
     Answer,
     Ask,
-    CalledAggregate,
     Joining,
     Listening,
-    Node,
     OnBatch,
     OnReport,
-    PlainJoin,
     Steadiness,
     Tally,
-    tree_of,
 )
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
 from keysplit.spark.session.jvm import (
     answers_at_once,
     column_of,
     expression_of,
-    items,
     java_class,
     kind_of,
     plan_of,
-    sequence,
 )
 from keysplit.spark.session.listening import ListeningInJava
 from keysplit.spark.session.steadiness import Proof, unreadable
@@ -146,7 +134,7 @@ class Classic:
         """Return how many bytes Spark takes a DataFrame for; it runs nothing."""
         return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
-    def joins_by_broadcast(self, df: DataFrame, joined: PlainJoin | None = None) -> bool:
+    def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
         return bool(costs.joins_by_broadcast(_physical(df)))
 
@@ -164,52 +152,6 @@ class Classic:
             return JoinOfNames(left, right, on, where)
         return ClassicJoin(plain, column_of(plan.child().condition().get()), where)
 
-    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
-        """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
-        plan = plan_of(result)
-        while kind_of(plan) != "Aggregate":
-            plan = plan.children().apply(0)
-        # One expression around all of them: they come over in one call.
-        around = java_class(f"{PACKAGE}Coalesce")(plan.aggregateExpressions())
-        found = _topmost(tree_of(json.loads(around.toJSON())))
-        return [
-            CalledAggregate(
-                node.children[0].name,
-                None,
-                partial(_sql_of_aggregate, around, at),
-                bool(node.fields.get("isDistinct")),
-            )
-            for at, node in enumerate(found)
-        ]
-
-    def with_steps(
-        self,
-        df: DataFrame,
-        names: Sequence[str],
-        steps: Sequence[str],
-        texts: Mapping[str, str],
-        partitions: int | None = None,
-        keep: bool = True,
-    ) -> DataFrame | None:
-        """Add a column that is computed in steps, and move the rows by it if there are partitions."""
-        return narrow.with_steps(df, names, steps, texts, partitions, keep)
-
-    def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
-        """Move each row into the partition whose number is in a column."""
-        found = narrow.placed(df, column, partitions, keep)
-        if found is not None:
-            return found
-        rows = df.repartitionById(partitions, F.col(quoted(column)))
-        return rows if keep else rows.drop(column)
-
-    def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
-        """Return the DataFrame: Spark has analysed it."""
-        return df
-
-    def with_schema_of(self, df: DataFrame, other: DataFrame) -> DataFrame:
-        """Return the DataFrame: Spark has analysed it."""
-        return df
-
     def schema_of(self, df: DataFrame) -> StructType:
         """Return the schema of a DataFrame, which must not be changed."""
         return df.schema
@@ -219,14 +161,6 @@ class Classic:
         # `createDataFrame` would begin with this, and then make an RDD
         found = _parse_datatype_string(ddl)
         return found if isinstance(found, StructType) else StructType([StructField("value", found)])
-
-    def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
-        """Return `rows`, whose first columns are those of `df`, with these alone."""
-        return narrow.only(rows, df)
-
-    def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
-        """Return `result`, which is `df.groupBy(...).agg(...)`, as an aggregation of other rows."""
-        return narrow.aggregated(result, df, rows)
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch."""
@@ -255,22 +189,6 @@ class Classic:
             function(batch, number, *driver.query_of(batch.sparkSession))
 
         return rows.writeStream.foreachBatch(call)
-
-    def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[AggregateColumn]:
-        """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`.
-
-        They are read off the plan that Spark has analysed: names are resolved there, and so is `*`.
-        """
-        plan = plan_of(result)
-        if kind_of(plan) != "Aggregate":
-            # Window functions over aggregates stand on top of them.
-            return [
-                AggregateColumn(None, None, name, column, column)
-                for name, column in zip(result.columns[-len(columns) :], columns, strict=True)
-            ]
-        expressions = plan.aggregateExpressions()
-        last = expressions.size()
-        return [_call(expressions.apply(at).child()) for at in range(last - len(columns), last)]
 
 
 def session_of_query(query: StreamingQuery) -> Classic:
@@ -305,46 +223,3 @@ def _physical(df: DataFrame) -> str:
         python = java_class("org.apache.spark.sql.api.python.PythonSQLUtils")
         return str(python.explainString(df._jdf.queryExecution(), "simple"))
     return str(df._jdf.queryExecution().executedPlan().toString())
-
-
-def _call(call: Any) -> AggregateColumn:
-    whole = column_of(call)
-    if kind_of(call) != _AGGREGATE:
-        return AggregateColumn(None, None, call.sql(), whole, whole)
-    function = call.aggregateFunction()
-    kind = kind_of(function)
-    argument = column_of(function.children().apply(0)) if function.children().size() else whole
-    if call.filter().isDefined():
-        argument = F.when(column_of(call.filter().get()), argument)
-    divide = None
-    if kind == "Average":
-        division = function.evaluateExpression()
-
-        def divide(total: Column, count: Column) -> Column:
-            # Spark divides decimals for avg by an expression of its own, which rounds as no other does.
-            terms = [expression_of(term) for term in (total, count)]
-            return column_of(division.falseValue().withNewChildren(sequence(*terms)))
-
-    return AggregateColumn(
-        kind, function.prettyName(), call.sql(), whole, argument, bool(call.isDistinct()), divide=divide
-    )
-
-
-def _topmost(node: Node) -> Iterator[Node]:
-    if node.name == _AGGREGATE:
-        yield node
-    else:
-        for child in node.children:
-            yield from _topmost(child)
-
-
-def _sql_of_aggregate(around: Any, at: int) -> str:
-    waiting, found = [around], -1
-    while True:
-        node = waiting.pop()
-        if kind_of(node) == _AGGREGATE:
-            found += 1
-            if found == at:
-                return str(node.sql())
-        else:
-            waiting.extend(reversed(items(node.children())))

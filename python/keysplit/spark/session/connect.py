@@ -1,34 +1,27 @@
 """Spark Connect: the client's own expressions, and what the server says of its plans."""
 
 import os
-import re
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.serializers import CPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import PythonEvalType
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
-from keysplit.spark.names import quoted
-from keysplit.spark.session import conversion_settings, costs, estimates, physical, relations, versions
+from keysplit.spark.session import conversion_settings, costs, physical, relations, versions
 from keysplit.spark.session.interface import (
-    AggregateColumn,
     Answer,
     Ask,
-    CalledAggregate,
     Joining,
     Listening,
     OnBatch,
     OnReport,
-    PlainJoin,
     Steadiness,
     Tally,
 )
@@ -141,30 +134,9 @@ class Connect:
         """Return None: a client may not ask."""
         return None
 
-    def joins_by_broadcast(self, df: DataFrame, joined: PlainJoin | None = None) -> bool:
+    def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
-        found = None if joined is None else self._broadcasts_by_keys(joined)
-        return bool(costs.joins_by_broadcast(df._explain_string())) if found is None else found
-
-    def _broadcasts_by_keys(self, joined: PlainJoin) -> bool | None:
-        """Say it by the join of the keys alone; None where columns are few, or where that does not say it."""
-        fields = [self.schema_of(side).fields for side in (joined.left, joined.right)]
-        if sum(map(len, fields)) < _MANY_COLUMNS:
-            return None
-        times = []
-        for each, types in zip(fields, joined.key_types, strict=True):
-            row, keys = estimates.row_size(field.dataType for field in each), estimates.row_size(types)
-            if row is None or keys is None:
-                return None
-            times.append(row / keys)
-        names = [quoted(name) for name in joined.on]
-        of_keys = joined.left.select(*names).join(joined.right.select(*names), list(joined.on), joined.kind)
-        try:
-            text = of_keys._explain_string(mode="cost")
-        except PySparkException:  # what is wrong with the join itself is said of it
-            return None
-        limit = costs.broadcast_limit(self.setting(costs.THRESHOLD))
-        return estimates.broadcasts(text, joined.kind, limit, times)
+        return bool(costs.joins_by_broadcast(df._explain_string()))
 
     def joining(
         self,
@@ -177,38 +149,6 @@ class Connect:
         """Take apart `plain`, which is `left.join(right, on, how)`."""
         return JoinOfNames(left, right, on, where)
 
-    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> list[CalledAggregate]:
-        """Return all aggregates in `columns`, and other functions, too: only the server tells them apart."""
-        self.schema_of(result)  # Spark Connect looks at a query only when it is asked
-        return [each for column in columns for node in _nodes(column._expr) for each in _called(node)]
-
-    def with_steps(
-        self,
-        df: DataFrame,
-        names: Sequence[str],
-        steps: Sequence[str],
-        texts: Mapping[str, str],
-        partitions: int | None = None,
-        keep: bool = True,
-    ) -> DataFrame | None:
-        """Return None: the client has no plan that Spark has analysed."""
-        return None
-
-    def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
-        """Move each row into the partition whose number is in a column."""
-        rows = df.repartitionById(partitions, F.col(quoted(column)))
-        return rows if keep else rows.drop(column)
-
-    def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
-        """Return the DataFrame, whose schema is known: the server would analyse the whole query for it."""
-        frame: Any = df
-        frame._cached_schema = schema
-        return df
-
-    def with_schema_of(self, df: DataFrame, other: DataFrame) -> DataFrame:
-        """Return the DataFrame, whose schema is that of another one: it takes long to copy a wide one."""
-        return self.with_schema(df, self.schema_of(other))
-
     def schema_of(self, df: DataFrame) -> StructType:
         """Return the schema of a DataFrame, which must not be changed: a copy of a wide one takes long."""
         found = getattr(df, "_schema", None)  # from Spark 4.0 on
@@ -219,14 +159,6 @@ class Connect:
         # `createDataFrame` would begin with this, and then ask for the schema of no rows
         found = self._spark.client._analyze(method="ddl_parse", ddl_string=ddl).parsed
         return found if isinstance(found, StructType) else StructType([StructField("value", found)])
-
-    def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
-        """Return None, as `with_steps`."""
-        return None
-
-    def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
-        """Return None, as `with_steps`."""
-        return None
 
     def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
         """Refuse: the server knows no function of this process."""
@@ -258,19 +190,6 @@ class Connect:
             function(batch, number, *_query_named(name, session))
 
         return rows.writeStream.queryName(name).foreachBatch(call)
-
-    def calls(self, result: DataFrame, columns: Sequence[Column]) -> list[AggregateColumn]:
-        """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
-        return [
-            _call(column, name) for column, name in zip(columns, result.columns[-len(columns) :], strict=True)
-        ]
-
-
-def with_quick_schema(result: Any) -> None:
-    """Let `result.schema` be read ten times as fast as the schema that the client has kept is copied."""
-    schema = getattr(result, "_cached_schema", None)
-    if schema is not None and getattr(result, "_cached_schema_serialized", schema) is None:
-        result._cached_schema_serialized = CPickleSerializer().dumps(schema)
 
 
 class _Report:
@@ -351,36 +270,3 @@ class _Asking:
         finally:
             if not self._stopped.is_set():
                 self._ended()
-
-
-def _called(node: Any) -> Iterator[CalledAggregate]:
-    text = getattr(node, "_expr", None)
-    if isinstance(text, str):  # of SQL
-        for name, distinct in re.findall(r"(\w+)\s*\(\s*(distinct\b)?", text, re.IGNORECASE):
-            yield CalledAggregate(None, name.lower(), lambda: text, bool(distinct))
-    elif getattr(node, "_name", None):
-        distinct = bool(getattr(node, "_is_distinct", False))
-        yield CalledAggregate(None, str(node._name).lower(), lambda: str(node), distinct)
-    if getattr(getattr(node, "_function", None), "_eval_type", None) in _PYTHON_AGGREGATES:
-        yield CalledAggregate(None, None, lambda: str(node))
-
-
-def _call(column: Column, name: str) -> AggregateColumn:
-    call = column._expr
-    while type(call).__name__ == "ColumnAlias":
-        call = getattr(call, "_child", None) or call._parent
-    opaque = type(call).__name__ == "SQLExpression"
-    if type(call).__name__ != "UnresolvedFunction" or not call._args:
-        return AggregateColumn(None, None, name, column, column, opaque=opaque)
-    whole, argument = type(column)(call), type(column)(call._args[0])
-    nested = any(type(each).__name__ == "UnresolvedFunction" for each in call._args)
-    return AggregateColumn(None, call._name, name, whole, argument, call._is_distinct, nested=nested)
-
-
-def _nodes(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _nodes(each)
-    elif type(value).__module__ == "pyspark.sql.connect.expressions":
-        yield value
-        yield from _nodes(list(vars(value).values()))

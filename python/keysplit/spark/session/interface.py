@@ -74,7 +74,7 @@ class Session(Protocol):
     def size(self, df: DataFrame) -> int | None:
         """Return how many bytes Spark takes a DataFrame for, None if nobody may ask; it runs nothing."""
 
-    def joins_by_broadcast(self, df: DataFrame, joined: "PlainJoin | None" = None) -> bool:
+    def joins_by_broadcast(self, df: DataFrame) -> bool:
         """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side.
 
         Args:
@@ -92,73 +92,11 @@ class Session(Protocol):
     ) -> "Joining":
         """Take apart `plain`, which is `left.join(right, on, how)`; `where` must hold besides."""
 
-    def aggregates(self, result: DataFrame, columns: Sequence[Column]) -> "list[CalledAggregate]":
-        """Return all aggregates in `columns`, where `result` is `df.groupBy(...).agg(*columns)`."""
-
-    def with_steps(
-        self,
-        df: DataFrame,
-        names: Sequence[str],
-        steps: Sequence[str],
-        texts: Mapping[str, str],
-        partitions: int | None = None,
-        keep: bool = True,
-    ) -> DataFrame | None:
-        """Add a column that is computed in steps, and move the rows by it; classic, from Spark 4.0 on.
-
-        Args:
-            df: the rows.
-            names: what each step is called, the last one as the new column: names that no column has.
-            steps: expressions in SQL of columns of `df` and of the step before, their names in backticks. All
-                but the last are BIGINT.
-            texts: what the steps read beside that, by its name: the same text for each row.
-            partitions: as `placed`, the column being the new one; the rows stay where they are if left out.
-            keep: as `placed`.
-
-        Returns:
-            The rows, in new partitions if there are any; None on Spark Connect.
-        """
-
-    def placed(self, df: DataFrame, column: str, partitions: int, keep: bool) -> DataFrame:
-        """Move each row into the partition whose number is in a column, INT; from Spark 4.1 on.
-
-        Args:
-            df: the rows.
-            column: the name of the column.
-            partitions: the number of partitions.
-            keep: whether the rows have the column afterwards.
-        """
-
-    def with_schema(self, df: DataFrame, schema: StructType) -> DataFrame:
-        """Return the DataFrame, whose schema is known, so that Spark need not be asked for it."""
-
-    def with_schema_of(self, df: DataFrame, other: DataFrame) -> DataFrame:
-        """Return the DataFrame, whose schema is that of another one; as `with_schema`."""
-
     def schema_of(self, df: DataFrame) -> StructType:
         """Return the schema of a DataFrame, which must not be changed: `df.schema` may copy it each time."""
 
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL, as `createDataFrame` reads it."""
-
-    def only(self, rows: DataFrame, df: DataFrame) -> DataFrame | None:
-        """Return `rows`, whose first columns are those of `df`, with these alone.
-
-        Returns:
-            None where Spark has to be asked to drop the others.
-        """
-
-    def aggregated(self, result: DataFrame, df: DataFrame, rows: DataFrame) -> DataFrame | None:
-        """Return `result`, which is `df.groupBy(...).agg(...)`, as an aggregation of other rows.
-
-        Args:
-            result: the aggregation.
-            df: the rows that it aggregates.
-            rows: rows whose first columns are those of `df`; others have no part in it.
-
-        Returns:
-            None where Spark has to be asked for the aggregation anew.
-        """
 
     def asks_driver(self, df: DataFrame, answer: "Answer") -> "Ask":
         """Return what asks a function of the driver while Spark makes the plan of each micro-batch.
@@ -215,9 +153,6 @@ class Session(Protocol):
 
     def for_each_batch(self, rows: DataFrame, function: "OnBatch") -> DataStreamWriter:
         """Return the writer of a stream that calls a function with each micro-batch."""
-
-    def calls(self, result: DataFrame, columns: Sequence[Column]) -> "list[AggregateColumn]":
-        """Return each of `columns`, taken apart as an aggregate; `result` as `aggregates`."""
 
 
 class ByChance(str):
@@ -330,25 +265,6 @@ class Tally(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class PlainJoin:
-    """`left.join(right, on, kind)`.
-
-    Attributes:
-        left: one side.
-        right: the other one.
-        on: the names of the key columns.
-        kind: inner, left, right, semi or anti.
-        key_types: the types of the key columns of each side.
-    """
-
-    left: DataFrame
-    right: DataFrame
-    on: Sequence[str]
-    kind: str
-    key_types: tuple[Sequence[DataType], Sequence[DataType]]
-
-
 class Joining(Protocol):
     """A join on names, whose rows are to be computed in another way."""
 
@@ -390,40 +306,6 @@ class Steadiness:
     """Why another query that reads the same may see other rows; None if it does not."""
     by_place: bool = field(default=False, compare=False)
     """Whether something depends on the partitions of rows, and on their order in them."""
-
-
-class CalledAggregate(NamedTuple):
-    """An aggregate function that a query calls."""
-
-    kind: str | None
-    """Spark's class; None on Spark Connect, which has none."""
-    name: str | None
-    """Its name in SQL; None for a function of Python."""
-    text: Callable[[], str]
-    """Makes the call as SQL, or something near it."""
-    distinct: bool = False
-
-
-class AggregateColumn(NamedTuple):
-    """A column that an aggregation computes."""
-
-    kind: str | None
-    """Spark's class of the aggregate; None on Spark Connect."""
-    name: str | None
-    """Its name in SQL; None if the column is no bare aggregate."""
-    text: str
-    """The column as SQL, or something near it."""
-    whole: Column
-    """The column without its alias."""
-    argument: Column
-    """What is aggregated; null where a FILTER drops the row."""
-    distinct: bool = False
-    opaque: bool = False
-    """Whether it is a text of SQL, of which nothing else is known."""
-    nested: bool = False
-    """Whether its arguments call functions. An operator is a function: its arguments are the aggregates."""
-    divide: Callable[[Column, Column], Column] | None = None
-    """For averages on classic sessions: divides a sum by a count as the average does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from pyspark.sql.types import DataType
 
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.session.jvm import dataset, items, plan_of, sequence
-from keysplit.spark.session.narrow import frame
 
 
 class ClassicJoin:
@@ -64,7 +63,7 @@ class ClassicJoin:
         return self._frame(plan)
 
     def _frame(self, plan: Any) -> DataFrame:
-        return frame(self._plain, plan)
+        return _frame(self._plain, plan)
 
 
 class JoinOfNames:
@@ -110,3 +109,9 @@ def _column_of(side: DataFrame, key: str) -> str:
     """Return the column of a key in SQL, under its own name: it may differ in the case of letters."""
     columns = side.columns
     return in_sql(key if key in columns else next(each for each in columns if each.lower() == key.lower()))
+
+
+def _frame(df: DataFrame, plan: Any) -> DataFrame:
+    """Return a plan as a DataFrame of the session of another one."""
+    spark = df.sparkSession
+    return type(df)(dataset(df).ofRows(spark._jsparkSession, plan), spark)
