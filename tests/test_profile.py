@@ -24,7 +24,6 @@ from keysplit.profiling import SHORT_LIST
 from keysplit.profiling.advice import Cost, advise, advise_simulated, recommend, recommend_simulated
 from keysplit.profiling.model import Outcome, Prediction, TopKey
 from keysplit.profiling.windows import Windows, expect_overlap, measure_overlap
-from keysplit.runs import LEAST_MEMORY
 from keysplit.text import format_key, format_ratio, format_seconds, format_share
 
 
@@ -176,14 +175,6 @@ def test_keys_that_are_too_many_to_keep_are_estimated(monkeypatch):
     assert found.distinct_keys_error == 5e-4 * found.distinct_keys > 0
     assert found.distinct_keys == pytest.approx(20_000, rel=0.2)
     assert f"about {found.distinct_keys:,} keys (standard error at most 1" in str(found)
-
-
-def test_with_little_memory_the_estimate_is_coarser(monkeypatch):
-    monkeypatch.setattr(runs, "MOST_KEYS", 10_000)
-    monkeypatch.setattr(runs, "_KEY_BYTES", 20_000)  # so that 1e8 bytes have room for 2,500 keys
-    found = ks.profile(np.arange(20_000), 2, memory=LEAST_MEMORY)
-    assert found.distinct_keys_error == 1e-3 * found.distinct_keys > 0
-    assert found.distinct_keys == pytest.approx(20_000, rel=0.2)
 
 
 def test_cutting_a_stream_changes_nothing():

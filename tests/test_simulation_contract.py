@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 
 import keysplit as ks
 from keysplit import _core, runs
-from keysplit.runs import LEAST_MEMORY, MEMORY, Footprint
+from keysplit.runs import LEAST_MEMORY, MEMORY
 
 NAMES = sorted(ks.GROUPINGS)
 ELASTIC = [name for name in NAMES if ks.GROUPINGS[name].elastic]
@@ -534,33 +534,27 @@ def test_what_does_not_need_the_bound_runs_at_once(monkeypatch: pytest.MonkeyPat
     assert runs_of(monkeypatch, iter([KEYS]), memory=MEMORY, messages=len(KEYS))[0] == [8]
 
 
-def test_runs_of_all_configurations_keep_the_bound() -> None:
-    footprints = [
-        Footprint.within(MEMORY, workers=workers, sources=5, messages=None)
-        for workers in (10, 50, 100, 1000)
-        for _ in ks.GROUPINGS
-    ]
-    for messages in (10**7, None):
-        waiting, sizes = list(footprints), []
-        while waiting:
-            chosen = runs.choose(waiting, MEMORY, 10**7, messages)
-            together = [waiting[place].total_bytes(10**7, messages) for place in chosen]
-            assert sum(together) <= MEMORY
-            sizes.append(len(chosen))
-            waiting = [each for place, each in enumerate(waiting) if place not in chosen]
-        assert sum(sizes) == len(footprints) == 4 * len(ks.GROUPINGS)
-        assert 8 < len(sizes) < len(footprints)
-    assert sizes[0] > 1
-    assert len(runs.choose(footprints, MEMORY, 10**4, 10**7)) == len(footprints)
+@dataclass
+class Sized:
+    """What `choose` asks of a simulation."""
+
+    workers: int
+    sources: int = 5
 
 
-def test_one_simulation_alone_fits_by_keeping_a_sample() -> None:
-    for workers in (10, 1000, 65_536):
-        whole = Footprint.within(MEMORY, workers=workers, sources=1, messages=None)
-        assert (whole.most_keys, whole.most_groups) == (10**7, 10**8)
-        part = Footprint.within(LEAST_MEMORY, workers=workers, sources=1, messages=None)
-        assert LEAST_MEMORY / 8 < part.table_bytes(10**7, None) <= LEAST_MEMORY
-        assert Footprint.within(LEAST_MEMORY, workers=workers, sources=1, messages=10**5).most_keys == 10**7
+@pytest.mark.parametrize(
+    ("memory", "keys", "messages", "expected"),
+    [
+        (5 * 10**9, 10**7, None, [1, 3]),  # 1 GB each for 10 workers, 10 GB for 1000
+        (5 * 10**9, 10**7, 10**7, [0, 1, 2, 3]),  # no more pairs than messages
+        (5 * 10**9, 10**4, None, [0, 1, 2, 3]),
+        (10**8, 10**7, None, [1]),  # does not fit, and runs alone
+    ],
+)
+def test_as_many_run_together_as_fit(
+    memory: int, keys: int, messages: int | None, expected: list[int]
+) -> None:
+    assert runs.choose([Sized(1000), Sized(10), Sized(1000), Sized(10)], memory, keys, messages) == expected
 
 
 @pytest.mark.parametrize(

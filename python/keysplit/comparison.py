@@ -60,8 +60,9 @@ def compare(
         groupings: Names, or groupings, whose number of workers is replaced; default all of ``ks.GROUPINGS``.
         sources: Number of sources, 1 to 65,536.
         seed: Seed of the simulations and of groupings that are given by name.
-        memory: Bytes that the simulations may use together, at least 1e8; the stream comes on top. A
-            simulation that does not fit alone keeps a sample of the keys (``exact_keys`` is False then).
+        memory: Bytes that the simulations running together may use, at least 1e8; the stream comes on top. A
+            simulation counts 100 bytes for each key and 64 workers (at most the messages, or 1e8), 4 kB for
+            each worker and source, and 15 MB. One that does not fit runs alone.
         service_time_s: As in ``simulate``; so are the other arguments.
         arrival_rate_per_s: Messages that arrive per second.
         capacities: Relative speeds, one per worker.
@@ -109,7 +110,6 @@ def compare(
         Simulation(
             _sized(each, number, seed),
             keys,
-            memory=memory,
             sources=sources,
             seed=seed,
             service_time_s=service_time_s,

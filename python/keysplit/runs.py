@@ -1,4 +1,4 @@
-"""Schedules simulations so that those running together stay within a memory limit."""
+"""Runs simulations in threads: as many at a time as a memory limit allows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from operator import index
-from typing import IO, Any, Protocol, SupportsIndex, TypeVar
+from typing import Any, Protocol, SupportsIndex, TypeVar
 
 from keysplit.progress import watch
 
@@ -22,100 +21,22 @@ LEAST_MEMORY = 10**8
 MOST_THREADS = 256
 """The largest number of threads that `simulate` accepts."""
 
-MOST_KEYS, MOST_GROUPS = 10**7, 10**8  # per simulation; beyond these it samples the keys
+MOST_KEYS, MOST_GROUPS = 10**7, 10**8
+"""Keys, and groups of a key and 64 workers, that a simulation keeps; of more it keeps a sample."""
 
-# Entries of the two hash tables in rust/core/src/state/replicas.rs, and how much of the places they may fill.
-_KEY_BYTES, _KEY_FILL = 32, (3, 4)
-_GROUP_BYTES, _GROUP_FILL = 25, (7, 8)  # with its control byte
-_WORKERS_PER_KEY, _WORKERS_PER_GROUP = 128, 64  # in an entry
-_LEAST_PLACES = 128  # of a table, all parts together
-_FIXED_BYTES = 15 * 10**6  # per simulation: messages held, and new pairs
+_GROUP_BYTES = 100  # at most, in a hash table that has just grown
 _ROUTER_BYTES = 4096  # per worker and source: sketch, ring and loads, as measured
+_FIXED_BYTES = 15 * 10**6  # messages held, and new pairs
 
-
-@dataclass(frozen=True)
-class Footprint:
-    """The maximum memory of a simulation.
-
-    Attributes:
-        workers: the maximum number of workers at a time.
-        sources: the number of routers.
-        most_keys: the maximum number of keys that it keeps.
-        most_groups: the maximum number of groups of a key and 64 workers that it keeps.
-    """
-
-    workers: int
-    sources: int
-    most_keys: int
-    most_groups: int
-
-    @classmethod
-    def within(cls, memory: int | None, *, workers: int, sources: int, messages: int | None) -> Footprint:
-        """Return the largest one whose tables fit into this many bytes; None is no limit.
-
-        Example:
-            >>> Footprint.within(None, workers=50, sources=5, messages=None).most_keys
-            10000000
-            >>> Footprint.within(200_000_000, workers=50, sources=5, messages=None).most_keys
-            2500000
-        """
-        found = cls(workers, sources, MOST_KEYS, MOST_GROUPS)
-        while memory is not None and found.table_bytes(MOST_KEYS, messages) > memory:
-            # groups first: as many keys as possible are counted exactly
-            halves_groups = found.most_groups > 2 * found.most_keys and workers > _WORKERS_PER_KEY
-            keys = found.most_keys if halves_groups else found.most_keys // 2
-            found = cls(workers, sources, keys, found.most_groups // 2)
-        return found
-
-    def table_bytes(self, keys: int, messages: int | None) -> int:
-        """Return the maximum bytes of the key tables, for a stream with this many keys and messages."""
-        most = self.most_groups if messages is None else messages
-        keys = min(keys, self.most_keys, most)
-        # per key: those that are not in its own entry
-        more_groups = -(-self.workers // _WORKERS_PER_GROUP) - 1 if self.workers > _WORKERS_PER_KEY else 0
-        groups = min(keys * more_groups, self.most_groups - keys, most)
-        return _grown(keys, _KEY_BYTES, _KEY_FILL) + _grown(groups, _GROUP_BYTES, _GROUP_FILL)
-
-    def total_bytes(self, keys: int, messages: int | None) -> int:
-        """Return the maximum bytes of the whole simulation."""
-        return self.table_bytes(keys, messages) + _FIXED_BYTES + _ROUTER_BYTES * self.workers * self.sources
-
-
-def _grown(entries: int, size: int, fill: tuple[int, int]) -> int:
-    """Bytes of a hash table while it grows to this many entries: its parts grow one after the other."""
-    if entries <= 0:
-        return 0
-    part, whole = fill
-    filled = entries * 11 // 10  # some parts have more entries than others
-    places = 1 << (-(-filled * whole // part) - 1).bit_length()  # a power of two
-    return max(places, _LEAST_PLACES) * size * 9 // 8
-
-
-class Result(Protocol):
-    """What this module needs of a result: see `SimulationResult`."""
-
-    @property
-    def messages(self) -> int:
-        """The length of the stream."""
-
-    @property
-    def distinct_keys(self) -> int:
-        """Its number of keys."""
-
-    @property
-    def exact_keys(self) -> bool:
-        """Whether that number is exact."""
-
-
-ResultType = TypeVar("ResultType", bound=Result, covariant=True)
+ResultType = TypeVar("ResultType", covariant=True)
 
 
 class Simulation(Protocol[ResultType]):
     """What this module needs of a simulation: see `keysplit.simulation`."""
 
-    @property
-    def footprint(self) -> Footprint:
-        """Its maximum memory."""
+    workers: int
+    """The maximum number of workers at a time."""
+    sources: int
 
     def add(self, keys: Any, weights: Any = None, threads: int = 1) -> int:
         """Send the next messages, on at most so many threads; return their number."""
@@ -129,31 +50,31 @@ def is_chunked(keys: Any) -> bool:
     return isinstance(keys, Iterator) or callable(keys)
 
 
-def choose(footprints: Sequence[Footprint], memory: int, keys: int, messages: int | None) -> list[int]:
+def choose(simulations: Sequence[Simulation[Any]], memory: int, keys: int, messages: int | None) -> list[int]:
     """Choose the simulations to run together next: as many as fit, smallest first, at least one.
 
+    A simulation counts 100 bytes for each key and 64 workers (at most the messages, or 1e8), 4 kB for each
+    worker and source, and 15 MB.
+
     Args:
-        footprints: of all simulations still to run.
+        simulations: all that are still to run.
         memory: bytes that they may use together.
         keys: maximum number of keys of the stream.
         messages: its length, None if unknown.
 
     Returns:
-        Their indices in `footprints`, ascending.
-
-    Example:
-        >>> small, large = (Footprint(workers, 1, MOST_KEYS, MOST_GROUPS) for workers in (10, 1000))
-        >>> choose([large, small, large, small], 2 * 10**9, 10**7, 10**7)
-        [1, 3]
-        >>> choose([large, small, large, small], 2 * 10**9, 10_000, 10**7)
-        [0, 1, 2, 3]
+        Their indices in `simulations`, ascending.
     """
-    needed = [each.total_bytes(keys, messages) for each in footprints]
+
+    def needed(place: int) -> int:
+        workers, sources = simulations[place].workers, simulations[place].sources
+        groups = min(keys * -(-workers // 64), MOST_GROUPS if messages is None else messages, MOST_GROUPS)
+        return _GROUP_BYTES * groups + _ROUTER_BYTES * workers * sources + _FIXED_BYTES
+
     chosen: list[int] = []
-    left = memory
-    for place in sorted(range(len(needed)), key=needed.__getitem__):
-        left -= needed[place]
-        if chosen and left < 0:
+    for place in sorted(range(len(simulations)), key=needed):
+        memory -= needed(place)
+        if chosen and memory < 0:
             break
         chosen.append(place)
     return sorted(chosen)
@@ -191,7 +112,7 @@ def run(
 ) -> list[ResultType]:
     """Send a stream through all simulations, as many at a time as fit into `memory`.
 
-    The first run is planned for the maximum number of keys of a stream of this length, later runs for its
+    The first pass is planned for the maximum number of keys of a stream of this length, later ones for its
     actual number. Results do not depend on the number of threads.
 
     Args:
@@ -207,9 +128,9 @@ def run(
     Returns:
         One result per simulation, in the same order.
     """
-    results: dict[int, ResultType] = {}
+    results: dict[int, Any] = {}
     waiting = list(range(len(simulations)))
-    most_keys, again = MOST_KEYS, None
+    most_keys, chunks = MOST_KEYS, None
     sent = 0  # messages, to all simulations
     with watch(progress) as report, ThreadPoolExecutor(threads) as pool:
 
@@ -219,71 +140,45 @@ def run(
             report(sent / len(simulations), messages)
 
         while waiting:
-            chosen = choose([simulations[each].footprint for each in waiting], memory, most_keys, messages)
+            chosen = choose([simulations[each] for each in waiting], memory, most_keys, messages)
             together = [waiting[place] for place in chosen]
             waiting = [each for each in waiting if each not in together]
+            chunks = chunks or _repeatable(keys, repeats=bool(waiting))
+            # one simulation of a column runs in this thread, which Ctrl-C reaches
+            in_pool = threads > 1 and (len(together) > 1 or is_chunked(keys))
             running = [simulations[each] for each in together]
-            if not is_chunked(keys):
-                found = _finish_each(pool, threads, running, keys, weights, advance)
-            else:
-                if again is None:
-                    again = _repeatable(keys, repeats=bool(waiting))
-                found = _finish_together(pool, threads, running, again(), advance)
-            results.update(zip(together, found, strict=True))
-            messages = found[0].messages
-            most_keys = found[0].distinct_keys if found[0].exact_keys else MOST_KEYS
+            _send(chunks(), weights, running, threads, pool if in_pool else None, advance)
+            results.update((each, simulations[each].finish()) for each in together)
+            first = results[together[0]]
+            messages, most_keys = first.messages, first.distinct_keys if first.exact_keys else MOST_KEYS
     return [results[place] for place in range(len(simulations))]
 
 
-def _finish_each(
-    pool: ThreadPoolExecutor,
-    threads: int,
-    simulations: Sequence[Simulation[ResultType]],
-    keys: Any,
-    weights: Any,
-    advance: Callable[[int], None],
-) -> list[ResultType]:
-    own = threads if len(simulations) <= threads else 1
-
-    def finish(simulation: Simulation[ResultType]) -> ResultType:
-        simulation.add(keys, weights, own)
-        return simulation.finish()
-
-    if len(simulations) == 1 or threads == 1:  # in this thread, which Ctrl-C reaches
-        found: Iterable[ResultType] = map(finish, simulations)
-    else:
-        found = _gathered([pool.submit(finish, simulation) for simulation in simulations])
-    results = []
-    for result in found:
-        results.append(result)
-        advance(result.messages)
-    return results
-
-
-def _finish_together(
-    pool: ThreadPoolExecutor,
-    threads: int,
-    simulations: Sequence[Simulation[ResultType]],
+def _send(
     chunks: Iterable[Any],
+    weights: Any,
+    simulations: Sequence[Simulation[Any]],
+    threads: int,
+    pool: ThreadPoolExecutor | None,
     advance: Callable[[int], None],
-) -> list[ResultType]:
+) -> None:
     own = threads if len(simulations) <= threads else 1
     running: list[Future[int]] = []
     for chunk in chunks:
-        if threads == 1:
+        if pool is None:
             for simulation in simulations:
-                advance(simulation.add(chunk))
+                advance(simulation.add(chunk, weights, own))
         else:  # the next chunk is read while this one is processed
-            advance(sum(_gathered(running)))
-            running = [pool.submit(simulation.add, chunk, None, own) for simulation in simulations]
-    advance(sum(_gathered(running)))
-    return [simulation.finish() for simulation in simulations]
+            _gather(running, advance)
+            running = [pool.submit(each.add, chunk, weights, own) for each in simulations]
+    _gather(running, advance)
 
 
-def _gathered(running: Sequence[Future[Any]]) -> list[Any]:
-    """Return all results; after an error, nothing more is started."""
+def _gather(running: Sequence[Future[int]], advance: Callable[[int], None]) -> None:
+    """Wait for all; after an error, nothing more is started."""
     try:
-        return [each.result() for each in running]
+        for each in running:
+            advance(each.result())
     except BaseException:
         for each in running:
             each.cancel()
@@ -291,37 +186,32 @@ def _gathered(running: Sequence[Future[Any]]) -> list[Any]:
 
 
 def _repeatable(keys: Any, *, repeats: bool) -> Callable[[], Iterable[Any]]:
-    """Return a function that replays the chunks at every call."""
+    """Return a function that returns the chunks at every call; a column is one chunk."""
     if callable(keys):
         return keys  # type: ignore[no-any-return]
-    if not repeats:
-        return lambda: keys
-    kept = _Kept(keys)
-    return lambda: kept
+    if not isinstance(keys, Iterator):
+        return lambda: (keys,)
+    return _kept(keys) if repeats else lambda: keys
 
 
-class _Kept:
-    """Chunks that can be read only once, saved to a temporary file during the first pass."""
+def _kept(chunks: Iterator[Any]) -> Callable[[], Iterator[Any]]:
+    """Save chunks that can be read only once to a temporary file during the first pass."""
+    file, count = tempfile.TemporaryFile(), 0  # noqa: SIM115 (read by later passes)
 
-    def __init__(self, chunks: Iterator[Any]) -> None:
-        self._chunks, self._count = chunks, 0
-        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it is read by later runs)
+    def replay() -> Iterator[Any]:
+        nonlocal count
+        file.seek(0)
+        for _ in range(count):
+            yield pickle.load(file)  # written by this process
+        for chunk in chunks:
+            if hasattr(chunk, "__arrow_c_stream__") and not hasattr(
+                chunk, "__len__"
+            ):  # can be read only once
+                import pyarrow as pa
 
-    def __iter__(self) -> Iterator[Any]:
-        self._file.seek(0)
-        for _ in range(self._count):
-            yield pickle.load(self._file)  # written by this process
-        for chunk in self._chunks:
-            column = _picklable(chunk)
-            pickle.dump(column, self._file, protocol=pickle.HIGHEST_PROTOCOL)
-            self._count += 1
-            yield column
+                chunk = pa.chunked_array(chunk)
+            pickle.dump(chunk, file, protocol=pickle.HIGHEST_PROTOCOL)
+            count += 1
+            yield chunk
 
-
-def _picklable(chunk: Any) -> Any:
-    """Return a chunk that can be reread: a one-shot stream becomes an Arrow column."""
-    if hasattr(chunk, "__arrow_c_stream__") and not hasattr(chunk, "__len__"):
-        import pyarrow as pa
-
-        return pa.chunked_array(chunk)
-    return chunk
+    return replay

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,7 +231,6 @@ def simulate(
     simulation = Simulation(
         params,
         keys,
-        memory=None,
         sources=sources,
         seed=seed,
         service_time_s=service_time_s,
@@ -252,14 +251,13 @@ def simulate(
 
 
 class Simulation:
-    """A running simulation: the arguments are those of `simulate`, and `memory` of `compare`."""
+    """A running simulation: the arguments are those of `simulate`."""
 
     def __init__(
         self,
         params: Grouping,
         keys: Any,
         *,
-        memory: int | None,
         sources: int,
         service_time_s: float | Sequence[float] | None,
         capacities: Sequence[float] | None,
@@ -282,20 +280,15 @@ class Simulation:
         if messages is not None and length not in (None, messages):
             raise ValueError(f"messages must be the length of the stream, {length}, got {messages!r}")
         self.messages = length if messages is None else messages
-        self.footprint = runs.Footprint.within(
-            memory,
-            workers=params.workers + len(events),
-            sources=sources,
-            messages=self.messages if isinstance(self.messages, SupportsIndex) else None,  # checked below
-        )
+        self.workers, self.sources = params.workers + len(events), sources
         options = {
             **numbers,
             "sources": sources,
             "messages": self.messages,
-            "most_keys": self.footprint.most_keys,
-            "most_groups": self.footprint.most_groups,
+            "most_keys": runs.MOST_KEYS,
+            "most_groups": runs.MOST_GROUPS,
         }
-        self._params, self._sources = params, sources
+        self._params = params
         self._core = _core.Simulation(
             params.name,
             params._parameters(),
@@ -324,7 +317,7 @@ class Simulation:
             }
         return SimulationResult(
             params=self._params,
-            sources=int(self._sources),
+            sources=int(self.sources),
             distinct_keys=keys * factor,
             memory=pairs * factor,
             replication=pairs / keys if keys else math.nan,

@@ -93,7 +93,8 @@ def memory_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=f"{MEMORY // _GIGA}GB",
         show_default=True,
         metavar="SIZE",
-        help="Memory for simulations that run together, e.g. 500MB; the stream comes on top.",
+        help="Limits how many simulations run together, e.g. 500MB: each counts 100 bytes per key and 64 "
+        "workers (at most per message), 4 kB per worker and source, and 15 MB.",
     )(command)
 
 

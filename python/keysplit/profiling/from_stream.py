@@ -8,7 +8,6 @@ from functools import partial
 from operator import index
 from typing import Any, SupportsIndex
 
-from keysplit import runs
 from keysplit._core import SpaceSaving
 from keysplit.comparison import compare
 from keysplit.groupings import grouping
@@ -17,7 +16,7 @@ from keysplit.profiling.model import Profile, TopKey
 from keysplit.profiling.planned import Advising, Keys
 from keysplit.profiling.watching import as_column, pieces, watched
 from keysplit.profiling.windows import Window, Windows, expect_overlap, measure_overlap
-from keysplit.runs import MEMORY, Footprint, is_chunked
+from keysplit.runs import MEMORY, is_chunked
 from keysplit.simulation import SimulationResult
 
 __all__ = ["SHORT_LIST", "profile"]
@@ -73,7 +72,7 @@ def profile(
         top: number of most frequent keys to return and to compare between windows; at least 1.
         windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
-        memory: bytes that the simulations may take together, as in `compare`.
+        memory: bytes that the simulations running together may use, as in `compare`.
         key: the name of the key column, or a list of them, for the line to paste.
         seconds_per_row: what a message costs, above 0. The verdict gives times then, in the place of a ratio:
             arithmetic from the loads.
@@ -138,7 +137,6 @@ def profile(
     )
     if not collected.all:
         raise ValueError("keys must hold at least one message, got none")
-    kept = Footprint.within(memory, workers=numbers[0], sources=sources, messages=messages).most_keys
     return _profile(
         numbers,
         sources,
@@ -146,7 +144,6 @@ def profile(
         1 / hot_keys,
         collected,
         results,
-        _STANDARD_ERROR * math.sqrt(runs.MOST_KEYS / kept),
         Advising(counted, tuple(key), cost),
     )
 
@@ -167,7 +164,6 @@ def _profile(
     threshold: float,
     collected: Windows,
     results: Sequence[SimulationResult],
-    standard_error: float,
     advising: Advising,
 ) -> Profile:
     windows, whole = collected.all, collected.whole()
@@ -197,7 +193,7 @@ def _profile(
         ),
         sources=sources,
         distinct_keys=hashed.distinct_keys,
-        distinct_keys_error=0.0 if hashed.exact_keys else standard_error * hashed.distinct_keys,
+        distinct_keys_error=0.0 if hashed.exact_keys else _STANDARD_ERROR * hashed.distinct_keys,
         threshold=threshold,
         windows=(*(window.start for window in windows), windows[-1].stop),
         hot=ever_hot,
