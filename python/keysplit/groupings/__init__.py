@@ -5,7 +5,7 @@ Parameters define a grouping; the state of one source is a router, created by
 makes them, pickle, and are checked at construction.
 """
 
-from keysplit.groupings.base import Grouping
+from keysplit.groupings.base import GROUPINGS, Grouping, grouping
 from keysplit.groupings.bounded_ring import BoundedRingGrouping
 from keysplit.groupings.consistent import ConsistentGrouping
 from keysplit.groupings.d_choices import DChoices
@@ -19,7 +19,6 @@ from keysplit.groupings.partial_key import PartialKeyGrouping
 from keysplit.groupings.power_of_random import PowerOfRandomChoices
 from keysplit.groupings.power_of_two import PowerOfTwoChoices
 from keysplit.groupings.pstream import PStream
-from keysplit.groupings.registry import GROUPINGS, grouping
 from keysplit.groupings.ring import RingGrouping
 from keysplit.groupings.round_robin import RoundRobinHead
 from keysplit.groupings.shuffle import ShuffleGrouping

@@ -1,9 +1,10 @@
-"""What all groupings have in common."""
+"""What all groupings have in common, and the registry of their names."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import MISSING, dataclass, fields
-from importlib import import_module
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +60,16 @@ class Grouping:
 
     workers: int
     seed: int = 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Put a class of the core's name into the registry, and where pickles of version 1 look for it."""
+        super().__init_subclass__(**options)
+        name = vars(cls).get("name", "")
+        if GROUPINGS.get(name) is Grouping:
+            GROUPINGS[name] = cls
+            for family in ("adaptive", "baselines", "bounded", "head", "learned"):
+                path = f"keysplit.groupings.{family}"
+                setattr(sys.modules.setdefault(path, ModuleType(path)), cls.__name__, cls)
 
     def __post_init__(self) -> None:
         """Check every parameter and convert NumPy numbers to Python's."""
@@ -132,14 +143,48 @@ def _unpickle(name: str, version: int, parameters: dict[str, Any]) -> Grouping:
         raise ValueError(
             f"a pickle of {name} must be of version {PICKLE_VERSION} at most, got {version}: update keysplit"
         )
-    kind = find(name)
-    return kind(**kind._meant(parameters, version))
+    if name not in GROUPINGS:
+        raise ValueError(f"grouping must be one of {', '.join(GROUPINGS)}, got {name!r}")
+    return GROUPINGS[name](**GROUPINGS[name]._meant(parameters, version))
 
 
-def find(name: str) -> type[Grouping]:
-    """Return the class of a core grouping, from the module of the same name."""
-    if name not in _core.groupings():
-        raise ValueError(f"grouping must be one of {', '.join(_core.groupings())}, got {name!r}")
-    module = import_module(f"keysplit.groupings.{name}")
-    (kind,) = (each for each in vars(module).values() if getattr(each, "name", None) == name)
-    return kind  # type: ignore[no-any-return]
+GROUPINGS: dict[str, type[Grouping]] = dict.fromkeys(_core.groupings(), Grouping)
+"""Every grouping by its registry name, in the order of the registry in rust/core/src/groupings/mod.rs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadGrouping(Grouping):
+    """A grouping that treats frequent keys differently: its parameters for finding them."""
+
+    paper = "Nasir et al. 2016"
+    adapts_to = ("skew",)
+    threshold: float | None = None
+    sketch_capacity: int | None = None
+    distinct: bool = False
+
+
+def grouping(name: str, *, workers: int, **parameters: Any) -> Grouping:
+    """Make a grouping from its registry name.
+
+    Args:
+        name: One of the names in [`GROUPINGS`][keysplit.GROUPINGS].
+        workers: Number of workers, 1 to 65,536.
+        **parameters: The other parameters of the grouping's class.
+
+    Returns:
+        The grouping, equal to one made by its class.
+
+    Raises:
+        ValueError: If there is no such grouping (the message lists the names) or a parameter is out of range.
+        TypeError: If the grouping has no such parameter, or one is of the wrong type.
+
+    Example:
+        >>> import keysplit as ks
+        >>> ks.grouping("partial_key", workers=8, choices=3)
+        PartialKeyGrouping(workers=8, seed=0, choices=3, distinct=False)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"grouping must be a name, got {name!r}")
+    if name not in GROUPINGS:
+        raise ValueError(f"grouping must be one of {', '.join(GROUPINGS)}, got {name!r}")
+    return GROUPINGS[name](workers=workers, **parameters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keysplit.groupings.head import HeadGrouping
+from keysplit.groupings.base import HeadGrouping
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from keysplit.groupings.registry import GROUPINGS
+from keysplit.groupings.base import GROUPINGS
 
 LEGEND = {
     "choices": "its parameter",
