@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from keysplit import DChoices
 from keysplit.kafka import PlanPartitioner
-from keysplit.kafka.hashes import murmur2
+from keysplit.kafka.partitioner import murmur2
 from keysplit.plan import FrequentKey, Tables, bucket_bits, stored
 from reference.plan_table import PlanTable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -12,13 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keysplit import paths
-from keysplit.kafka.hashes import murmur2, plan_hash, seed_hash
+from keysplit.extras import missing
 from keysplit.plan import Tables, stored
+
+try:
+    from xxhash import xxh64_intdigest
+except ImportError as error:
+    raise ImportError(missing("keysplit.kafka", "xxhash", "kafka")) from error
 
 Key: TypeAlias = str | bytes | int | None
 Rare = Literal["plan", "murmur2", "crc32"]
 
 _TYPES = ("bigint", "binary", "string")
+_SPARK_SEED = 42  # Spark's xxhash64 begins with it
+_LOW = (1 << 32) - 1
 
 
 class _Plan(Protocol):
@@ -246,3 +254,44 @@ def _numbers(seed: int) -> Iterator[int]:
         return plan_hash(number.to_bytes(8, "little"), begin)
 
     return map(hash_of, count())  # a generator would refuse a second thread
+
+
+def seed_hash(seed: int) -> int:
+    """Return the hash from which those of keys begin, which is that of null, 0..=2^64 - 1.
+
+    Args:
+        seed: the seed of a plan's grouping, 0..=2^64 - 1.
+    """
+    return int(xxh64_intdigest(seed.to_bytes(8, "little"), _SPARK_SEED))
+
+
+def plan_hash(key: bytes, begin: int) -> int:
+    """Return the hash of a key from which a plan starts, 0..=2^64 - 1.
+
+    Args:
+        key: the bytes that Spark hashes: 8, the low ones first, of a whole number, UTF-8 of a string.
+        begin: the hash of the seed.
+
+    Source:
+        docs/plans.md: Spark's `xxhash64` of the seed and the key. It is XXH64, each value being hashed with
+        the hash of those before as its seed.
+    """
+    return int(xxh64_intdigest(key, begin))
+
+
+def murmur2(key: bytes) -> int:
+    """Return the hash by which Kafka's default partitioner sends a key, 0..=2^32 - 1.
+
+    Source:
+        Austin Appleby's 32-bit MurmurHash2, with the seed 0x9747B28C that Kafka's clients share.
+    """
+    words, rest = divmod(len(key), 4)
+    hash_ = 0x9747B28C ^ (len(key) & _LOW)
+    for word in struct.unpack(f"<{words}I", key[: 4 * words]):
+        word = word * 0x5BD1E995 & _LOW
+        word = (word ^ word >> 24) * 0x5BD1E995 & _LOW
+        hash_ = (hash_ * 0x5BD1E995 & _LOW) ^ word
+    if rest:
+        hash_ = (hash_ ^ int.from_bytes(key[4 * words :], "little")) * 0x5BD1E995 & _LOW
+    hash_ = (hash_ ^ hash_ >> 13) * 0x5BD1E995 & _LOW
+    return hash_ ^ hash_ >> 15
