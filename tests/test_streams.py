@@ -252,6 +252,9 @@ def test_neither_nothing_nor_a_url_is_a_file(
 def test_a_gzipped_input_is_unzipped(opened: Any) -> None:
     assert ks.streams.read(opened(gzip.compress(b"k\n1\n2\n")), key="k").to_pylist() == [1, 2]
     assert ks.streams.read(opened(gzip.compress(b"to be"))).to_pylist() == ["to", "be"]
+    given = opened(b"to be")
+    assert ks.streams.read(given).to_pylist() == ["to", "be"]
+    assert not given.closed, "it is the caller's"
     assert ks.streams.read(opened(b"")).to_pylist() == []
     with pytest.raises(ValueError, match=r"^the input cannot be read as csv: "):
         ks.streams.read(opened(gzip.compress(b"k\n1\n2\n")[:20]), key="k")

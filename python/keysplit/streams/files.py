@@ -7,17 +7,15 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from gzip import GzipFile
-from io import SEEK_CUR, BufferedReader, BytesIO, RawIOBase, TextIOBase
-from itertools import chain
+from io import BufferedReader, BytesIO, RawIOBase, TextIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import unquote
 
 from keysplit.paths import is_url
-from keysplit.streams.checks import check_counts
+from keysplit.streams.drawn import check_counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,92 +175,33 @@ def _open(
 
     if path == _STANDARD:
         path = sys.stdin.buffer
-    file: Path | BinaryIO
     if isinstance(path, str | os.PathLike):
-        file, *others = files = _existing(path)
-        values = [_partition_of(each.relative_to(path), key) for each in files]
-        known = [value for value in values if value is not None]
-        if len(known) == len(files):
-            return _partitioned(files, known, rows)
-        kind, name = _kind(file), file.name
+        files = _existing(path)
+        kind, name = _kind(files[0]), files[0].name
+        if kind == "parquet":
+            return _parquet(files, Path(path), key, rows)
+        with _readable_as(kind, name):
+            file: BinaryIO = pa.input_stream(files[0], compression="detect" if kind == "csv" else None)
     elif isinstance(path, TextIOBase) or not hasattr(path, "read"):
-        kind = type(path).__name__
-        raise TypeError(f"path must be a path, '-' or a file open in binary mode, got {kind}")
+        found = type(path).__name__
+        raise TypeError(f"path must be a path, '-' or a file open in binary mode, got {found}")
     else:
-        file, others, kind, name = _unzipped(path), [], "text" if key is None else "csv", "the input"
-    if kind == "text":
-        if key is not None:
-            text = (
-                "key must be None for text, where every word is a key (columns are read from files named "
-                f".parquet or .csv), got {key!r}"
-            )
-            raise UnknownColumnError(text, [])
-        return pa.string(), _sliced(_words(file), rows, kind, name)
-    with _readable_as(kind, name):
-        type_, arrays = (_parquet if kind == "parquet" else _csv)(file, key, rows)
-    return type_, chain(_sliced(arrays, rows, kind, name), _alike(others, key, rows, type_, name))
-
-
-def _unzipped(file: BinaryIO) -> BinaryIO:
-    """What is in the file if it is gzipped, which its name would say if it had one; else the file."""
-    if isinstance(file, BufferedReader):
-        start = file.peek(2)[:2]
-    elif hasattr(file, "seekable") and file.seekable():
-        start = file.read(2)
-        file.seek(-len(start), SEEK_CUR)
+        kind, name = "text" if key is None else "csv", "the input"
+        file = path if isinstance(path, BufferedReader) else BufferedReader(_Begun(b"", path))
+        if file.peek(2)[:2] == b"\x1f\x8b":  # gzipped, which a name would say
+            file = cast(BinaryIO, GzipFile(fileobj=file))
+    if kind == "csv":
+        with _readable_as(kind, name):
+            type_, arrays = _csv(file, key)
+    elif key is None:
+        type_, arrays = pa.string(), _words(file)
     else:
-        return file
-    return cast(BinaryIO, GzipFile(fileobj=file)) if start == b"\x1f\x8b" else file
-
-
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-
-def _partition_of(file: Path, key: str | None) -> str | None:
-    """The value of a column in the names of the folders that a file is in; None if there is none."""
-    for folder in file.parts[:-1]:
-        name, equals, value = folder.partition("=")
-        if equals and unquote(name) == key:
-            return unquote(value)
-    return None
-
-
-def _partitioned(
-    files: Sequence[Path], values: Sequence[str], rows: int
-) -> tuple[pa.DataType, Iterator[pa.Array]]:
-    """The keys of Parquet files of which each holds the rows of one."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    whole = all(_WHOLE.fullmatch(value) for value in values if value != _NO_VALUE)
-    type_ = pa.int64() if whole and set(values) != {_NO_VALUE} else pa.string()
-
-    def arrays() -> Iterator[pa.Array]:
-        for file, value in zip(files, values, strict=True):
-            with _readable_as("parquet", file.name):
-                left = pyarrow.parquet.read_metadata(file).num_rows
-            key = pa.scalar(None if value == _NO_VALUE else int(value) if whole else value, type_)
-            while left:
-                yield pa.repeat(key, min(left, rows))
-                left -= min(left, rows)
-
-    return type_, arrays()
-
-
-def _alike(
-    files: list[Path], key: str | None, rows: int, first: pa.DataType, name: str
-) -> Iterator[pa.Array]:
-    """The keys of the other files of a folder, which must have the type of the first."""
-    for file in files:
-        try:
-            type_, arrays = _open(file, key, rows)
-        except UnknownColumnError as error:
-            raise UnreadableError(f"{file.name}: {error}") from error
-        if type_ != first:
-            raise UnreadableError(
-                f"column {key} must have one type, got {first} in {name} and {type_} in {file.name}"
-            )
-        yield from arrays
+        raise UnknownColumnError(
+            "key must be None for text, where every word is a key (columns are read from files named "
+            f".parquet or .csv), got {key!r}",
+            [],
+        )
+    return type_, _sliced(arrays, rows, kind, name)
 
 
 @contextmanager
@@ -284,19 +223,18 @@ def _sliced(arrays: Iterator[pa.Array], rows: int, kind: str, name: str) -> Iter
                 yield array[start : start + rows]
 
 
-def _words(file: Path | BinaryIO) -> Iterator[pa.Array]:
+def _words(file: BinaryIO) -> Iterator[pa.Array]:
     import pyarrow as pa
 
     decoder = codecs.getincrementaldecoder("utf-8")()
     begun: str | None = ""
-    with open(file, "rb") if isinstance(file, Path) else nullcontext(file) as text:
-        while begun is not None:
-            data = text.read(_TEXT_BYTES)
-            block = begun + decoder.decode(data, final=not data)
-            words = block.split()
-            # the last word may continue in the next block
-            begun = None if not data else words.pop() if words and not block[-1].isspace() else ""
-            yield pa.array(words, pa.string())
+    while begun is not None:
+        data = file.read(_TEXT_BYTES)
+        block = begun + decoder.decode(data, final=not data)
+        words = block.split()
+        # the last word may continue in the next block
+        begun = None if not data else words.pop() if words and not block[-1].isspace() else ""
+        yield pa.array(words, pa.string())
 
 
 def _check_column(key: str | None, columns: list[str]) -> str:
@@ -308,32 +246,61 @@ def _check_column(key: str | None, columns: list[str]) -> str:
     return key
 
 
-def _parquet(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType, Iterator[pa.Array]]:
+def _parquet(
+    files: list[Path], folder: Path, key: str | None, rows: int
+) -> tuple[pa.DataType, Iterator[pa.Array]]:
+    """The keys of Parquet files, from the names of their folders or from a column that all have."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
     import pyarrow.parquet
 
-    # page by page: reading ahead would load the column of a whole row group
-    opened = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-    key = _check_column(key, opened.schema_arrow.names)
-    batches = opened.iter_batches(batch_size=rows, columns=[key])
-    return opened.schema_arrow.field(key).type, (batch.column(key) for batch in batches)
+    hive = ds.partitioning(pa.schema([(key or "", pa.string())]), flavor="hive")
+    parsed = [ds.get_partition_keys(hive.parse(str(file.relative_to(folder)))) for file in files]
+    values = [each.get(key) for each in parsed]
+    partitioned = all(key in each for each in parsed)
+    whole = set(values) != {None} and all(_WHOLE.fullmatch(value) for value in values if value is not None)
+
+    def opened(file: Path) -> tuple[pyarrow.parquet.ParquetFile, pa.DataType]:
+        with _readable_as("parquet", file.name):
+            # page by page, which pyarrow.dataset is not: it would load the column of a whole row group
+            found = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        if partitioned:
+            return found, pa.int64() if whole else pa.string()
+        return found, found.schema_arrow.field(_check_column(key, found.schema_arrow.names)).type
+
+    _, first = opened(files[0])
+
+    def arrays() -> Iterator[pa.Array]:
+        for file, value in zip(files, values, strict=True):
+            try:
+                found, type_ = opened(file)
+            except UnknownColumnError as error:
+                raise UnreadableError(f"{file.name}: {error}") from error
+            if type_ != first:
+                got = f"{first} in {files[0].name} and {type_} in {file.name}"
+                raise UnreadableError(f"column {key} must have one type, got {got}")
+            key_of_all = pa.scalar(int(value) if whole and value else value, first) if partitioned else None
+            with _readable_as("parquet", file.name):
+                for batch in found.iter_batches(rows, columns=[] if partitioned else [key]):
+                    yield pa.repeat(key_of_all, batch.num_rows) if partitioned else batch.column(0)
+
+    return first, arrays()
 
 
-def _csv(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType, Iterator[pa.Array]]:
+def _csv(file: BinaryIO, key: str | None) -> tuple[pa.DataType, Iterator[pa.Array]]:
     import pyarrow as pa
     import pyarrow.csv
 
-    whole: Path | BufferedReader
-    if isinstance(file, Path):
-        whole = file
-        with pa.input_stream(file) as opened:
-            beginning = opened.read(_CSV_BYTES + 1)
-    else:  # it can be read only once
-        beginning = file.read(_CSV_BYTES + 1)
-        whole = BufferedReader(_Begun(beginning, file))
+    beginning = file.read(_CSV_BYTES + 1)
     options = pyarrow.csv.ReadOptions(block_size=_CSV_BYTES)
     with pyarrow.csv.open_csv(BytesIO(beginning), options) as reader:
         key = _check_column(key, reader.schema.names)
         type_ = reader.schema.field(key).type
+    whole = file
+    if isinstance(file, pa.NativeFile) and file.seekable():
+        file.seek(0)
+    else:
+        whole = BufferedReader(_Begun(beginning, file))
     reader = pyarrow.csv.open_csv(
         whole,
         pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK),
@@ -353,7 +320,7 @@ def _csv(file: Path | BinaryIO, key: str | None, rows: int) -> tuple[pa.DataType
 
 
 class _Begun(RawIOBase):
-    """A file from its beginning, of which some bytes have been read."""
+    """A file from its beginning, of which some bytes have been read; it stays open when this is closed."""
 
     def __init__(self, read: bytes, rest: BinaryIO) -> None:
         self._read, self._rest = read, rest
