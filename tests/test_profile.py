@@ -23,7 +23,7 @@ from keysplit.plan import PLANS, Sample
 from keysplit.profiling import SHORT_LIST
 from keysplit.profiling.advice import Cost, advise, advise_simulated, recommend, recommend_simulated
 from keysplit.profiling.model import Outcome, Prediction, TopKey
-from keysplit.profiling.windows import Windows, expect_overlap, measure_overlap
+from keysplit.profiling.stream import Windows, expect_overlap, measure_overlap
 from keysplit.text import format_key, format_ratio, format_seconds, format_share
 
 

@@ -22,8 +22,8 @@ from keysplit.cli.options import (
 )
 from keysplit.cli.streams import open_stream, stream_options
 from keysplit.profiling.advice import Cost
-from keysplit.profiling.planned import Advising, Keys
-from keysplit.profiling.watching import Frequent, watched
+from keysplit.profiling.planned import Keys, advise_on
+from keysplit.profiling.stream import Frequent, watched
 
 
 @click.command(short_help="Rank the groupings by balance and cost.")
@@ -76,11 +76,14 @@ def compare(
             messages=stream.messages,
             progress=True,
         )
-    advising = Advising(keys, stream.key, Cost(seconds_per_row, cores))
     top = frequent.top(page.NAMED_KEYS)
     advice = {
-        number: advising.advise(
-            [result for result in results if result.params.workers == number], top=next(iter(top), None)
+        number: advise_on(
+            [result for result in results if result.params.workers == number],
+            keys.predict(number),
+            top=next(iter(top), None),
+            key=stream.key,
+            cost=Cost(seconds_per_row, cores),
         )
         for number in numbers
     }

@@ -22,7 +22,7 @@ from keysplit.cli.options import (
     whole,
 )
 from keysplit.cli.streams import open_stream, stream_options
-from keysplit.profiling.watching import Frequent, watched
+from keysplit.profiling.stream import Frequent, watched
 
 _NO_LIMIT = 10**15  # bytes: the figures are those of `ks.simulate`
 EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"

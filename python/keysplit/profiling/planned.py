@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from keysplit.profiling.model import Advice, Prediction, TopKey
 if TYPE_CHECKING:
     from keysplit.simulation import SimulationResult
 
-__all__ = ["Advising", "Keys", "advise_on", "predict"]
+__all__ = ["Keys", "advise_on", "predict"]
 
 
 class Keys:
@@ -106,33 +106,6 @@ def predict(summary: Summary, params: Any, capacities: Sequence[float] | None = 
         relative_imbalance=metrics.relative_imbalance(relative),
         extra_partials=sum(len(workers) - 1 for workers in placement.workers),
     )
-
-
-class Advising(NamedTuple):
-    """Makes the advice on a stream: of what was counted, and of simulations.
-
-    Attributes:
-        counted: the keys.
-        key: the names of the key columns.
-        cost: what a message costs.
-    """
-
-    counted: Keys
-    key: Sequence[str] = ()
-    cost: Cost = DEFAULT_COST
-
-    def advise(
-        self, results: Sequence[SimulationResult], *, top: TopKey | None = None, without: Sequence[str] = ()
-    ) -> Advice:
-        """Return what to do for one number of workers.
-
-        Args:
-            results: the simulations on it.
-            top: the most frequent key, if it is certain to be frequent.
-            without: names to exclude for stream engines.
-        """
-        planned = self.counted.predict(results[0].params.workers)
-        return advise_on(results, planned, top=top, key=self.key, without=without, cost=self.cost)
 
 
 def advise_on(

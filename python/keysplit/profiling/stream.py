@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import combinations, count, pairwise
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from keysplit._core import SpaceSaving
 from keysplit.comparison import compare
 from keysplit.groupings import grouping
 from keysplit.profiling.advice import LEAST_DRIFT, Cost, describe_drift
-from keysplit.profiling.model import Profile, TopKey
-from keysplit.profiling.planned import Advising, Keys
-from keysplit.profiling.watching import as_column, pieces, watched
-from keysplit.profiling.windows import Window, Windows, expect_overlap, measure_overlap
+from keysplit.profiling.model import Advice, Profile, TopKey
+from keysplit.profiling.planned import Keys, advise_on
 from keysplit.runs import MEMORY, is_chunked
 from keysplit.simulation import SimulationResult
+from keysplit.streams.drawn import check_counts
 
 __all__ = ["SHORT_LIST", "profile"]
 
@@ -28,6 +30,10 @@ _HOT_KEY_MESSAGES = 10  # the least of a hot key in a window: fewer may be chanc
 _MOST_HOT_KEYS = 5000  # in a window; 1/(5n) for up to 1000 workers
 _COUNTERS_PER_HOT_KEY = 10  # of a sketch: its error is at most a tenth of the threshold
 _LEAST_COUNTERS = 1000
+_DRAWS = 10  # of the whole stream
+_DRAWN_KEYS = 2000  # are distinguished in a draw; others cannot be among the first few
+_COUNTERS = 1000  # of the keys to name
+_MESSAGES = 1 << 20  # of a column at a time
 _STANDARD_ERROR = 5e-4  # of a number of keys that is estimated from 1e7, at most: see docs/simulation.md
 
 
@@ -60,7 +66,7 @@ def profile(
     balanced, no action is needed. Otherwise the balanced plan with the fewest copies of keys is recommended,
     or the most balanced one if none is balanced. A recommendation also requires that the busiest worker with
     hash partitioning has more than 1.1 times the load of the recommended plan's busiest worker.
-    `keysplit.spark.profile` goes by the same rule. For stream engines, which see messages in the order of
+    `keysplit.spark.profile` follows the same rule. For stream engines, which see messages in the order of
     arrival, the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if
     the frequent keys change) are simulated, and chosen among in the same way.
 
@@ -101,15 +107,11 @@ def profile(
         (0, 0.33, False, 'cut_to_fit')
     """
     numbers = _workers(workers)
-    for name, value in (("sources", sources), ("top", top), ("windows", windows)):
-        if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-            raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
-        if index(value) < 1:
-            raise ValueError(f"{name} must be at least 1, got {value!r}")
+    check_counts(sources=(sources, 1), top=(top, 1), windows=(windows, 1))
     key = (key,) if isinstance(key, str) else key
     if not isinstance(key, Sequence) or not all(isinstance(name, str) for name in key):
         raise TypeError(f"key must be a column name or a list of column names, got {key!r}")
-    cost = Cost(seconds_per_row, cores)
+    advised = partial(advise_on, key=tuple(key), cost=Cost(seconds_per_row, cores))
     hot_keys = min(5 * max(numbers), _MOST_HOT_KEYS)
     if not is_chunked(keys):
         column = as_column(keys)
@@ -137,15 +139,7 @@ def profile(
     )
     if not collected.all:
         raise ValueError("keys must hold at least one message, got none")
-    return _profile(
-        numbers,
-        sources,
-        top,
-        1 / hot_keys,
-        collected,
-        results,
-        Advising(counted, tuple(key), cost),
-    )
+    return _profile(numbers, sources, top, 1 / hot_keys, collected, results, counted, advised)
 
 
 def _workers(workers: int | Sequence[int]) -> list[int]:
@@ -164,7 +158,8 @@ def _profile(
     threshold: float,
     collected: Windows,
     results: Sequence[SimulationResult],
-    advising: Advising,
+    counted: Keys,
+    advised: Callable[..., Advice],
 ) -> Profile:
     windows, whole = collected.all, collected.whole()
     steady = expect_overlap(windows, whole, top)
@@ -184,8 +179,9 @@ def _profile(
         unit="messages",
         top=[known[key] for key in frequent],
         advice=tuple(
-            advising.advise(
+            advised(
                 [result for result in results if result.params.workers == number],
+                counted.predict(number),
                 top=first if first.certain else None,
                 without=() if drifts else ("fish",),
             )
@@ -236,3 +232,205 @@ def _top_key(key: Any, hot: Sequence[int], windows: Sequence[Window], whole: Spa
         age_messages=age,
         age_share=age / whole.total,
     )
+
+
+class Window(NamedTuple):
+    """A part of the stream.
+
+    Attributes:
+        start: the number of the first message, from 0.
+        stop: one more than the number of the last.
+        sketch: counts the keys between the two.
+    """
+
+    start: int
+    stop: int
+    sketch: SpaceSaving
+
+    @property
+    def messages(self) -> int:
+        """The number of messages of the window."""
+        return self.stop - self.start
+
+
+class Windows:
+    """Cuts a stream into at most `most` windows of equal width, none of them narrower than `shortest`.
+
+    If the length is unknown, windows start with the width `shortest`; whenever there are twice `most`,
+    neighbours are merged and the width doubles. There are up to twice `most` in the end, the last narrower.
+
+    Args:
+        length: messages of the whole stream, None if unknown.
+        most: maximum number of windows, at least 1.
+        shortest: minimum number of messages per window, at least 1.
+        capacity: counters per window's sketch.
+
+    Source: sketches are merged as by Berinde, Indyk, Cormode, Strauss, Space-optimal Heavy Hitters with
+    Strong Error Bounds (TODS 2010).
+
+    Deviations: none.
+
+    Example:
+        >>> windows = Windows(length=None, most=2, shortest=3, capacity=10)
+        >>> windows.update(["a"] * 8)
+        >>> windows.update(["b"] * 8)
+        >>> [(each.start, each.stop, each.sketch.top(1)) for each in windows.all]
+        [(0, 6, [('a', 6, 0)]), (6, 12, [('b', 4, 0)]), (12, 16, [('b', 4, 0)])]
+    """
+
+    def __init__(self, *, length: int | None, most: int, shortest: int, capacity: int) -> None:
+        self._most, self._capacity = most, capacity
+        self._width = None if length is not None else shortest
+        self._cuts: list[int] = []
+        if length is not None:
+            windows = min(most, max(1, length // shortest))
+            self._cuts = [-(-k * length // windows) for k in range(1, windows)]
+        self._done: list[Window] = []
+        self._start = self._messages = 0
+        self._sketch = SpaceSaving(capacity)
+
+    def update(self, keys: Any) -> None:
+        """Count the keys of a column that can be sliced."""
+        taken = 0
+        while taken < len(keys):
+            step = int(min(self._stop() - self._messages, len(keys) - taken))
+            self._sketch.update(keys[taken : taken + step])
+            taken += step
+            self._messages += step
+            if self._messages == self._stop():
+                self._close()
+
+    def _stop(self) -> float:
+        """The end of the current window; with a known length, the last one takes all that remain."""
+        if self._width is not None:
+            return self._start + self._width
+        return self._cuts[len(self._done)] if len(self._done) < len(self._cuts) else math.inf
+
+    def _close(self) -> None:
+        self._done.append(Window(self._start, self._messages, self._sketch))
+        self._start, self._sketch = self._messages, SpaceSaving(self._capacity)
+        if self._width is not None and len(self._done) == 2 * self._most:
+            self._done = [_merged(pair) for pair in zip(self._done[::2], self._done[1::2], strict=True)]
+            self._width *= 2
+
+    @property
+    def all(self) -> list[Window]:
+        """The windows so far, the current one last."""
+        current = Window(self._start, self._messages, self._sketch)
+        return [*self._done, current] if current.messages else list(self._done)
+
+    def whole(self) -> SpaceSaving:
+        """Return a sketch of the whole stream so far."""
+        sketch = SpaceSaving(self._capacity)
+        for window in self.all:
+            sketch.merge(window.sketch)
+        return sketch
+
+
+def _merged(pair: Sequence[Window]) -> Window:
+    first, second = pair
+    first.sketch.merge(second.sketch)
+    return Window(first.start, second.stop, first.sketch)
+
+
+def measure_overlap(windows: Sequence[Window], keys: int) -> tuple[float, float]:
+    """The overlap of windows: the mean Jaccard index of their most frequent keys.
+
+    Args:
+        windows: the windows, in order.
+        keys: how many keys of each are compared.
+
+    Returns:
+        That of neighbours and that of any two: 0 if all keys changed, 1 if none did; 1 if there are fewer
+        than two windows.
+    """
+    tops = [{key for key, _, _ in window.sketch.top(keys)} for window in windows]
+    return _mean_jaccard(pairwise(tops)), _mean_jaccard(combinations(tops, 2))
+
+
+def expect_overlap(windows: Sequence[Window], whole: SpaceSaving, keys: int) -> float:
+    """What `measure_overlap` would be if the messages came in random order, estimated from ten seeded draws.
+
+    Args:
+        windows: the windows, in order.
+        whole: a sketch of the whole stream.
+        keys: how many keys of each are compared.
+
+    Returns:
+        From 0 to 1. Below 1, because the last of the most frequent keys are hardly more frequent than the
+        next ones.
+    """
+    counts = np.array([count - error for _, count, error in whole.top(max(keys, _DRAWN_KEYS))], float)
+    if not len(counts) or not counts.sum():
+        return 1.0
+    shares = np.append(counts, max(whole.total - counts.sum(), 0.0))  # the last: all other keys
+    shares /= shares.sum()
+    generator = np.random.Generator(np.random.PCG64(0))
+    drawn = []
+    for _ in range(_DRAWS):
+        tops = []
+        for window in windows:
+            found = generator.multinomial(window.messages, shares)[:-1]
+            first = np.argsort(-found - generator.random(len(found)))[:keys]  # ties in random order
+            tops.append(set(first[found[first] > 0].tolist()))
+        drawn.append(_mean_jaccard(pairwise(tops)))
+    return float(np.mean(drawn))
+
+
+def _mean_jaccard(pairs: Iterable[tuple[set[Any], set[Any]]]) -> float:
+    indices = [len(one & other) / max(len(one | other), 1) for one, other in pairs]
+    return sum(indices) / len(indices) if indices else 1.0
+
+
+class Frequent:
+    """Counts keys to name the most frequent ones: in memory that does not grow, with errors."""
+
+    def __init__(self) -> None:
+        self._sketch = SpaceSaving(_COUNTERS)
+
+    def update(self, keys: Any) -> None:
+        """Count the keys of a column."""
+        self._sketch.update(keys)
+
+    def top(self, most: int) -> list[TopKey]:
+        """Return up to so many of the most frequent keys, those only that are certain to be frequent."""
+        total = max(self._sketch.total, 1.0)
+        found = [TopKey(key, count, error, count / total) for key, count, error in self._sketch.top(most)]
+        return [key for key in found if key.certain]
+
+
+def as_column(keys: Any) -> Any:
+    """Return a column that can be sliced."""
+    if hasattr(keys, "iloc"):  # otherwise pandas may slice by labels
+        return keys.reset_index(drop=True)
+    if hasattr(keys, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return pa.chunked_array(keys)
+    if hasattr(keys, "__arrow_c_array__"):
+        import pyarrow as pa
+
+        return pa.array(keys)
+    return keys
+
+
+def pieces(column: Any) -> Iterator[Any]:
+    """Yield a column in pieces."""
+    for start in range(0, len(column), _MESSAGES):
+        yield column[start : start + _MESSAGES]
+
+
+def watched(keys: Any, *counters: Any) -> Any:
+    """Return a stream of the same kind, whose keys are counted on the first pass."""
+
+    def counted(chunks: Iterator[Any]) -> Iterator[Any]:
+        for chunk in chunks:
+            column = as_column(chunk)
+            for counter in counters:
+                counter.update(column)
+            yield column
+
+    if isinstance(keys, Iterator):
+        return counted(keys)
+    passes = count()
+    return lambda: counted(keys()) if next(passes) == 0 else map(as_column, keys())
