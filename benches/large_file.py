@@ -55,7 +55,7 @@ def run(command: str, path: Path) -> tuple[float, float]:
     arguments = [
         sys.executable,
         "-m",
-        "keysplit.cli",
+        "keysplit",
         command,
         str(path),
         "--key",

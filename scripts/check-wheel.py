@@ -20,7 +20,7 @@ last = answer.stderr.strip().splitlines()[-1]
 if not last.startswith("ImportError: ") or "pip install '.[spark]'" not in last:
     sys.exit(f"importing keysplit.spark without pyspark says: {last}")
 # so does the command of the separate experiments package
-command = [sys.executable, "-m", "keysplit.cli", "reproduce", "d_choices/fig8", "--quick"]
+command = [sys.executable, "-m", "keysplit", "reproduce", "d_choices/fig8", "--quick"]
 answer = subprocess.run(command, capture_output=True, text=True)
 if (
     answer.returncode != 2

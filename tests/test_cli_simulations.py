@@ -232,7 +232,7 @@ def test_a_pipe_that_closes_early_is_no_error(output):
     command = [
         sys.executable,
         "-m",
-        "keysplit.cli",
+        "keysplit",
         "compare",
         *DRAWN,
         "--workers",
@@ -500,7 +500,7 @@ def test_a_csv_that_changes_its_type_is_named(tmp_path):
 def test_a_terminal_gets_a_progress_bar():
     pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
     lead, follow = pty.openpty()
-    command = [sys.executable, "-m", "keysplit.cli", "profile", *DRAWN, "--workers", "2", "--json", "-"]
+    command = [sys.executable, "-m", "keysplit", "profile", *DRAWN, "--workers", "2", "--json", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follow, text=True) as running:
         os.close(follow)
         assert running.stdout is not None

@@ -407,7 +407,7 @@ def demo(tmp_path):
         command = [
             sys.executable,
             "-m",
-            "keysplit.cli",
+            "keysplit",
             "demo",
             "--service-time-ms",
             "0",
@@ -430,7 +430,7 @@ def demo(tmp_path):
 @pytest.mark.spark
 def test_the_demo_serves_a_live_page_while_its_stream_runs(tmp_path, flights):
     pytest.importorskip("prometheus_client", reason="prometheus_client is not installed: no page is served")
-    command = [sys.executable, "-m", "keysplit.cli", "demo", "--service-time-ms", "0", "--batches", "3"]
+    command = [sys.executable, "-m", "keysplit", "demo", "--service-time-ms", "0", "--batches", "3"]
     command += ["--rows", "2000", "--workers", "2"]
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True

@@ -43,14 +43,11 @@ from keysplit.profiling.stream import Frequent, watched
 def compare(
     workers: Sequence[int],
     groupings: Sequence[str] | None,
-    sources: int,
     seconds_per_row: float | None,
     cores: int | None,
-    memory: int,
-    threads: int | None,
     json_: Path | None,
     report: Path | None,
-    **stream_options: Any,
+    **options: Any,
 ) -> None:
     """Route FILE by every grouping for every number of workers, and rank them.
 
@@ -62,7 +59,7 @@ def compare(
         for number in workers:
             for name in groupings or ks.GROUPINGS:
                 ks.grouping(name, workers=number)
-        stream = open_stream(**stream_options)
+        stream = open_stream(options)
     numbers = list(dict.fromkeys(workers))
     keys, frequent = Keys(numbers), Frequent()
     with bad_input():
@@ -70,11 +67,9 @@ def compare(
             watched(stream.chunks, keys, frequent),
             workers=numbers,
             groupings=list(dict.fromkeys(groupings or ks.GROUPINGS)),
-            sources=sources,
-            memory=memory,
-            threads=threads,
             messages=stream.messages,
             progress=True,
+            **options,
         )
     top = frequent.top(page.NAMED_KEYS)
     advice = {
@@ -93,18 +88,8 @@ def compare(
         show=lambda console: tables.print_comparison(console, results, stream.title, advice),
         figures=lambda: {
             "stream": stream.title,
-            "sources": sources,
-            "advice": [
-                {
-                    "workers": number,
-                    "recommended": each.recommended,
-                    "online": each.online,
-                    "verdict": each.verdict,
-                    "line": each.line,
-                    "details": each.details,
-                }
-                for number, each in advice.items()
-            ],
+            "sources": options["sources"],
+            "advice": [each.to_dict() for each in advice.values()],
             "results": [result.to_dict() for result in results],
         },
         write=lambda path: page.write_comparison(results, path, title=stream.title, advice=advice, keys=top),

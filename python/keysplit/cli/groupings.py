@@ -5,8 +5,7 @@ from typing import Any
 import click
 
 import keysplit as ks
-
-WIDTH = 80
+from keysplit.text import WIDTH, open_terminal
 
 
 @click.command()
@@ -38,7 +37,6 @@ def groupings(name: str | None, as_json: bool, as_markdown: bool) -> None:
 
 
 def _show_groupings() -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from keysplit.groupings.overview import LEGEND
@@ -52,9 +50,7 @@ def _show_groupings() -> None:
     for name, kind in ks.GROUPINGS.items():
         adapts_to, feedback = ", ".join(kind.adapts_to), ", ".join(kind.feedback)
         table.add_row(name, kind.workers_per_key, adapts_to, feedback, kind.paper)
-    console = Console(highlight=False)
-    console.width = max(WIDTH, console.width)  # narrower, a column would be lost
-    console.print(table)
+    open_terminal().print(table)  # narrower than 80 columns, a column would be lost
     click.echo()
     _show("workers per key", "at most; " + ", ".join(f"{short}: {long}" for short, long in LEGEND.items()))
     _show("feedback", "the arguments of Router.observe that it uses, in addition to now")

@@ -127,13 +127,8 @@ def workers_option(*, default: str | None = None) -> Decorator:
 
 def time_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options --seconds-per-row and --cores, for the times in verdicts."""
-    command = click.option(
-        "--cores",
-        type=int,
-        callback=in_range(1),
-        metavar="N",
-        help="Tasks that run at once, for the expected times; default: one per worker.",
-    )(command)
+    meaning = "Tasks that run at once, for the expected times; default: one per worker."
+    command = number("--cores", type=int, low=1, metavar="N", help=meaning)(command)
     return click.option(
         "--seconds-per-row",
         type=float,

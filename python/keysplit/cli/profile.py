@@ -47,19 +47,7 @@ MOST_WINDOWS = 1000
 @memory_option
 @threads_option
 @output_options
-def profile(
-    workers: Sequence[int],
-    sources: int,
-    top: int,
-    windows: int,
-    seconds_per_row: float | None,
-    cores: int | None,
-    memory: int,
-    threads: int | None,
-    json_: Path | None,
-    report: Path | None,
-    **stream_options: Any,
-) -> None:
+def profile(workers: Sequence[int], json_: Path | None, report: Path | None, **options: Any) -> None:
     """Report how skewed the keys of FILE are, how they change, and which grouping would help.
 
     FILE is Parquet (a file, or a folder of them), CSV (also compressed) or text, where a word is a key; - is
@@ -69,21 +57,10 @@ def profile(
     with bad_usage():
         for each in workers:
             ks.KeyGrouping(workers=each)
-        stream = open_stream(**stream_options)
+        stream = open_stream(options)
     with bad_input():
         found = ks.profile(
-            stream.chunks,
-            workers,
-            sources=sources,
-            top=top,
-            windows=windows,
-            messages=stream.messages,
-            memory=memory,
-            key=stream.key,
-            seconds_per_row=seconds_per_row,
-            cores=cores,
-            threads=threads,
-            progress=True,
+            stream.chunks, workers, messages=stream.messages, key=stream.key, progress=True, **options
         )
     deliver(
         json_,

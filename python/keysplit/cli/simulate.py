@@ -75,16 +75,12 @@ def simulate(
     grouping: str,
     workers: int,
     settings: Sequence[str],
-    sources: int,
     service_time_ms: float | None,
     arrival_rate: float | None,
-    capacities: Sequence[float] | None,
     events: Sequence[str],
-    samples: int,
-    threads: int | None,
     json_: Path | None,
     report: Path | None,
-    **stream_options: Any,
+    **options: Any,
 ) -> None:
     """Route FILE by one grouping and report its loads, costs and, with a service time, its latencies.
 
@@ -96,31 +92,29 @@ def simulate(
         params = ks.grouping(grouping, workers=workers, **_parameters(grouping, settings))
         changes = [_event(event) for event in events]
         slower = next((text for text in events if text.startswith("capacity:")), None)
+        capacities = options["capacities"]
         timed = {"--arrival-rate": arrival_rate, "--capacities": capacities, f"--event {slower}": slower}
         for option, value in timed.items():
             if value is not None and service_time_ms is None:
                 raise ValueError(f"{option} belongs to the timing model: --service-time-ms is missing")
-        options: dict[str, Any] = {
-            "sources": sources,
+        own = {
+            **{name: options.pop(name) for name in ("sources", "capacities", "samples", "threads")},
             "service_time_s": None if service_time_ms is None else service_time_ms / 1000,
             "arrival_rate_per_s": arrival_rate,
-            "capacities": capacities,
             "events": changes,
-            "samples": samples,
-            "threads": threads,
         }
-        ks.simulate(params, iter(()), **options)  # which checks them
-        stream = open_stream(**stream_options)
+        ks.simulate(params, iter(()), **own)  # which checks them
+        stream = open_stream(options)
     frequent = Frequent()
     with bad_input():
         result, *others = ks.compare(
             watched(stream.chunks, frequent),
             workers=workers,
-            groupings=[params, *_baseline(params, options["events"])],
+            groupings=[params, *_baseline(params, changes)],
             memory=_NO_LIMIT,
             messages=stream.messages,
             progress=True,
-            **options,
+            **own,
         )
     baseline = next(iter(others), None)
     deliver(

@@ -51,16 +51,11 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def open_stream(
-    file: str | None,
-    *,
-    key: str | None,
-    zipf: float | None,
-    keys: int | None,
-    messages: int | None,
-    stream_seed: int,
-) -> Stream:
-    """Open the stream given by the options, and check its first keys.
+def open_stream(options: dict[str, Any]) -> Stream:
+    """Open the stream given by the options of `stream_options`, and check its first keys.
+
+    Args:
+        options: of a command; those of the stream are taken out.
 
     Raises:
         OSError: there is no such file.
@@ -68,6 +63,9 @@ def open_stream(
         ValueError: the options contradict each other, or the file cannot be read, has no such column or no
             keys.
     """
+    file, key = options.pop("file"), options.pop("key")
+    zipf, keys, messages = (options.pop(each) for each in ("zipf", "keys", "messages"))
+    seed = options.pop("stream_seed")
     drawn = {"--zipf": zipf, "--keys": keys, "--messages": messages}
     if file is None:
         missing = [option for option, value in drawn.items() if value is None]
@@ -83,7 +81,7 @@ def open_stream(
             raise ValueError("--key goes with a FILE, not with a drawn stream")
         if messages == 0:
             raise ValueError("messages must be at least 1, got 0")
-        drawing = partial(ks.streams.zipf_chunks, zipf, keys, messages, stream_seed)
+        drawing = partial(ks.streams.zipf_chunks, zipf, keys, messages, seed)
         drawing()  # which checks its arguments
         title = f"drawn by Zipf's law with exponent {zipf:g} from {keys:,} keys"
         return Stream(title=title, chunks=drawing, messages=messages)

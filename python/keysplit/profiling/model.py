@@ -197,6 +197,11 @@ class Advice:
         """The imbalance of hash partitioning: (largest - mean) / sum of the loads."""
         return self.predicted["key"].imbalance
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what to do as JSON types, without the figures."""
+        names = ("workers", "recommended", "online", "verdict", "line", "details")
+        return {name: getattr(self, name) for name in names}
+
     def print_on(self, console: Console, title: str = "") -> None:
         """Print the verdict, the line to paste, and all else behind a heading."""
         from rich.text import Text
@@ -339,13 +344,8 @@ class Profile(Printed, Shown):
             "sources": self.sources,
             "advice": [
                 {
-                    "workers": each.workers,
+                    **each.to_dict(),
                     "imbalance": each.imbalance,
-                    "recommended": each.recommended,
-                    "online": each.online,
-                    "verdict": each.verdict,
-                    "line": each.line,
-                    "details": each.details,
                     "planned": {name: of.to_dict() for name, of in each.plans.items()},
                     "results": {name: result.to_dict() for name, result in each.results.items()},
                 }

@@ -1,5 +1,0 @@
-"""`python -m keysplit.cli`."""
-
-from keysplit.cli import main
-
-main()
