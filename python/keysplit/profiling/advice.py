@@ -18,23 +18,6 @@ if TYPE_CHECKING:
     from keysplit.plan import Sample
     from keysplit.simulation import SimulationResult
 
-__all__ = [
-    "DEFAULT_COST",
-    "OPERATIONS",
-    "Cost",
-    "Operation",
-    "Outcome",
-    "Verdict",
-    "advise",
-    "advise_simulated",
-    "describe_drift",
-    "describe_simulation",
-    "plans_of",
-    "recommend",
-    "recommend_for",
-    "recommend_simulated",
-]
-
 LEAST_DRIFT = 0.1
 """The frequent keys change if the overlap of windows is lower by at least this."""
 
@@ -210,22 +193,19 @@ def _are_few(total: float, unit: str, workers: int) -> bool:
     return unit != "weight" and total < workers
 
 
-def recommend_simulated(
-    results: Sequence[SimulationResult], *, without: Sequence[str] = (), plannable: bool = False
-) -> str | None:
+def recommend_simulated(results: Sequence[SimulationResult], *, without: Sequence[str] = ()) -> str | None:
     """Choose among simulations on one number of workers; None if key grouping is not among them.
 
     Args:
         results: the simulations.
         without: names to exclude.
-        plannable: whether to consider only groupings that Spark can plan.
     """
     found = {result.params.name: Prediction.of(result) for result in results}
     if "key" not in found:
         return None
     by_copies = sorted(found, key=lambda name: found[name].extra_partials)
-    names = [name for name in by_copies if name not in without and (name in PLANS or not plannable)]
-    return recommend(found["key"].busiest, {name: found[name].outcome for name in names})
+    outcomes = {name: found[name].outcome for name in by_copies if name not in without}
+    return recommend(found["key"].busiest, outcomes)
 
 
 def advise_simulated(
