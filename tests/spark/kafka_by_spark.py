@@ -74,7 +74,7 @@ def online(spark, broker, folder):
         return reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS // 3).load()
 
     def routed(df):
-        return kss.streaming.route(df, "key", grouping=params, mode="online", state=folder / "routers")
+        return kss.online.route(df, "key", params, state=folder / "routers")
 
     # Spark 4.1.1's connector fails after the batch that a query begins with once more
     for _ in range(3):

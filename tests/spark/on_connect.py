@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+import keysplit as ks
 from keysplit import spark as kss
 from keysplit.spark import query
 from keysplit.spark.kept import pending, runs
@@ -812,8 +813,8 @@ def test_steady_columns(spark, rows):
 
 
 def test_online_is_refused(rows):
-    with pytest.raises(TypeError, match=r"^df must be a classic Spark DataFrame in online mode"):
-        kss.route(rows, "key", workers=WORKERS, mode="online")
+    with pytest.raises(TypeError, match=r"^df must be of a classic session for kss\.online, got"):
+        kss.online.route(rows, "key", ks.DChoices(workers=WORKERS))
 
 
 def test_a_collated_key_is_refused(rows):

@@ -6,7 +6,6 @@ import os
 import sys
 import zipfile
 import zipimport
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyspark.sql.types as T
@@ -14,10 +13,11 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
+import keysplit as ks
 from keysplit.spark import slices
-from keysplit.spark.expr import native, online
 from keysplit.spark.apply.functions import over
-from keysplit.spark.session import session_of
+from keysplit.spark.online import routers
+from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion_settings import settings_of
 from keysplit.spark.session.executors import set_aside, set_aside_once
 
@@ -62,15 +62,13 @@ class Udf:
 
 
 @pytest.mark.parametrize("kind", ["arrow", "pandas"])
-@pytest.mark.parametrize("engine", [native, online])
-def test_engines_that_run_in_python_set_aside(spark, monkeypatch, engine, kind):
+def test_online_routers_set_aside(spark, monkeypatch, kind):
     monkeypatch.setattr(F, f"{kind}_udf", Udf, raising=False)
-    router = SimpleNamespace(in_rust=lambda: (None, lambda: None))
-    of_engine = (router, []) if engine is native else (router.in_rust, 1, F.lit(1), T.LongType(), [], [])
+    monkeypatch.setattr(versions, "has_arrow_udf", lambda: kind == "arrow")
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
     monkeypatch.delitem(sys.modules, "keysplit_set_aside", raising=False)
-    route = getattr(engine, f"_{kind}_worker")(*of_engine).function
+    route = routers.worker_of(ks.Fish(workers=4), ["key"], [T.LongType()], None, "worker").function
     assert [list(route(iter([]))) for _ in range(2)] == [[], []]
     assert len(frozen) == 1
 

@@ -1,20 +1,20 @@
-"""Online mode is refused where a retried task may have other rows, or another order; nothing is run."""
+"""`kss.online` is refused where a retried task may have other rows, or another order; nothing is run."""
 
 import re
 import tempfile
 
-import pyspark
 import pytest
 from frames import frame, same_rows, skewed
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark import query
 from keysplit.spark.session import physical
 
 pytestmark = pytest.mark.versions
+GROUPING = ks.DChoices(workers=4)
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +102,11 @@ ALLOWED = {
 OTHER_ROWS = {
     "RDD": (
         lambda df: df.sparkSession.createDataFrame(df.rdd.map(lambda row: (row.key,)), "key long"),
-        "an RDD: use mode 'planned', call df.checkpoint() first, ",
+        "an RDD: use a plan (kss.repartition), call df.checkpoint() first, ",
     ),
     "rows by chance in Python": (
         lambda df: df.filter(F.udf(lambda v: v > 0, "boolean").asNondeterministic()("v")),
-        "the Python function '<lambda>', which is not trusted: use mode 'planned', pass trust=[...] with ",
+        "the Python function '<lambda>', which is not trusted: use a plan (kss.repartition), pass trust=",
     ),
     "keys by chance in Python": (
         lambda df: df.withColumn("key", F.udf(lambda v: v, "long").asNondeterministic()("v")),
@@ -147,55 +147,14 @@ def jobs(spark):
 def test_a_shuffle_below_is_refused(spark, df, adaptive, name):
     shuffled = SHUFFLED[name](df)
     before = jobs(spark)
-    for function in (kss.route, kss.repartition):
+    for function in (kss.online.route, kss.online.repartition):
         with pytest.raises(
-            ValueError, match=r"^mode 'online' is exact only without an upstream shuffle, got .*checkpoint"
+            ValueError, match=r"^kss.online is exact only without an upstream shuffle, got .*checkpoint"
         ) as error:
-            function(shuffled, "key", workers=4, mode="online")
+            function(shuffled, "key", GROUPING)
         assert "\n" not in str(error.value)
     assert jobs(spark) == before
     spark.catalog.clearCache()
-
-
-def test_an_aggregate_above_a_shuffle_is_allowed_only_where_spark_rolls_back(conf, df):
-    shuffled = df.repartition(3)
-    if query.Query(df).rolls_back:
-        counts = kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
-        assert same_rows(counts, df.groupBy("key").agg(F.count("*")))
-        conf(query.CHECKSUMS[1], "false")
-    else:
-        assert pyspark.__version__ < "4.2"
-    before = jobs(df.sparkSession)
-    with pytest.raises(ValueError, match="upstream shuffle"):
-        kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
-    assert jobs(df.sparkSession) == before
-
-
-FOREIGN = {
-    "spark.shuffle.push.enabled": "true",
-    "spark.shuffle.manager": "org.apache.spark.shuffle.RssShuffleManager",
-}
-
-
-@pytest.mark.parametrize("name", FOREIGN)
-def test_shuffles_that_are_not_spark_s_own_are_not_relied_upon(spark, df, conf, name):
-    for each in query.CHECKSUMS:
-        conf(each, "true")
-    shuffled, started = df.repartition(3), spark.sparkContext._jsc.sc().conf()
-    assert query.Query(shuffled).rolls_back
-    for own in ("tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager"):
-        started.set("spark.shuffle.manager", own)
-        assert query.Query(shuffled).rolls_back
-    started.remove("spark.shuffle.manager")
-    started.set(name, FOREIGN[name])
-    try:
-        why = re.escape(
-            f"Spark does not retry all that read other rows ({name} is {FOREIGN[name]}): use mode 'pl"
-        )
-        with pytest.raises(ValueError, match=why):
-            kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online")
-    finally:
-        started.remove(name)
 
 
 @pytest.mark.parametrize("name", ALLOWED)
@@ -205,7 +164,7 @@ def test_no_shuffle_is_no_obstacle(spark, conf, df, name):
     for adaptive in ("false", "true"):
         conf("spark.sql.adaptive.enabled", adaptive)
         trust = ["as_they_are"] if name == "row by row in Python" else ()
-        routed = kss.repartition(fine, "key", workers=4, mode="online", trust=trust)
+        routed = kss.online.repartition(fine, "key", GROUPING, trust=trust)
     assert jobs(spark) == before
     assert same_rows(routed.drop("worker"), fine)
     spark.catalog.clearCache()
@@ -214,48 +173,49 @@ def test_no_shuffle_is_no_obstacle(spark, conf, df, name):
 @pytest.mark.parametrize("name", OTHER_ROWS)
 def test_other_rows_or_keys_are_refused(df, name):
     make, why = OTHER_ROWS[name]
-    message = f"mode 'online' is exact only if a retried task has the same rows in the same order, got {why}"
-    for function in (kss.route, kss.repartition):
+    message = f"kss.online is exact only if a retried task has the same rows in the same order, got {why}"
+    for function in (kss.online.route, kss.online.repartition):
         with pytest.raises(ValueError, match=re.escape(message)):
-            function(make(df), "key", workers=4, mode="online")
+            function(make(df), "key", GROUPING)
 
 
 def test_weights_by_chance_are_refused(df):
     chance = F.udf(lambda v: 1.0, "double").asNondeterministic()("v")
     with pytest.raises(ValueError, match="same rows in the same order, got the Python function"):
-        kss.route(df, "key", workers=4, mode="online", weight=chance)
-    kss.route(df, "key", workers=4, mode="online", weight=F.col("v") + 1)
+        kss.online.route(df, "key", GROUPING, weight=chance)
+    kss.online.route(df, "key", GROUPING, weight=F.col("v") + 1)
 
 
 @pytest.mark.parametrize("name", SORTED)
 def test_a_sort_of_other_rows_is_refused(df, adaptive, name):
     rows = SORTED[name](df)
     for ordered in (rows.sortWithinPartitions(*rows.columns), rows.sort(*rows.columns)):
-        with pytest.raises(ValueError, match="mode 'online' is exact only without an upstream shuffle, got"):
-            kss.route(ordered, "key", workers=4, mode="online")
+        with pytest.raises(ValueError, match=r"^kss\.online is exact only without an upstream shuffle, got"):
+            kss.online.route(ordered, "key", GROUPING)
 
 
 def test_files_are_no_shuffle(spark, df, tmp_path):
     df.write.parquet(str(tmp_path / "rows"))
     rows = spark.read.parquet(str(tmp_path / "rows"))
-    assert same_rows(kss.route(rows, "key", workers=4, mode="online").drop("worker"), df)
+    assert same_rows(kss.online.route(rows, "key", GROUPING).drop("worker"), df)
 
 
 def test_the_message_names_the_shuffle(df):
     with pytest.raises(
-        ValueError, match=r"got a shuffle \(hashpartitioning\(key#\d+L, 3\)\): use mode 'planned'"
+        ValueError,
+        match=r"got a shuffle \(hashpartitioning\(key#\d+L, 3\)\): use a plan \(kss\.repartition\)",
     ):
-        kss.route(df.repartition(3, "key"), "key", workers=4, mode="online")
+        kss.online.route(df.repartition(3, "key"), "key", GROUPING)
     with pytest.raises(ValueError, match="got a shuffle in the lineage of an RDD: "):
-        kss.route(through_rdd(df), "key", workers=4, mode="online")
+        kss.online.route(through_rdd(df), "key", GROUPING)
 
 
 def test_an_operator_that_is_not_known_counts_as_one_that_changes_the_order(df, monkeypatch):
-    kss.route(df.filter("v > 0"), "key", workers=4, mode="online")
+    kss.online.route(df.filter("v > 0"), "key", GROUPING)
     monkeypatch.setattr(physical, "_KEEPING", physical._KEEPING - {"Filter"})
     for unknown in (df.filter("v > 0"), df.filter("v > 0").sortWithinPartitions(*df.columns)):
         with pytest.raises(ValueError, match="got the operator Filter, which is not known to keep the order"):
-            kss.route(unknown, "key", workers=4, mode="online")
+            kss.online.route(unknown, "key", GROUPING)
 
 
 def test_the_text_of_a_plan_is_read_the_same_way():
@@ -269,7 +229,5 @@ def test_the_text_of_a_plan_is_read_the_same_way():
 
 def test_allow_inexact_overrides(df):
     shuffled = df.repartition(3)
-    routed = kss.repartition(shuffled, "key", workers=4, mode="online", allow_inexact=True)
+    routed = kss.online.repartition(shuffled, "key", GROUPING, allow_inexact=True)
     assert same_rows(routed.drop("worker"), df)
-    counts = kss.aggregate(shuffled, "key", F.count("*"), workers=4, mode="online", allow_inexact=True)
-    assert same_rows(counts, df.groupBy("key").agg(F.count("*")))

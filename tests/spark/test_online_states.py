@@ -6,7 +6,7 @@ import pytest
 from pyspark import TaskContext
 
 import keysplit as ks
-from keysplit.spark.expr.states import States, router_of_task, states_in
+from keysplit.spark.online.states import States, router_of_task, states_in
 from keysplit.spark.session.tasks import BATCH, QUERY
 
 FISH = ks.Fish(workers=4)

@@ -1,4 +1,4 @@
-"""Online mode in streams: routers go on from micro-batch to micro-batch, and attempts begin alike."""
+"""`kss.online` in streams: routers go on from micro-batch to micro-batch, and attempts begin alike."""
 
 import json
 import re
@@ -12,6 +12,7 @@ import keysplit as ks
 from keysplit import spark as kss
 
 WORKERS, ROWS = 4, 600
+FISH = ks.Fish(workers=WORKERS)
 QUICK = ("partial_key", "fish", "consistent")
 
 
@@ -56,7 +57,7 @@ def expected(params, batches):
 
 def test_a_relative_folder_is_that_of_the_driver(spark, files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the tasks are elsewhere, as on a cluster
-    routed = kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online", state="routers")
+    routed = kss.online.route(read(spark, files), "key", FISH, state="routers")
     query = run(routed, tmp_path / "c", Rows())
     assert (tmp_path / "routers" / query / "routes-worker" / "source-0" / "batch-2").is_file()
 
@@ -66,9 +67,7 @@ def test_a_relative_folder_is_that_of_the_driver(spark, files, tmp_path, monkeyp
 )
 def test_routers_go_on_from_batch_to_batch(spark, files, tmp_path, name):
     params, rows = ks.GROUPINGS[name](workers=WORKERS), Rows()
-    routed = kss.streaming.route(
-        read(spark, files), "key", grouping=params, mode="online", state=tmp_path / "routers"
-    )
+    routed = kss.online.route(read(spark, files), "key", params, state=tmp_path / "routers")
     assert kss.explain(routed).startswith("online: ")
     query = run(routed, tmp_path / "c", rows)
     assert [len(each) for each in rows.batches] == [ROWS] * 3
@@ -79,25 +78,24 @@ def test_routers_go_on_from_batch_to_batch(spark, files, tmp_path, name):
 
 @pytest.mark.versions
 def test_each_attempt_at_a_batch_begins_with_the_state_before_it(spark, files, tmp_path):
-    params, first, second = ks.Fish(workers=WORKERS), Rows(fails=1), Rows()
+    first, second = Rows(fails=1), Rows()
 
     def routed():
-        df = read(spark, files)
-        return kss.streaming.route(df, "key", grouping=params, mode="online", state=str(tmp_path / "routers"))
+        return kss.online.route(read(spark, files), "key", FISH, state=str(tmp_path / "routers"))
 
     with pytest.raises(Exception, match="an attempt"):
         run(routed(), tmp_path / "c", first)
     run(routed(), tmp_path / "c", second)
     assert first.batches[1].equals(second.batches[0])
     batches = [*first.batches[:1], *second.batches]
-    assert [each.worker.tolist() for each in batches] == expected(params, batches)
+    assert [each.worker.tolist() for each in batches] == expected(FISH, batches)
 
 
 def test_queries_with_one_folder_go_on_by_themselves(spark, files, tmp_path):
-    params, first, second, other = ks.Fish(workers=WORKERS), Rows(fails=1), Rows(), Rows()
+    first, second, other = Rows(fails=1), Rows(), Rows()
 
     def routed(df):
-        return kss.streaming.route(df, "key", grouping=params, mode="online", state=tmp_path / "routers")
+        return kss.online.route(df, "key", FISH, state=tmp_path / "routers")
 
     with pytest.raises(Exception, match="an attempt"):
         run(routed(read(spark, files)), tmp_path / "c", first)
@@ -105,14 +103,13 @@ def test_queries_with_one_folder_go_on_by_themselves(spark, files, tmp_path):
     run(routed(read(spark, files)), tmp_path / "c", second)
     batches = [*first.batches[:1], *second.batches]
     for each in (other.batches, batches):
-        assert [rows.worker.tolist() for rows in each] == expected(params, each)
+        assert [rows.worker.tolist() for rows in each] == expected(FISH, each)
 
 
 def test_states_of_other_workers_are_refused(spark, files, tmp_path):
     def routed(workers):
-        return kss.streaming.route(
-            read(spark, files), "key", workers=workers, mode="online", state=tmp_path / "routers"
-        )
+        params = ks.DChoices(workers=workers)
+        return kss.online.route(read(spark, files), "key", params, state=tmp_path / "routers")
 
     with pytest.raises(Exception, match="an attempt"):
         run(routed(WORKERS), tmp_path / "c", Rows(fails=1))
@@ -136,9 +133,7 @@ def test_only_threads_that_inherit_the_batch_route(spark, files, tmp_path):
             thread.start()
             thread.join()
 
-    routed = kss.streaming.route(
-        read(spark, files / "0*"), "key", workers=WORKERS, mode="online", state=tmp_path / "routers"
-    )
+    routed = kss.online.route(read(spark, files / "0*"), "key", FISH, state=tmp_path / "routers")
     run(routed, tmp_path / "c", in_threads)
     refused, rows = found
     assert "start threads as pyspark.InheritableThread" in refused
@@ -149,9 +144,7 @@ def test_weights_count(spark, files, tmp_path):
     rows = Rows()
     df = read(spark, files).withColumn("weight", F.expr("1 + value % 3"))
     params = ks.PartialKeyGrouping(workers=WORKERS)
-    routed = kss.streaming.repartition(
-        df, "key", grouping=params, mode="online", state=tmp_path / "routers", weight="weight"
-    )
+    routed = kss.online.repartition(df, "key", params, weight="weight", state=tmp_path / "routers")
     run(routed, tmp_path / "c", rows)
     router = params.router(source=0)
     for each in rows.batches:
@@ -160,20 +153,22 @@ def test_weights_count(spark, files, tmp_path):
 
 
 def test_other_streams_are_refused(spark, files, tmp_path):
-    options = {"workers": WORKERS, "mode": "online", "state": tmp_path / "routers"}
+    state = tmp_path / "routers"
     counted = read(spark, files).groupBy("key").count()
     for df, message in (
         (counted, "is exact only if a retried batch has the same rows in the same order, got "),
         (read(spark, files).repartition(3), "is exact only if a retried batch has the same rows"),
-        (spark.read.json(str(files)), "state belongs to streams in mode 'online'"),
+        (spark.read.json(str(files)), "state must be left out for a batch, whose routers end with it, got "),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
-            kss.streaming.route(df, "key", **options)
-    with pytest.raises(ValueError, match=r"^state must be given in mode 'online': a folder"):
-        kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online")
+            kss.online.route(df, "key", FISH, state=state)
+    with pytest.raises(ValueError, match=r"^state must be given for a streaming DataFrame, got None: "):
+        kss.online.route(read(spark, files), "key", FISH)
+    with pytest.raises(ValueError, match=r"^allow_inexact must be False for a streaming DataFrame"):
+        kss.online.route(read(spark, files), "key", FISH, state=state, allow_inexact=True)
     inside = tmp_path / "file" / "routers"
     inside.parent.touch()
-    for state, error, message in (
+    for wrong, error, message in (
         (3, TypeError, "state must be a path or URL of a folder, got 3"),
         ("", ValueError, "state must be a folder, got ''"),
         (inside.parent, NotADirectoryError, f"state must be a folder, got '{inside.parent}', a file"),
@@ -184,7 +179,5 @@ def test_other_streams_are_refused(spark, files, tmp_path):
         ),
     ):
         with pytest.raises(error, match=f"^{message}$"):
-            kss.streaming.route(read(spark, files), "key", workers=WORKERS, mode="online", state=state)
-    with pytest.raises(ValueError, match="adapt must be None in mode 'online'"):
-        kss.streaming.route(read(spark, files), "key", **options, adapt="auto")
-    assert not (tmp_path / "routers").exists()
+            kss.online.route(read(spark, files), "key", FISH, state=wrong)
+    assert not state.exists()

@@ -14,9 +14,10 @@ API = Path(__file__).parents[2] / "docs/api.md"
 FUNCTIONS = {
     **{name: each for name in kss.__all__ if inspect.isfunction(each := getattr(kss, name))},
     **{
-        f"streaming.{name}": each
-        for name in kss.streaming.__all__
-        if inspect.isfunction(each := getattr(kss.streaming, name))
+        f"{room.__name__.rpartition('.')[2]}.{name}": each
+        for room in (kss.online, kss.streaming)
+        for name in room.__all__
+        if inspect.isfunction(each := getattr(room, name))
     },
 }
 every = pytest.mark.parametrize("name", FUNCTIONS)
@@ -53,7 +54,8 @@ def test_the_api_s_page_has_it(name):
 
 def test_completion_shows_public_names_only():
     assert dir(kss) == sorted(kss.__all__)
-    assert dir(kss.streaming) == sorted(kss.streaming.__all__)
+    for room in (kss.online, kss.streaming):
+        assert dir(room) == sorted(room.__all__)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from proofs import check_some_columns, steady
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+import keysplit as ks
 from keysplit import spark as kss
 from keysplit.spark import query
 from keysplit.spark.session import Node, reading, sources, versions
@@ -109,7 +110,7 @@ def test_files_of_the_newer_kind_are_steady(rows, conf, tmp_path):
     conf("spark.sql.sources.useV1SourceList", "")
     df = written(rows, tmp_path, "parquet")
     assert steady(df.withColumn("r", F.rand(1))) == [*rows.columns, "r"]
-    assert "worker" in kss.route(df, "key", workers=4, mode="online").columns
+    assert "worker" in kss.online.route(df, "key", ks.DChoices(workers=4)).columns
 
 
 def test_strings_of_a_fixed_length_are_steady(spark):
@@ -128,10 +129,8 @@ def test_a_column_without_a_name_is_left_out(spark):
 def test_a_database_is_not_known_to_return_the_same_rows(spark):
     df = spark.read.jdbc("jdbc:derby:memory:keysplit;create=true", "SYSIBM.SYSDUMMY1")
     assert steady(df) is None
-    with pytest.raises(
-        ValueError, match=r"^mode 'online' is exact only .* got the operator RowDataSourceScan"
-    ):
-        kss.route(df, "IBMREQD", workers=4, mode="online")
+    with pytest.raises(ValueError, match=r"^kss.online is exact only .* got the operator RowDataSourceScan"):
+        kss.online.route(df, "IBMREQD", ks.DChoices(workers=4))
 
 
 UNKNOWN = {

@@ -467,11 +467,11 @@ def test_spark_s_own_connector_sends_by_a_plan_and_is_routed_online(tmp_path):
     assert found.pop("partitions of hot") > 1
     assert found.pop("batches") >= 3
     columns, option, two, merged = found.pop("refused")
-    assert columns.startswith("df must have the columns topic and partition of its source in mode 'online'")
-    begin = "df must have a partition of the topic in one task in mode 'online', got the"
+    assert columns.startswith("df must have the columns topic and partition of its source for kss.online")
+    begin = "df must have a partition of the topic in one task for kss.online, got the"
     assert option == f"{begin} options ['minpartitions']: leave them out"
     assert merged == f"{begin} operators ['Repartition']: call them after"
-    assert two.startswith("df must have no source beside Kafka in mode 'online', got 2")
+    assert two.startswith("df must have no source but Kafka for kss.online, got 2")
     assert found == {
         "missing": 0,
         "elsewhere": 0,

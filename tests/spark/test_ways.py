@@ -112,11 +112,6 @@ def test_no_plan_is_made_only_where_none_would_be_taken(spark, slots, workers):
     assert gain.reason_for_plain(one_key, slots) is not None
 
 
-def test_online_mode_is_what_was_asked_for(skewed):
-    result = kss.route(skewed, "key", workers=4, mode="online")
-    assert kss.explain(result).startswith("online: ")
-
-
 def test_routes_and_writes_follow_the_plan(even):
     for result in (
         kss.route(even, "key", workers=4),

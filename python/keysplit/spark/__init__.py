@@ -13,7 +13,7 @@ for _module in ("pyspark", "pyarrow", "pandas"):
 del _module, missing
 
 from keysplit.plan import CutToFit, Plan  # noqa: E402
-from keysplit.spark import streaming  # noqa: E402
+from keysplit.spark import online, streaming  # noqa: E402
 from keysplit.spark.apply.apply import apply  # noqa: E402
 from keysplit.spark.diagnose import diagnose  # noqa: E402
 from keysplit.spark.drift import drift  # noqa: E402
@@ -35,6 +35,7 @@ __all__ = [
     "drift",
     "explain",
     "join",
+    "online",
     "plan",
     "profile",
     "register",

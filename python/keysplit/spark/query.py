@@ -1,6 +1,6 @@
 """What a query says, read once a call: which columns come out the same when Spark retries a task.
 
-A plan decides by the values of rows, online mode by their order. If these change when a task is retried,
+A plan decides by the values of rows, kss.online by their order. If these change when a task is retried,
 rows are lost or doubled without an error. A column has part in a row's identity only if its values are proved
 to be the same; nothing is run to find out. docs/exactness.md says what is known to be steady.
 """
@@ -281,9 +281,9 @@ class Query:
                 else ""
             )
             raise ValueError(
-                f"mode 'online' is exact only without an upstream shuffle, got {shuffle}{unseen}: use mode "
-                "'planned', sort within partitions by all columns, call df.checkpoint() first, write df and "
-                "read it back, or pass allow_inexact=True"
+                f"kss.online is exact only without an upstream shuffle, got {shuffle}{unseen}: use a plan "
+                "(kss.repartition), sort within partitions by all columns, call df.checkpoint() first, write "
+                "df and read it back, or pass allow_inexact=True"
             )
         why = found.rows or self._why(keys)
         if why is None and weight is not None:
@@ -293,14 +293,14 @@ class Query:
             why = found.order
         if why is not None:
             raise ValueError(
-                f"mode 'online' is exact only if a retried {'batch' if routed is None else 'task'} has the "
+                f"kss.online is exact only if a retried {'batch' if routed is None else 'task'} has the "
                 f"same rows in the same order, got {why}: {self._remedies_in_order()}"
             )
 
     def _remedies_in_order(self) -> str:
-        found = ["use mode 'planned'"]
+        found = ["use a plan (kss.repartition)"]
         if self.steadiness.functions:
-            found.append("pass trust=[...] with functions that you know to be steady")
+            found.append("pass trust=[...] with functions that you know to be deterministic")
         if not self.df.isStreaming:
             found += ["call df.checkpoint() first", "write df and read it back", "pass allow_inexact=True"]
         return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]

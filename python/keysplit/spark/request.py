@@ -134,7 +134,7 @@ def request_of(
         query=query,
         params=params,
         plan=plan,
-        worker_column=_worker_column(columns, worker_column),
+        worker_column=worker_column_of(columns, worker_column),
         way=way,
         capacities=None if plan is None else plan.capacities,
     )
@@ -167,7 +167,8 @@ def check_way(way: Any, ways: Sequence[str]) -> None:
         raise ValueError(f"way must be {', '.join(map(repr, ways))} or None, got {way!r}")
 
 
-def _worker_column(columns: Columns, name: Any) -> str:
+def worker_column_of(columns: Columns, name: Any) -> str:
+    """Return the name of the worker column, a free one for None; errors as `check`."""
     if name is None:
         return columns.free("worker")
     if not isinstance(name, str):

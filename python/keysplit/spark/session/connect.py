@@ -179,7 +179,7 @@ class Connect:
 
     def places_in_topics(self, df: DataFrame) -> list[str] | None:
         """Raise ValueError: the client does not know."""
-        raise ValueError("mode 'online' must be used on a classic session, got one of Spark Connect")
+        raise ValueError("kss.online must be used on a classic session, got one of Spark Connect")
 
     def for_each_batch(self, rows: DataFrame, function: OnBatch) -> DataStreamWriter:
         """Return the writer of a stream that calls a function with each micro-batch."""

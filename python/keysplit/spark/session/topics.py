@@ -66,20 +66,20 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
         return None
     if len(leaves) > 1:
         raise ValueError(
-            f"df must have no source beside Kafka in mode 'online', got {len(leaves)}: route each by itself"
+            f"df must have no source but Kafka for kss.online, got {len(leaves)}: route each by itself"
         )
     (leaf,) = topics
     above = {kind_of(each) for each in _operators(plan)} - _KEEPING - {_STREAM}
     if above:
         raise ValueError(
-            "df must have a partition of the topic in one task in mode 'online', got the operators "
+            "df must have a partition of the topic in one task for kss.online, got the operators "
             f"{sorted(above)}: call them after"
         )
     options = sorted(str(each).lower() for each in leaf.extraOptions().keySet())
     others = [each for each in options if each not in _OPTIONS and not each.startswith(_BEGIN)]
     if others:
         raise ValueError(
-            "df must have a partition of the topic in one task in mode 'online', got the options "
+            "df must have a partition of the topic in one task for kss.online, got the options "
             f"{others}: leave them out"
         )
     numbers = {str(each.name()): each.exprId() for each in items(leaf.output())}
@@ -92,7 +92,7 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
     }
     if len(found) < len(_PLACES):
         raise ValueError(
-            "df must have the columns topic and partition of its source in mode 'online', by which the "
+            "df must have the columns topic and partition of its source for kss.online, by which the "
             "router of a partition is found again, got "
             f"{[str(each.name()) for each in output]}: drop them after"
         )

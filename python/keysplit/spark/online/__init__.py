@@ -1,0 +1,200 @@
+"""The papers' routers inside Spark: each task routes its rows in their order, in Rust over Arrow batches."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+import keysplit as ks
+from keysplit import paths
+from keysplit.groupings.base import Grouping
+from keysplit.spark.checks import check_flag, key_names, refuse_other_frames, type_name
+from keysplit.spark.frame import Columns
+from keysplit.spark.keys import refuse_unhashable
+from keysplit.spark.names import quoted
+from keysplit.spark.online.routers import worker_of
+from keysplit.spark.online.states import states_in
+from keysplit.spark.place import placed
+from keysplit.spark.plan import Trusted
+from keysplit.spark.query import Query, trusted_names
+from keysplit.spark.request import worker_column_of
+from keysplit.spark.session import is_connect, session_of
+from keysplit.spark.strategy import Way, took
+from keysplit.spark.weights import weight_of
+
+__all__ = ["repartition", "route"]
+
+_WAY = Way("online", "each task routes its rows in their order with a router of its own")
+
+
+def route(
+    df: DataFrame,
+    key: str | Sequence[str],
+    grouping: Grouping,
+    *,
+    worker_column: str = "worker",
+    weight: str | Column | None = None,
+    state: str | os.PathLike[str] | None = None,
+    trust: Trusted = (),
+    allow_inexact: bool = False,
+) -> DataFrame:
+    """Add a column that says which worker each row goes to, as a router of the papers chooses it.
+
+    Each task is a source: it routes its rows in their order with a router of its own. That is exact only if a
+    retried task has the same rows in the same order. Where that is not known, it is refused before any job.
+    Executors need keysplit.
+
+    Args:
+        df: a DataFrame of a classic session, batch or streaming.
+        key: a column name, or a list of them; keys are equal where `groupBy` says so, and null is a key.
+        grouping: any grouping of `keysplit.GROUPINGS` with its workers, such as `ks.DChoices(workers=8)`.
+        worker_column: the name of the new column. A stream that is routed more than once needs another name
+            each time: states are stored under it.
+        weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
+            left out. A weight that is null, NaN or below 0 stops the job.
+        state: for streams, the folder or its URL where routers leave their states after each micro-batch. All
+            executors and the driver must reach it.
+        trust: names of columns of `df`, and functions in its query or their names, that you guarantee to be
+            deterministic.
+        allow_inexact: for batches, True to route although a retried task may have other rows or another
+            order: rows may then be lost or doubled without an error.
+
+    Returns:
+        The rows of `df` with one more column, INT, from 0 to workers - 1.
+
+    Raises:
+        TypeError: if an argument has a wrong type, the key holds maps, or `df` is of Spark Connect.
+        ValueError: if an argument has a wrong value; if a retried task, or a retried micro-batch of a stream,
+            may have other rows, keys or weights, or another order.
+        OSError: if `state` cannot be made or read.
+
+    Source:
+        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-B: each source balances on its own
+        what it sends itself.
+
+    Deviations:
+        A source is a partition of a job. In a batch its router ends with the task; in a stream it continues
+        in the next micro-batch.
+
+    Example:
+        >>> routed = kss.online.route(df, "word", ks.DChoices(workers=8))  # doctest: +SKIP
+    """
+    return took(_routed(df, key, grouping, worker_column, weight, state, trust, allow_inexact), _WAY)
+
+
+def repartition(
+    df: DataFrame,
+    key: str | Sequence[str],
+    grouping: Grouping,
+    *,
+    worker_column: str = "worker",
+    weight: str | Column | None = None,
+    state: str | os.PathLike[str] | None = None,
+    trust: Trusted = (),
+    allow_inexact: bool = False,
+) -> DataFrame:
+    """Route the rows as `online.route` does, and move each into the partition that has its worker's number.
+
+    Args:
+        df: as `online.route`.
+        key: as `online.route`.
+        grouping: as `online.route`; there are as many partitions as workers.
+        worker_column: as `online.route`.
+        weight: as `online.route`.
+        state: as `online.route`.
+        trust: as `online.route`.
+        allow_inexact: as `online.route`.
+
+    Returns:
+        The rows of `df` with the worker column, in `grouping.workers` partitions.
+
+    Raises:
+        TypeError: as `online.route`.
+        ValueError: as `online.route`.
+        OSError: as `online.route`.
+
+    Source:
+        As `online.route`.
+
+    Deviations:
+        As `online.route`.
+
+    Example:
+        >>> placed = kss.online.repartition(df, "word", ks.DChoices(workers=8))  # doctest: +SKIP
+        >>> partial = placed.groupBy("worker", "word").count()  # doctest: +SKIP
+        >>> counts = partial.groupBy("word").agg(F.sum("count"))  # doctest: +SKIP
+    """
+    rows = _routed(df, key, grouping, worker_column, weight, state, trust, allow_inexact)
+    return took(placed(rows, worker_column, grouping.workers), _WAY)
+
+
+def _routed(
+    df: DataFrame,
+    key: str | Sequence[str],
+    grouping: Grouping,
+    worker_column: str,
+    weight: str | Column | None,
+    state: str | os.PathLike[str] | None,
+    trust: Trusted,
+    allow_inexact: bool,
+) -> DataFrame:
+    refuse_other_frames(df)
+    if is_connect(df):
+        raise TypeError("df must be of a classic session for kss.online, got a DataFrame of Spark Connect")
+    _check_grouping(grouping)
+    check_flag("allow_inexact", allow_inexact)
+    _check_state(df, state, allow_inexact)
+    query = Query(df, trusted_names(trust), checked=True)
+    columns = Columns(df, query.fold)
+    named = key_names(key)
+    types = [field.dataType for field in columns.fields_of("key", named)]
+    names = list(map(columns.path, named))
+    refuse_unhashable(names, types)
+    worker_column_of(columns, worker_column)
+    load = weight_of(columns, weight)
+    if state is None:
+        routed = df.withColumn(worker_column, worker_of(grouping, names, types, load, worker_column))
+        if not allow_inexact:
+            query.refuse_in_order(names, load, routed)
+        return routed
+    query.refuse_in_order(names, load, None)
+    of_topic = session_of(df).places_in_topics(df) or []
+    topic = [F.xxhash64(quoted(name)) if not at else F.col(quoted(name)) for at, name in enumerate(of_topic)]
+    states = states_in(paths.absolute(state))
+    return df.withColumn(worker_column, worker_of(grouping, names, types, load, worker_column, states, topic))
+
+
+def _check_grouping(grouping: Any) -> None:
+    if type(grouping) in ks.GROUPINGS.values():
+        return
+    given = f"the name {grouping!r}" if isinstance(grouping, str) else type_name(grouping)
+    kind = ks.GROUPINGS.get(grouping, ks.DChoices) if isinstance(grouping, str) else ks.DChoices
+    raise TypeError(
+        f"grouping must be a grouping of keysplit.GROUPINGS with its workers, got {given}: write "
+        f"ks.{kind.__name__}(workers=8)"
+    )
+
+
+def _check_state(df: DataFrame, state: Any, allow_inexact: bool) -> None:
+    """Raise an error unless the routers of a stream, and no others, have a folder for their states."""
+    if state is not None and not isinstance(state, str | os.PathLike):
+        raise TypeError(f"state must be a path or URL of a folder, got {state!r}")
+    if state == "":
+        raise ValueError("state must be a folder, got ''")
+    if df.isStreaming and state is None:
+        raise ValueError(
+            "state must be given for a streaming DataFrame, got None: write state=... with a folder or URL "
+            "that all executors reach"
+        )
+    if df.isStreaming and allow_inexact:
+        raise ValueError("allow_inexact must be False for a streaming DataFrame, got True: leave it out")
+    if state is not None and not df.isStreaming:
+        raise ValueError(
+            f"state must be left out for a batch, whose routers end with it, got {os.fspath(state)!r}"
+        )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

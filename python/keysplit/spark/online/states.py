@@ -1,0 +1,135 @@
+"""The state of routers between the micro-batches of a stream: one per source, written by its task.
+
+A file `QUERY/routes-COLUMN/source-P/batch-B` in the folder of states: the state of the router of partition P
+after micro-batch B, for that worker column of that query. Of a partition of a topic in Kafka, P has the hash
+of the topic and the number; else it is the number of the task. A task of a batch begins with the newest state
+of its partition before that batch, however often it is attempted, and replaces only the state after it.
+
+If the folder were a different one on each machine, routers would start from nothing without an error. So the
+driver leaves a mark in it, `shared.txt`, which every task must find.
+"""
+
+import base64
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from pyspark import TaskContext
+
+from keysplit import paths
+from keysplit.spark.session.tasks import micro_batch, streaming_query
+
+# States of a source that are kept: Spark attempts only the last batch again.
+_KEPT = 3
+_NAME = re.compile(r"batch-(\d+)")
+
+
+class Place(NamedTuple):
+    """A partition of a topic in Kafka: the hash of the topic, and the number of the partition."""
+
+    topic: int
+    partition: int
+
+
+class States(NamedTuple):
+    """The folder of states, and the mark that is in it."""
+
+    folder: str
+    mark: str
+
+
+def states_in(folder: str) -> States:
+    """Make the folder of states, and leave a mark in it if there is none.
+
+    Raises:
+        OSError: if that fails.
+        ValueError: if pyarrow knows no file system for the URL.
+    """
+    paths.make_folder(folder, "state")
+    path = _mark(folder)
+    paths.create(path, uuid.uuid4().hex)
+    return States(folder, paths.read(path))
+
+
+def router_of_task(
+    params: Any, states: States | None, worker_column: str, place: Place | None
+) -> tuple[Any, Callable[[], None]]:
+    """Return the router of the task in which this runs, and what is to be called once it has routed all rows.
+
+    Args:
+        params: the grouping.
+        states: the states of a stream; None for a batch, whose routers begin with it.
+        worker_column: the column that the router fills: a query may have several routers per task.
+        place: the partition of a topic that the rows of the task come from; None if they come from none.
+
+    Raises:
+        OSError: if a state cannot be read.
+        RuntimeError: if there are states and the task belongs to no streaming query, or does not find them.
+        ValueError: if a state is of another grouping or other parameters, or damaged.
+    """
+    context = TaskContext.get()
+    assert context is not None
+    source, name = context.partitionId(), f"source-{context.partitionId()}"
+    if place is not None:
+        source, name = place.partition, f"source-{place.topic & 2**64 - 1:016x}-{place.partition}"
+    if states is None:
+        return params.router(source=source), lambda: None
+    batch = micro_batch()
+    _refuse_other(states)
+    folder = paths.extended(states.folder, f"/{streaming_query()}/{_routes(worker_column)}/{name}")
+    found = _batches(folder)
+    before = [each for each in found if each < batch]
+    router = _restored(params, source, folder, before[-1]) if before else params.router(source=source)
+
+    def leave() -> None:
+        if not found:
+            paths.make_folder(folder, "state")
+        paths.write(_path(folder, batch), base64.b64encode(router.snapshot()).decode())
+        for each in before[: 1 - _KEPT]:
+            paths.delete(_path(folder, each))
+
+    return router, leave
+
+
+def _refuse_other(states: States) -> None:
+    try:
+        mark = paths.read(_mark(states.folder))
+    except FileNotFoundError:
+        mark = None
+    if mark != states.mark:
+        raise RuntimeError(
+            "state must be a folder that the driver and all executors share, "
+            f"got {states.folder!r}, which this executor does not have as the driver left it: "
+            "pass a URL, or a path on a shared file system"
+        )
+
+
+def _routes(worker_column: str) -> str:
+    """Return the name of a folder: a different one for each column, and no % in it, which URLs decode."""
+    return "routes-" + quote(worker_column, safe="").replace("%", "=")
+
+
+def _batches(folder: str) -> list[int]:
+    names = map(_NAME.fullmatch, paths.names(folder))
+    return sorted(int(name[1]) for name in names if name)
+
+
+def _restored(params: Any, source: int, folder: str, batch: int) -> Any:
+    path = _path(folder, batch)
+    try:
+        return params.router(source=source, snapshot=base64.b64decode(paths.read(path)))
+    except ValueError as error:
+        raise ValueError(
+            f"state must be of {type(params).__name__} for {params.workers} workers, as this query is, "
+            f"got {path}: {error}; start the query as before, or with another state folder"
+        ) from error
+
+
+def _mark(folder: str) -> str:
+    return paths.extended(folder, "/shared.txt")
+
+
+def _path(folder: str, batch: int) -> str:
+    return paths.extended(folder, f"/batch-{batch}")
