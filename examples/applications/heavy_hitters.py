@@ -65,7 +65,7 @@ def collected(sketches: DataFrame) -> dict[int, bytes]:
 
 def batch(spark: SparkSession, grouping: ks.Grouping = GROUPING) -> Sketches:
     """Sketch all messages on their workers."""
-    placed = kss.repartition(messages(spark), KEY, grouping=grouping, mode="online")
+    placed = kss.online.repartition(messages(spark), KEY, grouping)
     return {
         worker: ks.SpaceSaving.from_bytes(data) for worker, data in collected(sketched(placed, {})).items()
     }
@@ -109,7 +109,7 @@ def stream(spark: SparkSession, folder: Path) -> Sketches:
 
     source = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1)
     files = source.parquet(str(folder / "input/part=*"))
-    placed = kss.streaming.repartition(files, KEY, grouping=GROUPING, mode="online", state=folder / "routers")
+    placed = kss.online.repartition(files, KEY, GROUPING, state=folder / "routers")
     writer = placed.writeStream.foreachBatch(count).trigger(availableNow=True)
     writer.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
     return {worker: ks.SpaceSaving.from_bytes(data) for worker, data in collected(after(BATCHES - 1)).items()}

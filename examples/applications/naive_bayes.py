@@ -106,7 +106,7 @@ def merged(counters: DataFrame) -> DataFrame:
 
 def batch(spark: SparkSession) -> DataFrame:
     """Count the words on their workers, and merge."""
-    placed = kss.repartition(messages(spark), KEY, grouping=GROUPING, mode="online")
+    placed = kss.online.repartition(messages(spark), KEY, GROUPING)
     return merged(counted(placed, "worker", KEY))
 
 
@@ -150,7 +150,7 @@ def stream(spark: SparkSession, folder: Path) -> None:
 
     source = spark.readStream.schema(words.schema).option("maxFilesPerTrigger", 1)
     rows = source.parquet(str(folder / "input/part=*"))
-    placed = kss.streaming.repartition(rows, KEY, grouping=GROUPING, mode="online", state=folder / "routers")
+    placed = kss.online.repartition(rows, KEY, GROUPING, state=folder / "routers")
     writer = placed.writeStream.foreachBatch(learn).trigger(availableNow=True)
     writer.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
 

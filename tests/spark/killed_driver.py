@@ -50,6 +50,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from quick_java import QUICK
 
+import keysplit as ks
 from keysplit import spark as kss
 
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
@@ -293,10 +294,9 @@ def start_query(spark, options, kind):
     if kind == "repartition":
         found = kss.streaming.repartition(rows, "key", row_id=IDENTITY, **by)
     elif kind == "online":
-        state = own / "routers"
-        found = kss.streaming.repartition(
-            rows, "key", workers=WORKERS, grouping="fish", mode="online", state=state
-        ).drop("worker")
+        found = kss.online.repartition(rows, "key", ks.Fish(workers=WORKERS), state=own / "routers").drop(
+            "worker"
+        )
     elif kind == "apply":
         found = applied(rows, by)
     elif kind == "table":

@@ -1,6 +1,6 @@
 """Kill executors of a small cluster with SIGKILL while they place and aggregate rows; print what came out.
 
-usage: python killed_executor.py FOLDER [--trials N] [--mode planned|online|salted] [--engine columns|rust]
+usage: python killed_executor.py FOLDER [--trials N] [--mode planned|online|salted]
                                  [--shuffle-below] [--sorted] [--speculation] [and OPTION...]
 
 A trial is two jobs, and each loses an executor with its map outputs in mid-stage, so that Spark retries tasks
@@ -8,13 +8,13 @@ of every upstream stage. One places the rows and writes them. The other aggregat
 executor where the rows are added up on each worker or, in every other trial, where the totals are merged.
 
 Mode `salted` is what users write by hand: a column made of rand() is part of the key. With `--shuffle-below`
-the rows come out of a shuffle, in another order each time; online mode is told to run there all the same,
+the rows come out of a shuffle, in another order each time; kss.online is told to run there all the same,
 unless the rows are `--sorted` by all columns downstream of it. With `--speculation` a task of the stage that
 routes hangs, and a copy of it wins. After each `and` come the options of further trials on the same cluster,
 which speculates if the first are with `--speculation`.
 
 A line of JSON a job says what was found: "exact", "wrong", or "stopped" if Spark gave the job up. Exact rows
-are there once each, on the worker that they have without a kill; salted rows, and those that online mode
+are there once each, on the worker that they have without a kill; salted rows, and those that kss.online
 routes downstream of a shuffle, have no such worker. Exact totals equal those of a plain groupBy without a
 kill. The last line counts.
 """
@@ -45,6 +45,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from quick_java import QUICK
 
+import keysplit as ks
 from keysplit import spark as kss
 from keysplit_experiments.deployments.engine.broker import free_ports
 
@@ -56,7 +57,6 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--trials", type=int, default=1)
     parser.add_argument("--mode", choices=["planned", "online", "salted"], default="planned")
-    parser.add_argument("--engine", choices=["columns", "rust"])
     parser.add_argument("--shuffle-below", action="store_true")
     parser.add_argument("--sorted", action="store_true")
     parser.add_argument("--speculation", action="store_true")
@@ -93,16 +93,7 @@ def trials(spark, options, run):
         "CAST(id * 0.01 AS decimal(12, 2)) AS amount",
     )
     true_totals = sorted(map(tuple, numbers.groupBy("key").agg(*totals("id")).collect()))
-    route = {}
     inexact = options.shuffle_below and not options.sorted
-    if options.mode == "planned":
-        # what notes the tasks is a function of Python, which changes nothing
-        route |= {"plan": kss.plan(numbers, "key", WORKERS), "trust": ["run"]}
-    elif options.mode == "online":
-        route = {"workers": WORKERS, "grouping": "partial_key", "mode": "online", "allow_inexact": inexact}
-        route |= {} if inexact else {"trust": ["run"]}
-    if options.engine:
-        route["engine"] = options.engine
 
     def new_job(name, stage=None, seed=0):
         job = Job(options.folder / f"{run}-{name}", stage, seed)
@@ -119,18 +110,25 @@ def trials(spark, options, run):
         df = df.mapInArrow(job.noting("route", hang=options.speculation), df.schema)
         return df.sortWithinPartitions(*df.columns) if options.sorted else df
 
+    grouping = ks.PartialKeyGrouping(workers=WORKERS)
+    # what notes the tasks is a function of Python, which changes nothing
+    plan = options.mode == "planned" and kss.plan(below(new_job("plan")), "key", WORKERS, trust=["run"])
+
+    def placed(df):
+        if options.mode == "planned":
+            return kss.repartition(df, "key", plan=plan)
+        how = {"allow_inexact": True} if inexact else {"trust": ["run"]}
+        return kss.online.repartition(df, "key", grouping, **how)
+
     workers = None
     if options.mode == "planned" or (options.mode == "online" and not inexact):
-        df, unkilled = below(new_job("without a kill")), dict(route)
-        if options.mode == "planned":  # a plan does not ask where a row comes from
-            df = numbers
-            del unkilled["trust"]
-        workers = dict(map(tuple, kss.route(df, "key", **unkilled).select("id", "worker").collect()))
+        df = numbers if options.mode == "planned" else below(new_job("without a kill"))
+        workers = dict(map(tuple, placed(df).select("id", "worker").collect()))
 
     def rows(job):
         df = below(job)
-        placed = salted(df) if options.mode == "salted" else kss.repartition(df, "key", **route)
-        placed.mapInArrow(job.work("partial"), placed.schema).write.parquet(str(job.folder / "rows"))
+        moved = salted(df) if options.mode == "salted" else placed(df)
+        moved.mapInArrow(job.work("partial"), moved.schema).write.parquet(str(job.folder / "rows"))
         found = pyarrow.parquet.read_table(job.folder / "rows").to_pylist()
         ids = [row["id"] for row in found]
         seen = {"rows": len(ids), "distinct rows": len(set(ids)), "sum": sum(ids)}
@@ -144,7 +142,10 @@ def trials(spark, options, run):
         if options.mode == "salted":
             merged = salted(df).groupBy("key").agg(*columns)
         else:
-            merged = kss.aggregate(df, "key", *columns, force=True, **route)
+            parts = placed(df).groupBy("worker", "key").agg(*columns)
+            merged = parts.groupBy("key").agg(
+                *(F.sum(name).alias(name) for name in ("ids", "rows", "amounts"))
+            )
         found = [tuple(row) for row in merged.mapInArrow(job.work("merge"), merged.schema).collect()]
         wrong = Counter(found)
         wrong.subtract(true_totals)

@@ -99,7 +99,7 @@ def test_uniform_inverts_sum(values, parts):
 
 def test_sketches_are_those_of_the_workers(spark):
     messages = HITTERS["messages"](spark)
-    routed = kss.route(messages, "page", grouping=HITTERS["GROUPING"], mode="online")
+    routed = kss.online.route(messages, "page", HITTERS["GROUPING"])
     of_worker: dict[int, dict[str, int]] = {}
     for row in routed.groupBy("worker", "page").count().collect():
         of_worker.setdefault(row["worker"], {})[row["page"]] = row["count"]

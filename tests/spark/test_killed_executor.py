@@ -25,7 +25,7 @@ SILENT = tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2)
 TRIALS = 2 if SILENT else 1  # chance may spare the rows once
 KILLS = ["--shuffle-below", "--mode online --shuffle-below --sorted"]
 HAZARDS = [f"--trials {TRIALS} --shuffle-below --mode {mode}" for mode in ("salted", "online")]
-COPIES = ["--speculation --shuffle-below --engine rust", "--speculation --mode online"]
+COPIES = ["--speculation --shuffle-below", "--speculation --mode online"]
 
 
 def jobs(folder, runs):

@@ -183,10 +183,8 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
         elif way == WITHIN:
             routed = df
         elif way.startswith(ONLINE):
-            grouping, state = way.removeprefix(ONLINE), str(folder / "routers")
-            routed = kss.streaming.repartition(
-                df, "key", workers=workers, grouping=grouping, mode="online", state=state
-            )
+            grouping = ks.grouping(way.removeprefix(ONLINE), workers=workers)
+            routed = kss.online.repartition(df, "key", grouping, state=folder / "routers")
         else:
             grouping = {"adapt": "d_choices"}.get(way, way)
             routed = kss.streaming.repartition(

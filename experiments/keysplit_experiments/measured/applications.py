@@ -4,7 +4,7 @@ usage: scripts/with-env python -m keysplit_experiments.measured.applications
            [--only NAME...] [--examples FOLDER] [--docs docs/applications]
 
 Spark routes the messages of a program by its key to 16 workers. The messages lie in five files, which take
-them in turn; each is a source with its own router (`kss.route` with `mode="online"`).
+them in turn; each is a source with its own router (`kss.online.route`).
 
 - *relative imbalance*: how far the busiest worker exceeds its fair share of the messages, in per cent of that
   share.
@@ -28,6 +28,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+import keysplit as ks
 from keysplit import spark as kss
 
 WORKERS, SOURCES, PERIODS = 16, 5, 10
@@ -149,7 +150,7 @@ def in_sources(messages: DataFrame, folder: Path) -> DataFrame:
 def costs(rows: DataFrame, key: str, grouping: str) -> Costs:
     """Route messages on Spark and count what each worker gets."""
     period = F.floor(F.col("number") * PERIODS / rows.count()).alias("period")
-    routed = kss.route(rows, key, workers=WORKERS, grouping=grouping, mode="online")
+    routed = kss.online.route(rows, key, ks.grouping(grouping, workers=WORKERS))
     found = routed.groupBy("worker", F.col(key).alias("key"), period).agg(F.count("*").alias("messages"))
     return costs_of(found.toPandas())
 

@@ -253,7 +253,7 @@ def compare(
                 return _map(df.repartition(workers, "key"), partial(_serve, service_time_s=service_time_s))
 
             def by_keysplit(df: "DataFrame", service_time_s: float) -> "DataFrame":
-                placed = kss.repartition(df, "key", workers=workers, grouping=grouping, mode="online")
+                placed = kss.online.repartition(df, "key", ks.grouping(grouping, workers=workers))
                 parts = _map(placed, partial(_serve, service_time_s=service_time_s))
                 return _map(parts.repartition("key"), job.merge)
 

@@ -277,8 +277,7 @@ def _split(df: DataFrame, params: ks.Grouping, folder: str, follow: bool) -> Dat
     if follow:
         adapt = kss.streaming.Adapt()
         return kss.streaming.repartition(df, KEY, grouping=params, row_id=ID, adapt=adapt, trust=trust)
-    state = f"{folder}/routers"
-    return kss.streaming.repartition(df, KEY, grouping=params, mode="online", state=state, trust=trust)
+    return kss.online.repartition(df, KEY, params, state=f"{folder}/routers", trust=trust)
 
 
 def _reading(topic: str, sources: int, size: int, batches: int) -> Callable[[str], Column]:

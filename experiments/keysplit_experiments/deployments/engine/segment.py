@@ -66,7 +66,7 @@ def run(
         paths = [Path(folder, f"{source:05}.parquet") for source in range(sources)]
         write([pa.table({KEY: column.take(turn)}) for turn in turns], paths)
         df = spark.read.schema(f"{KEY} {sql_type(column)}").parquet(folder)
-        placed = kss.repartition(df, KEY, grouping=params, mode="online")
+        placed = kss.online.repartition(df, KEY, params)
         work = Working(KEY, service_time_s, tuple(speeds), together=True)
         worked = placed.mapInArrow(work, REPORT, barrier=True).persist()
         try:

@@ -210,8 +210,7 @@ def _routed(df: DataFrame, params: ks.Grouping, folder: Path, follow: bool) -> D
     if follow:
         adapt = kss.streaming.Adapt(capacities="measured")
         return kss.streaming.repartition(df, KEY, grouping=params, row_id=ID, adapt=adapt)
-    state = str(folder / "routers")
-    return kss.streaming.repartition(df, KEY, grouping=params, mode="online", state=state)
+    return kss.online.repartition(df, KEY, params, state=folder / "routers")
 
 
 def write(keys: pa.Array, folder: Path, sources: int, batches: int) -> None:
