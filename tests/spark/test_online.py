@@ -186,6 +186,7 @@ def test_a_filter_behind_runs_the_router_once_a_row(spark):
         ({"weight": "s"}, TypeError, "^weight must name a numeric column, got 's' of type string$"),
         ({"worker_column": "V"}, ValueError, "^worker_column must be a name that no column has yet, got 'V'"),
         ({"worker_column": 5}, TypeError, "^worker_column must be a column name, got int$"),
+        ({"worker_column": None}, TypeError, "^worker_column must be a column name, got NoneType$"),
         ({"trust": 3}, TypeError, "^trust must be a list of column names and functions, got int$"),
         ({"trust": "nothing"}, ValueError, "^trust must name columns of df or functions in its query"),
         ({"df": [1, 2]}, TypeError, "^df must be a Spark DataFrame, got list$"),

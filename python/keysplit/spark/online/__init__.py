@@ -152,6 +152,8 @@ def _routed(
     types = [field.dataType for field in columns.fields_of("key", named)]
     names = list(map(columns.path, named))
     refuse_unhashable(names, types)
+    if worker_column is None:
+        raise TypeError("worker_column must be a column name, got NoneType")
     worker_column_of(columns, worker_column)
     load = weight_of(columns, weight)
     if state is None:
