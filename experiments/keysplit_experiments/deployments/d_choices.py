@@ -282,11 +282,10 @@ EXPERIMENT = Experiment(
     label="Fig. 13, 14",
     title="throughput and latency on a cluster",
     setting="48 sources, 80 workers, Zipf streams of 10,000 keys, 1 ms per message. A cell is a segment of "
-    "200,000 messages (the paper: 2,000,000) that are all there when the workers start, so that the workers "
-    "are saturated: latency is the wait in the queue of a worker and its work. Throughput is the number of "
-    "messages over the time from the start of the workers to the end of the last. Nothing but the workers "
-    "limits the rate, so the groupings may differ more than on the paper's cluster. "
-    f"{comparing.ONE_RUN} The paper has averages of several.",
+    "200,000 messages (the paper: 2,000,000) that are all there when the workers start. So workers "
+    "are saturated, and latency is the wait in a worker's queue and its work. Throughput is "
+    "messages over the time from the start of the workers to the end of the last. Only the workers "
+    "limit the rate, so groupings may differ more than on the paper's cluster.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -22,7 +22,7 @@ from keysplit_experiments.deployments._dynamic_key_claims import (
     of,
     skewed,
 )
-from keysplit_experiments.deployments.engine import comparing, kafka
+from keysplit_experiments.deployments.engine import kafka
 from keysplit_experiments.deployments.engine.sizes import sized
 from keysplit_experiments.harness import Experiment, Figures, Parameters, Results, Scale
 from keysplit_experiments.harness.figure import bars, legend
@@ -30,7 +30,6 @@ from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, PAPER
 from keysplit_experiments.papers.dynamic_key._performance import (
-    LIKE_ELECTION,
     bar,
     election_of,
     label,
@@ -233,28 +232,18 @@ EXPERIMENT = Experiment(
     name="deployments/dynamic_key",
     label="Table 3, Fig. 9-13",
     title="the methods from Kafka to Kafka",
-    setting="A broker of Kafka runs beside Spark. A Structured Streaming query reads a topic that has a "
-    "partition per spout; each spout splits its messages, the workers count keys, and an aggregator "
-    "sends the totals to another topic, in a transaction. The totals committed there are compared "
-    "with a plain count. 5 spouts and 10 workers unless the table says otherwise. In most cells "
-    "60,000 messages are in Kafka before (the paper: millions), and one micro-batch has them all; a "
-    "message takes 0.1 ms, so that SG needs 0.6 s on 10 workers, and 0.25 ms in the stream like "
-    "twitter-election, which 100 workers share. *Latency* is the paper's, the time of all messages, "
-    "here from the start of the workers to the end of the last: its ratio to that of another method "
-    "can be compared, its value cannot. StdDev and DistCost are those of the paper's Distribution "
-    "Observer, from what workers report. *p99 in queue* is the wait in the queue of a worker and "
-    "the work. *Arriving*: five micro-batches of 20,000 messages, which arrive in three seconds "
-    "each, of which balanced workers work 0.9; the last three are measured. *p99 to result* is from "
-    "Kafka's timestamp to the commit of the totals. It holds the whole micro-batch and all that "
-    "Spark does, some seconds, and cannot be compared with the paper's. *Planned*: the same by "
-    "a plan that follows DKG, with the observer of the query. The clock of DKG goes by messages, so "
-    "that a stream lasts as long as the paper's at DKG's 4,529 messages per second (Table 3); with "
-    "a plan it is the real clock and intervals are shorter in proportion. *DKG-60* tries to give a "
-    "key another worker at most once in 60 seconds, as in the authors' program, and the claims are "
-    "tested on it; *DKG* is without that interval. "
-    f"{LIKE_ELECTION} Here it is drawn with fewer messages. The streams of Fig. 9 are the first messages of "
-    "what stands for the paper's, or all where that has fewer. Of the paper's eleven ratios of skew the "
-    f"table has eight, of its four numbers of spouts three. {comparing.ONE_RUN}",
+    setting="From Kafka to Kafka: a streaming query reads a topic that has a partition per spout. Each "
+    "spout splits its messages, the workers count keys, and an aggregator sends the totals to "
+    "another topic in a transaction. The committed totals are compared with a plain count. 5 spouts "
+    "and 10 workers unless the figure says otherwise. Mostly one micro-batch has 60,000 messages "
+    "(the paper: millions) of 0.1 ms. *Latency* is the paper's, the time of all messages: compare "
+    "ratios of methods, not values. *Arriving*: five micro-batches of 20,000 messages that arrive "
+    "in three seconds each; the last three are measured. *p99 to result*, from Kafka's timestamp to "
+    "the commit of the totals, has all that Spark does. *Planned* is a plan that follows DKG. DKG's "
+    "clock counts messages, so a stream lasts as long as the paper's; with a plan it is the real "
+    "clock. *DKG-60* and *like twitter-election* are [those of the simulated "
+    "figures](experiments/dynamic_key.md), with fewer messages of 0.25 ms. Of the paper's eleven "
+    "ratios of skew eight are run, of its four numbers of spouts three.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

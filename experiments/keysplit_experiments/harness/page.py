@@ -21,16 +21,16 @@ INTRODUCTION = """\
 
 The figures and tables of five papers that a simulation can repeat, a page per paper. Install the
 experiments with `pip install . ./experiments` in a clone. `keysplit reproduce` lists them.
-`keysplit reproduce NAME` runs one and writes its figure and all numbers; with `--quick` it takes seconds.
-`keysplit reproduce --docs docs/experiments.md` writes these pages from the results of full runs. A section
-from a smaller run says so.
+`keysplit reproduce NAME` runs one, prints all its numbers and writes them as JSON, with the figure; with
+`--quick` it takes seconds. `keysplit reproduce --docs docs/experiments.md` writes these pages from the
+results of full runs. A section from a smaller run says so.
 
 Each claim is a statement of the paper's text, with a rule that tests it on our results. It *holds*, or it
-*differs* for the reason given. If the text gives a number, it is listed next to ours. No number is read off
-the paper's figures. Most of the papers' real streams are available only to their authors. Each section names
-what was read instead.
+*differs* for the reason given. Our figures are given where the paper states a number, or where we differ. No
+number is read off the paper's figures. Most of the papers' real streams are available only to their authors;
+each page names what was read instead.
 
-For other measurements, some of them compared with the authors' own programs, see [Measured](measured.md).
+For other measurements see [Measured](measured.md).
 """
 
 
@@ -82,17 +82,28 @@ def overview(outcomes: Mapping[str, Outcome], folder: str) -> str:
     """
     rows: list[list[str | int]] = []
     for paper, own in _by_paper(outcomes):
-        verdicts = [verdict.holds for outcome in own for verdict in outcome.verdicts]
-        link = f"[{paper.title}]({folder}/{paper.slug}.md)"
-        rows.append([link, len(own), len(verdicts), sum(verdicts), len(verdicts) - sum(verdicts)])
+        claims, hold = count(own)
+        rows.append([f"[{paper.title}]({folder}/{paper.slug}.md)", len(own), claims, hold, claims - hold])
     table = Table(["paper", "experiments", "claims", "hold", "differ"], rows).markdown()
-    return f"{INTRODUCTION}\n{table}\n"
+    return f"{INTRODUCTION}\n{held(list(outcomes.values()))}\n\n{table}\n"
+
+
+def count(outcomes: Sequence[Outcome]) -> tuple[int, int]:
+    """Count the claims, and those that hold."""
+    verdicts = [verdict.holds for outcome in outcomes for verdict in outcome.verdicts]
+    return len(verdicts), sum(verdicts)
+
+
+def held(outcomes: Sequence[Outcome]) -> str:
+    """Write how many claims hold as a sentence."""
+    claims, hold = count(outcomes)
+    return f"**{hold} of {claims} claims hold.**"
 
 
 def markdown(paper: Paper, outcomes: Sequence[Outcome]) -> str:
     """Write results of a paper's experiments as a page of Markdown."""
-    parts = [head(paper, 1)]
-    parts += [section(each, paper, f"{each.experiment.name}.svg", 2) for each in outcomes]
+    parts = [head(paper, 1), _filled(f"{held(outcomes)} {paper.setting}"), *streams(paper, outcomes)]
+    parts += [section(each, f"{each.experiment.name}.svg", 2) for each in outcomes]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 
@@ -123,27 +134,37 @@ def head(paper: Paper, level: int) -> str:
 """
 
 
-def section(outcome: Outcome, paper: Paper, figure: str, level: int) -> str:
+def streams(paper: Paper, outcomes: Sequence[Outcome]) -> list[str]:
+    """Write what was read in place of the paper's real streams as a list; empty if nothing was."""
+    read = {
+        f"- {symbol}, {paper.datasets[symbol].title}: {what}"
+        for outcome in outcomes
+        for symbol, what in outcome.results.streams.items()
+    }
+    return ["Read in place of the paper's streams:", "\n".join(sorted(read))] if read else []
+
+
+def section(outcome: Outcome, figure: str, level: int) -> str:
     """Write the section of an experiment, with a figure at that path, under a heading of that level."""
     experiment, results = outcome.experiment, outcome.results
-    lines = [f"{'#' * level} {experiment.label}: {experiment.title}", ""]
     command = f"keysplit reproduce {experiment.name}" + (
         "" if results.scale == "full" else f" --{results.scale}"
     )
-    lines += [textwrap.fill(f"`{command}`. {experiment.setting}", WIDTH, break_on_hyphens=False), ""]
-    for symbol, what in results.streams.items():
-        line = f"- {symbol}, {paper.datasets[symbol].title}: {what}"
-        lines += [textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)]
-    lines += [""] if results.streams else []
-    if experiment.draw is not None:
-        lines += [f"![{experiment.title}]({figure})", ""]
-    lines += [_claims(outcome).markdown(), "", experiment.table(results).markdown(), ""]
+    shown = f"![{experiment.title}]({figure})" if experiment.draw else experiment.table(results).markdown()
+    lines = [f"{'#' * level} {experiment.label}: {experiment.title}", ""]
+    lines += [_filled(f"`{command}`. {experiment.setting}"), "", shown, "", *_claims(outcome)]
     return "\n".join(lines)
 
 
-def _claims(outcome: Outcome) -> Table:
-    rows = []
+def _claims(outcome: Outcome) -> Iterator[str]:
     for claim, verdict, because in outcome.rows():
-        word = "holds" if verdict.holds else "**differs**" + (f", because {because}" if because else "")
-        rows.append([f"{claim.says} [{claim.where}]", claim.paper, verdict.ours, word])
-    return Table(["claim", "paper", "ours", "verdict"], rows)
+        line = f"- {'Holds' if verdict.holds else '**Differs**'}: {claim.says} [{claim.where}]."
+        if claim.paper:
+            line += f" Paper: {claim.paper}."
+        if claim.paper or not verdict.holds:
+            line += f" Ours: {verdict.ours}{f', because {because}' if because else ''}."
+        yield line
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH, break_on_hyphens=False)

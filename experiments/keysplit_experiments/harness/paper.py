@@ -38,6 +38,7 @@ class Paper:
         title: Of the paper.
         authors: Of the paper.
         published: Where and when.
+        setting: What its figures share: streams, sizes, and how anything the paper leaves open is settled.
         datasets: The real ones, by symbol.
     """
 
@@ -45,6 +46,7 @@ class Paper:
     title: str
     authors: str
     published: str
+    setting: str = ""
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
 
 

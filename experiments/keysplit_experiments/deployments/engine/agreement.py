@@ -68,8 +68,7 @@ def claim(because: str = BY_PLAN) -> Claim:
     """
     return Claim(
         says="Ours: the time of the busiest worker over the mean of all is the simulated one (within 15 per "
-        "cent in every cell). Segments and online routers agree nearly by construction: the same routers get "
-        "the same messages, and what is tested is Spark's path and its measured times",
+        "cent in every cell)",
         where="ours",
         judge=partial(agree, because=because),
     )

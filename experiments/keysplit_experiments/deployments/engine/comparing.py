@@ -13,12 +13,6 @@ from keysplit_experiments.harness.table import spell
 
 _T = TypeVar("_T", bound=Hashable)
 
-ONE_RUN = (
-    'Each figure is one run with one seed. So claims of "more" or "less" hold only from a difference of '
-    f"{MARGIN:.0%} on."
-)
-"""What each setting says of its figures."""
-
 
 def more(value: float, other: float) -> bool:
     """Return whether a figure is above another by more than the margin."""

@@ -21,11 +21,6 @@ CIRCLE = "circle"
 ALLOCATIONS = ["key", "partial_key", "power_of_two", "power_of_random", "bounded_ring", "shuffle"]
 """The schemes that the paper compares for sharing out messages to virtual workers."""
 
-METRIC = (
-    "The normalized imbalance is (largest load - mean load) / mean load at the end, the memory the number of "
-    "different keys of each worker, summed over the workers."
-)
-
 
 def allocation(grouping: str, bins: int, epsilon: float, seed: int) -> ks.Grouping:
     """Make a scheme that shares out messages to bins: on the circle of CH a bin is one point."""

@@ -41,16 +41,6 @@ GAPS = {
 }
 """Values over time: the largest minus the smallest value of a worker."""
 
-SETTING = (
-    "Ten workers, one source, one seed of the hashes. Messages arrive at equal intervals, at 80 per cent "
-    "of the rate that all workers together can serve. A stream takes 2,034 seconds (22,000,000 messages "
-    "at the 10,817 of Table 2, taken as messages per second); shorter streams take as long. There are ten "
-    "signals and time slots per second, which the paper leaves open; busy above 0.85 and idle below 0.75 "
-    "of the capacity (7.2). The figures show the largest minus the smallest value of a worker at 100 "
-    "positions: its queue; the mean latency of its messages since the last position; its utilisation, "
-    "which is its queue over its capacity (section 3), where the slowest worker has speed 1."
-)
-
 
 def capacities(strong: int, times: float, first: int = 0) -> list[float]:
     """List the workers' speeds: some times as fast as the others, from one of them on."""

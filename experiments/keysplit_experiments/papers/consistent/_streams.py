@@ -16,11 +16,6 @@ TABLE_1_SHARE = 0.2469
 LIKE = {"WP": (2_900_000, 0.0932), "TW": (570_000, TABLE_1_SHARE)}
 """Keys that may occur in a drawn stream, and the share of the hottest."""
 
-DRAWN = (
-    "*Like WP* is a Zipf stream of 22,000,000 messages, in which 2,900,000 keys may occur and the hottest "
-    "has a share of 9.32 per cent, as Table 2 states for WP."
-)
-
 
 def drawn(scale: Scale, symbol: str, quick: int = 100_000) -> Parameters:
     """Name a stream that is drawn to the figures of one of the paper's."""

@@ -9,8 +9,8 @@ import keysplit as ks
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
-from keysplit_experiments.papers.consistent._balance import METRIC, balance, draw_over, over
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
+from keysplit_experiments.papers.consistent._balance import balance, draw_over, over
+from keysplit_experiments.papers.consistent._streams import drawn, on_stream, real
 
 SOURCES = [1, 10, 50, 100]
 LINES = {1: ("o", "-"), 10: ("s", "--"), 50: ("^", "-."), 100: ("v", ":")}
@@ -98,8 +98,7 @@ EXPERIMENT = Experiment(
     name="consistent/fig10",
     label="Fig. 10",
     title="imbalance and memory of CG with more and more sources",
-    setting="Messages go to the sources in turn. Equal workers with 10 virtual workers each, epsilon 0.01. "
-    f"{DRAWN} {METRIC} Medians of three seeds.",
+    setting="Messages go to the sources in turn. Equal workers; medians of three seeds.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

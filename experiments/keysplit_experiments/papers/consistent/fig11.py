@@ -8,7 +8,6 @@ from typing import Any
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
 from keysplit_experiments.harness.table import share, spell
 from keysplit_experiments.papers.consistent._queues import (
-    SETTING,
     STRONG,
     TIMES,
     capacities,
@@ -19,7 +18,7 @@ from keysplit_experiments.papers.consistent._queues import (
     queues,
     settled,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
+from keysplit_experiments.papers.consistent._streams import drawn, on_stream, real
 
 VIRTUAL_WORKERS = [5, 10, 20, 50, 100, 1000]
 QUICK_MESSAGES = 2_000_000
@@ -134,8 +133,7 @@ EXPERIMENT = Experiment(
     name="consistent/fig11",
     label="Fig. 11",
     title="queues, latencies and utilisation over time, by CG's number of virtual workers",
-    setting=f"{SETTING} As in Fig. 8, y = 3 workers are z = 5 times as fast as the others; epsilon 0.01. "
-    f"{DRAWN}",
+    setting="As Fig. 8, by the number of virtual workers.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

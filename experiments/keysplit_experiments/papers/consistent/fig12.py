@@ -16,7 +16,6 @@ from keysplit_experiments.papers.consistent import MESSAGES
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
     GROUPINGS,
-    SETTING,
     STRONG,
     TIMES,
     capacities,
@@ -26,7 +25,7 @@ from keysplit_experiments.papers.consistent._queues import (
     params_of,
     queues,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
+from keysplit_experiments.papers.consistent._streams import drawn, on_stream, real
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,9 +116,8 @@ EXPERIMENT = Experiment(
     name="consistent/fig12",
     label="Fig. 12",
     title="queues, latencies and utilisation over time when workers become faster and slower",
-    setting=f"{SETTING} As in Fig. 8, 3 workers are 5 times as fast as the others; after 6 and after 12 of "
-    "22 million messages three others are, so that the sum stays (the paper does not say which). CG "
-    f"has 100 virtual workers each and epsilon 0.01. {DRAWN}",
+    setting="As Fig. 8, but after 6 and after 12 of 22 million messages three other workers are the fast "
+    "ones (the paper does not say which). CG has 100 virtual workers each.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

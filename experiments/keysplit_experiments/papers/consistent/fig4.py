@@ -11,7 +11,6 @@ from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.consistent._balance import (
     ALLOCATIONS,
-    METRIC,
     allocation,
     balance,
     label,
@@ -148,9 +147,8 @@ EXPERIMENT = Experiment(
     name="consistent/fig4",
     label="Fig. 4",
     title="imbalance and memory of schemes for virtual workers, over the skew",
-    setting="Zipf streams of 10,000,000 messages and 100,000 keys, one source (the paper does not say), "
-    "one seed. Epsilon 0.3 for PoRC and CH, as in Table 1; a virtual worker is one point on the circle of "
-    f"CH. H is KG. {METRIC}",
+    setting="Zipf streams of 10,000,000 messages and 100,000 keys. Epsilon 0.3 for PoRC and CH, as in Table "
+    "1. H is KG.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -10,8 +10,8 @@ from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Par
 from keysplit_experiments.harness.figure import LOOKS, legend, panels
 from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS
-from keysplit_experiments.papers.consistent._balance import METRIC, balance, name_axes, per_key
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, named, on_stream, real
+from keysplit_experiments.papers.consistent._balance import balance, name_axes, per_key
+from keysplit_experiments.papers.consistent._streams import drawn, named, on_stream, real
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,8 +125,7 @@ EXPERIMENT = Experiment(
     name="consistent/fig5",
     label="Fig. 5",
     title="imbalance and memory of CG over epsilon",
-    setting="One source, 10 equal workers with 10 virtual workers each, one seed of the hashes. The paper "
-    f"does not say which epsilons. {DRAWN} {METRIC}",
+    setting="Ten equal workers. The paper does not say which epsilons.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -11,7 +11,6 @@ from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import (
     ALLOCATIONS,
-    METRIC,
     allocation,
     balance,
     draw_over,
@@ -19,7 +18,7 @@ from keysplit_experiments.papers.consistent._balance import (
     over,
     per_key,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
+from keysplit_experiments.papers.consistent._streams import drawn, on_stream, real
 
 
 def cells(scale: Scale) -> list[Parameters]:
@@ -134,9 +133,8 @@ EXPERIMENT = Experiment(
     name="consistent/fig6",
     label="Fig. 6",
     title="imbalance and memory of schemes for virtual workers, by workers",
-    setting="Messages are shared out to 10 n virtual workers, and these are what the loads and the memory "
-    "are of. One source, epsilon 0.01 for PoRC and CH, where a virtual worker is one point of the circle. "
-    f"{DRAWN} {METRIC} Medians of three seeds.",
+    setting="Messages go to 10 n virtual workers, and loads and memory are theirs. Epsilon 0.01 for PoRC "
+    "and CH. Medians of three seeds.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -11,7 +11,6 @@ from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent._balance import label
 from keysplit_experiments.papers.consistent._queues import (
     GROUPINGS,
-    SETTING,
     WORKERS,
     capacities,
     course,
@@ -22,7 +21,7 @@ from keysplit_experiments.papers.consistent._queues import (
     queues,
     settled,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
+from keysplit_experiments.papers.consistent._streams import drawn, on_stream, real
 
 QUICK_MESSAGES = 1_000_000
 
@@ -95,7 +94,7 @@ EXPERIMENT = Experiment(
     name="consistent/fig7",
     label="Fig. 7",
     title="queues, latencies and utilisation over time on equal workers",
-    setting=f"{SETTING} All are equal; CG has 10 virtual workers each and epsilon 0.01. {DRAWN}",
+    setting="All workers are equal.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

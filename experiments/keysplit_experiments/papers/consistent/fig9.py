@@ -14,7 +14,6 @@ from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.consistent import EPSILON, VIRTUAL_WORKERS, WORKERS
 from keysplit_experiments.papers.consistent._balance import (
     CIRCLE,
-    METRIC,
     allocation,
     balance,
     draw_over,
@@ -22,7 +21,7 @@ from keysplit_experiments.papers.consistent._balance import (
     over,
     per_key,
 )
-from keysplit_experiments.papers.consistent._streams import DRAWN, drawn, on_stream, real
+from keysplit_experiments.papers.consistent._streams import drawn, on_stream, real
 
 GROUPINGS = ["key", "partial_key", "power_of_two", CIRCLE, "consistent", "shuffle"]
 MORE: dict[str, dict[str, Any]] = {
@@ -174,11 +173,10 @@ EXPERIMENT = Experiment(
     name="consistent/fig9",
     label="Fig. 9",
     title="imbalance and memory of CG and the other groupings, by workers",
-    setting="One source, equal workers, which send no signals as nothing waits. CG and CH have 10 virtual "
-    "workers per worker and epsilon 0.01, and both bound the loads of the virtual workers; CH-BL bounds "
-    f"those of the workers, each of which has 10 points on the circle. {DRAWN} {METRIC} Medians of three "
-    "seeds. (The captions of the paper's Fig. 6, 7 and 9 are partly those of another figure: the text says "
-    "which is which.)",
+    setting="Equal workers send no signals, as nothing waits. CG and CH bound the loads of virtual workers; "
+    "CH-BL bounds those of the workers, each of which has 10 points on the circle. Medians of three "
+    "seeds. (The captions of the paper's Fig. 6, 7 and 9 are partly those of another figure: its "
+    "text says which is which.)",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

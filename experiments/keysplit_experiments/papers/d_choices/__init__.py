@@ -16,6 +16,8 @@ PAPER = Paper(
     title="When Two Choices Are not Enough: Balancing at Scale in Distributed Stream Processing",
     authors="Nasir, De Francisci Morales, Kourtellis, Serafini",
     published="ICDE 2016",
+    setting="Five sources. Zipf streams have 10,000 keys and 10,000,000 messages unless a figure says "
+    "otherwise. The threshold is 1/(5n), the tolerance 1e-4.",
     datasets=by_symbol(
         Dataset(
             symbol="WP",

@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WORKERS = [50, 100]
-SETTING = (
-    "Memory is the number of pairs of key and worker, estimated as section IV-B does from the frequencies f "
-    "of a Zipf stream of 10,000 keys and 10,000,000 messages: the sum over the keys of min(f, 2) for PKG, "
-    "min(f, n) for SG, and for a frequent key min(f, d) with D-C, min(f, n) with W-C. *Simulated*: the pairs"
-    " that occurred when five sources routed it, with one seed of the hashes."
-)
 
 
 def cells(scale: Scale) -> list[Parameters]:

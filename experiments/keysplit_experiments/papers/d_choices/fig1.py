@@ -145,9 +145,9 @@ EXPERIMENT = Experiment(
     name="d_choices/fig1",
     label="Fig. 1",
     title="imbalance on the pages of Wikipedia as the workers become more",
-    setting="The stream that stands for the paper's (*real*), and a Zipf stream with the paper's statistics "
-    "(*drawn*): 22,000,000 messages, 2,900,000 keys, the hottest with 9.32 per cent. Five sources; "
-    "the imbalance at the end, the median of three seeds of the hashes.",
+    setting="The stream that stands for WP (*real*), and a Zipf stream with the paper's statistics "
+    "(*drawn*): 22,000,000 messages, 2,900,000 keys, the hottest with 9.32 per cent. The imbalance "
+    "at the end, the median of three seeds of the hashes.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

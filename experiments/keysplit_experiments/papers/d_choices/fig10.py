@@ -216,9 +216,8 @@ EXPERIMENT = Experiment(
     name="d_choices/fig10",
     label="Fig. 10",
     title="imbalance on Zipf streams as the skew grows",
-    setting="Zipf streams of 10,000,000 messages from five sources, thresholds of 1/(5n), tolerance 1e-4. "
-    "Shown is the imbalance averaged over 100 positions of the stream, the median of three seeds (of"
-    " the stream and of all hashes).",
+    setting="The imbalance averaged over 100 positions of the stream, the median of three seeds of the "
+    "stream and of the hashes.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -162,8 +162,8 @@ EXPERIMENT = Experiment(
     name="d_choices/fig11",
     label="Fig. 11",
     title="imbalance on real streams as the workers become more",
-    setting="The streams that stand for the paper's, whole, from five sources. Shown is the imbalance "
-    "averaged over 100 positions of the stream, the median of five seeds of the hashes.",
+    setting="The imbalance averaged over 100 positions of a whole stream, the median of five seeds of the "
+    "hashes.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

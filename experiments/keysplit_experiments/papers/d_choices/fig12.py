@@ -134,8 +134,8 @@ EXPERIMENT = Experiment(
     name="d_choices/fig12",
     label="Fig. 12",
     title="imbalance over time on real streams",
-    setting="The streams that stand for the paper's, whole, from five sources: the imbalance of the loads so"
-    " far, at 100 positions, the median of five seeds of the hashes.",
+    setting="The imbalance of the loads so far at 100 positions of a whole stream, the median of five seeds "
+    "of the hashes.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -110,8 +110,8 @@ EXPERIMENT = Experiment(
     name="d_choices/fig3",
     label="Fig. 3",
     title="keys in the head as the skew grows",
-    setting="Keys whose share of a Zipf stream of 10,000 keys and 10,000,000 messages reaches the threshold,"
-    " for the ends of its range.",
+    setting="The number of keys whose share of the Zipf stream reaches the threshold, for both ends of its "
+    "range.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

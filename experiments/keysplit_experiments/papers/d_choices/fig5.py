@@ -88,9 +88,10 @@ EXPERIMENT = Experiment(
     name="d_choices/fig5",
     label="Fig. 5",
     title="memory of D-Choices and W-Choices against PKG",
-    setting=f"{_memory.SETTING} Shown is what is needed beyond PKG's memory, per cent of that. "
-    "The claims are of the estimate. It takes both workers of a key for used; where PKG is out of balance "
-    "most keys only ever go to one of theirs, so that beside the simulated PKG the others need more.",
+    setting="Memory is the number of pairs of key and worker beyond PKG's, in per cent of PKG's. It is "
+    "estimated as in section IV-B; *simulated* counts the pairs that occurred, with one seed. The "
+    "claims are about the estimate, which assumes that PKG uses both workers of a key. Where PKG is "
+    "out of balance most keys only ever go to one of theirs, so the simulated difference is larger.",
     cells=_memory.cells,
     measure=_memory.measure,
     claims=CLAIMS,

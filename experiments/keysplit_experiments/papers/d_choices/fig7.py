@@ -174,9 +174,7 @@ EXPERIMENT = Experiment(
     name="d_choices/fig7",
     label="Fig. 7",
     title="imbalance of W-Choices and Round-Robin by the threshold of the head",
-    setting="Zipf streams of 10,000 keys and 10,000,000 messages from five sources. Shown is the imbalance "
-    "at the end, the median of three seeds (of the stream and of all hashes); the table has the largest of "
-    "all skews.",
+    setting="The imbalance at the end, the median of three seeds of the stream and of the hashes.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

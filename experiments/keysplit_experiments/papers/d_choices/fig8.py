@@ -123,9 +123,8 @@ EXPERIMENT = Experiment(
     name="d_choices/fig8",
     label="Fig. 8",
     title="load of head and tail on each worker",
-    setting="A Zipf stream with z = 2, 10,000 keys and 10,000,000 messages from five sources on 5 workers, "
-    "one seed. Head are the keys whose share of the stream is at least 1/(8n), the threshold that W-C and "
-    "RR have, too.",
+    setting="z = 2 on 5 workers, one seed. Head are the keys whose share of the stream is at least 1/(8n), "
+    "which is also the threshold of W-C and RR.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -117,11 +117,9 @@ EXPERIMENT = Experiment(
     name="d_choices/fig9",
     label="Fig. 9",
     title="the d of D-Choices beside the smallest that balances as well as W-Choices",
-    setting="Zipf streams of 10,000 keys from five sources; the paper does not state the length, here "
-    "1,000,000 messages."
-    " *D-C* is solved on the exact frequencies. *Min-d* is the smallest number of choices for all "
-    "keys (Greedy-d) whose imbalance at the end is at most that of W-C and the tolerance, 1e-4; at "
-    "most n. Medians of five seeds.",
+    setting="*D-C* is solved on the exact frequencies of 1,000,000 messages (the paper states no length). "
+    "*Min-d* is the smallest number of choices for all keys (Greedy-d) whose imbalance at the end "
+    "is at most that of W-C and the tolerance; at most n. Medians of five seeds.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -118,7 +118,7 @@ EXPERIMENT = Experiment(
     name="d_choices/table1",
     label="Table I",
     title="the datasets",
-    setting="The streams that stand for the paper's real ones, and Zipf streams as drawn; keys are those "
+    setting="The streams that stand for the paper's real ones, and Zipf streams as drawn. Keys are those "
     "that occur. The paper's p1 of ZF is its formula's.",
     cells=cells,
     measure=measure,

@@ -28,22 +28,6 @@ METRICS = {
 NAMES = ["latency", "StdDev", "DistCost", "throughput"]
 """Of the metrics, in their order, without units."""
 
-MODEL = (
-    "The model is our own: a closed loop with 100 messages per worker in the system. A message takes 1.05 "
-    "ms on a worker, so that SG takes the time of Table 3. In streams that are shorter than the paper's "
-    "each message takes longer, so that DKG's clock runs as long as there. The paper's latency is the "
-    "time of the whole stream. *DKG-60* tries to give a key another worker at most once in 60 seconds: "
-    "the paper mentions the time of a key's last check but not the interval, which is in the authors' "
-    "program. The claims are tested on *DKG-60*, because they are about that program; *DKG* is without "
-    "the interval."
-)
-
-LIKE_ELECTION = (
-    "*Like twitter-election* is drawn: 5,320,000 messages, 68 per cent of them with one key. The paper "
-    "gives no figures for the other keys; here they follow Zipf's law with z = 1.64, which gives SG the "
-    "DistCost of Table 3, 2.45."
-)
-
 
 def method(name: str, workers: int, seed: int) -> ks.Grouping:
     """Make a grouping of the paper."""

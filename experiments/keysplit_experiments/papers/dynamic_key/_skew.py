@@ -9,18 +9,12 @@ from keysplit_experiments.harness import Figures, Parameters, Results, Scale
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Entry, Table
 from keysplit_experiments.papers.dynamic_key import GROUPINGS, WORKERS
-from keysplit_experiments.papers.dynamic_key._performance import METRICS, MODEL, label, method, performance
+from keysplit_experiments.papers.dynamic_key._performance import METRICS, label, method, performance
 
 MESSAGES = 10_000_000
 COUNTRIES = 204
 RATIOS = list(range(0, 101, 10))
 """Skewness ratio: per cent of the messages with the hot key."""
-
-SETTING = (
-    "Streams country-skew of 10,000,000 messages: a message has the hot key with the skewness ratio, else "
-    f"one of 204 countries, the hot one among them. 5 sources, 10 workers. {MODEL} Medians of three seeds of "
-    "the hashes."
-)
 
 
 def cells(scale: Scale) -> list[Parameters]:

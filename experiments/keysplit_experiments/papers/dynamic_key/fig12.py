@@ -9,9 +9,7 @@ from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, SOURCES
 from keysplit_experiments.papers.dynamic_key._election import along, draw, measure, table
 from keysplit_experiments.papers.dynamic_key._performance import (
-    LIKE_ELECTION,
     METRICS,
-    MODEL,
     election,
     label,
 )
@@ -134,7 +132,7 @@ EXPERIMENT = Experiment(
     name="dynamic_key/fig12",
     label="Fig. 12",
     title="the methods with more and more workers",
-    setting=f"5 sources. The figure shows the drawn stream. {MODEL} {LIKE_ELECTION} Medians of three seeds.",
+    setting="The figure shows the drawn stream. Medians of three seeds.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

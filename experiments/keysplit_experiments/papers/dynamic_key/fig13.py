@@ -9,9 +9,7 @@ from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, WORKERS
 from keysplit_experiments.papers.dynamic_key._election import along, draw, measure, table
 from keysplit_experiments.papers.dynamic_key._performance import (
-    LIKE_ELECTION,
     METRICS,
-    MODEL,
     election,
     label,
 )
@@ -90,7 +88,7 @@ EXPERIMENT = Experiment(
     name="dynamic_key/fig13",
     label="Fig. 13",
     title="the methods with more and more spouts",
-    setting=f"10 workers. The figure shows the drawn stream. {MODEL} {LIKE_ELECTION} Medians of three seeds.",
+    setting="The figure shows the drawn stream. Medians of three seeds.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -10,9 +10,7 @@ from keysplit_experiments.harness.table import Entry, Table, spell
 from keysplit_experiments.papers.dynamic_key import DKG, GROUPINGS, METHODS, WORKERS
 from keysplit_experiments.papers.dynamic_key._performance import (
     ELECTION,
-    LIKE_ELECTION,
     METRICS,
-    MODEL,
     election,
     label,
     method,
@@ -142,7 +140,7 @@ EXPERIMENT = Experiment(
     name="dynamic_key/table3",
     label="Table 3",
     title="the four methods on twitter-election",
-    setting=f"5 sources, 10 workers. {MODEL} {LIKE_ELECTION} Medians of five seeds of the hashes.",
+    setting="Medians of five seeds of the hashes.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

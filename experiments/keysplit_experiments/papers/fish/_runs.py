@@ -25,20 +25,6 @@ from keysplit_experiments.papers.fish import (
 COUNTING = ("d_choices", "w_choices")
 """With other numbers of counters than those by default; FISH has 1000."""
 
-ZF = (
-    "ZF is a Zipf stream in which the order of the keys is reversed after 0.8 of the messages. The number "
-    "of keys is missing in the text available to us. With 10,000 keys and 5,000,000 messages (the paper's "
-    "table states 50 million) shuffle grouping needs the memory on 128 workers that the text states, "
-    "88.32 times FG's. So these are used, with three seeds (the paper: ten), of which the median is "
-    "reported."
-)
-TIME = (
-    "Execution time is that of a closed loop: a message takes a worker 1 ms, and at most 10 messages per "
-    "worker are in the system, so that imbalance at any moment costs time. The paper does not state how "
-    "it turns loads into time, nor the number of sources: here 5, so that each sees about as many "
-    "messages as one of the 32 of its cluster. D-C, W-C and FISH have 1000 counters."
-)
-LIKE_FIG_10 = "Streams, seeds and time are those of Fig. 9 and 10."
 LIFETIME_COUNTS = (
     "a new hottest key is soon hot in lifetime counts too, and its workers double as it catches up with "
     "the old one (z = 2, 128 workers: 8 after 0.3 per cent of the stream, 16 after 5, 32 after 10), so "

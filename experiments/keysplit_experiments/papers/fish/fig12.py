@@ -10,7 +10,6 @@ from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.fish._parameters import cells_of, draw_of, table_of
 from keysplit_experiments.papers.fish._runs import (
     LIFETIME_COUNTS,
-    LIKE_FIG_10,
     largest,
     name_place,
     ratio,
@@ -109,7 +108,7 @@ EXPERIMENT = Experiment(
     name="fish/fig12",
     label="Fig. 12",
     title="execution time and memory of FISH by its decay",
-    setting=f"Time is relative to workers that are never idle, memory to that of FG. {LIKE_FIG_10}",
+    setting="Time is relative to workers that are never idle, memory to that of FG.",
     cells=partial(cells_of, parameter="decay", values=DECAYS),
     measure=measure,
     claims=CLAIMS,

@@ -8,7 +8,7 @@ from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Res
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import spell
 from keysplit_experiments.papers.fish._parameters import cells_of, draw_of, table_of
-from keysplit_experiments.papers.fish._runs import LIKE_FIG_10, name_place, ratio, varied
+from keysplit_experiments.papers.fish._runs import name_place, ratio, varied
 
 THRESHOLDS = {"2/n": 2.0, "1/n": 1.0, "1/(2n)": 0.5, "1/(4n)": 0.25, "1/(8n)": 0.125}
 """In shares of a worker's part 1/n."""
@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
     name="fish/fig13",
     label="Fig. 13",
     title="execution time and memory of FISH by its threshold",
-    setting=f"Time is relative to workers that are never idle, memory to that of FG. {LIKE_FIG_10}",
+    setting="Time is relative to workers that are never idle, memory to that of FG.",
     cells=partial(cells_of, parameter="threshold", values=THRESHOLDS),
     measure=measure,
     claims=CLAIMS,

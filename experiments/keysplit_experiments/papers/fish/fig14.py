@@ -11,7 +11,6 @@ from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._runs import (
     LIFETIME_COUNTS,
-    LIKE_FIG_10,
     evolving,
     largest,
     ratio,
@@ -124,7 +123,7 @@ EXPERIMENT = Experiment(
     label="Fig. 14",
     title="execution time of FISH with and without counting by epochs",
     setting="FISH, and FISH that counts the whole lifetime as D-C and W-C do (decay 1). Time is relative to "
-    f"workers that are never idle. {LIKE_FIG_10}",
+    "workers that are never idle.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -10,7 +10,6 @@ from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, spell
 from keysplit_experiments.papers.fish import WORKERS
 from keysplit_experiments.papers.fish._runs import (
-    LIKE_FIG_10,
     evolving,
     keys_of,
     largest,
@@ -149,9 +148,9 @@ EXPERIMENT = Experiment(
     label="Fig. 16",
     title="execution time of FISH with and without its estimate of waiting times (HWA), on workers of two "
     "speeds",
-    setting="Half of the workers are twice as fast as the others. With HWA sources get the service "
-    "times every 0.1 s (the paper: *periodic*), without it never, so that FISH assigns by what it has "
-    f"sent. {LIKE_FIG_10} Time is relative to workers that are never idle.",
+    setting="Half of the workers are twice as fast as the others. With HWA sources get the service times "
+    "every 0.1 s (the paper: *periodic*); without it never, so FISH assigns by what it has sent. "
+    "Time is relative to workers that are never idle.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

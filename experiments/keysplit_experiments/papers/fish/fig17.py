@@ -152,11 +152,10 @@ EXPERIMENT = Experiment(
     name="fish/fig17",
     label="Fig. 17",
     title="memory of FISH with and without consistent hashing (CH) when a worker comes or goes",
-    setting="One worker comes or goes once, at a place between a quarter and three quarters of the stream "
-    "that the seed draws; one source. Without CH the place of a key follows from its hash modulo the "
-    "number of workers: from the change on, FISH starts over with other hashes on the workers that are "
-    "there then, and with no counts, which an epoch makes good. Copies of a key over those of FG. Streams "
-    "and seeds are those of Fig. 10.",
+    setting="One worker comes or goes once, between a quarter and three quarters of the stream; the seed "
+    "draws where. One source. Without CH the place of a key follows from its hash modulo the number "
+    "of workers: after the change FISH starts with other hashes and no counts, which an epoch makes "
+    "good. Copies of a key over those of FG.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

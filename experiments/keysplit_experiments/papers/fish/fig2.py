@@ -145,10 +145,9 @@ EXPERIMENT = Experiment(
     name="fish/fig2",
     label="Fig. 2",
     title="latency of the groupings before FISH, on movie reviews",
-    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters. A message takes a "
-    "worker 1 ms, and 80 per cent of what all workers can serve arrives at equal intervals, which the "
-    "paper leaves open; latencies depend on both and on the length of the stream. Five sources and one "
-    "seed of the hashes, as in Fig. 9.",
+    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters. Messages arrive at "
+    "equal intervals, at 80 per cent of what all workers can serve. The paper leaves this open; "
+    "latencies depend on it and on the length of the stream.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -112,8 +112,8 @@ EXPERIMENT = Experiment(
     name="fish/fig3",
     label="Fig. 3",
     title="memory of the groupings before FISH, on movie reviews",
-    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters, 5 sources, one seed "
-    "of the hashes: copies of a key over those of FG, which keeps every key once.",
+    setting="The groupings of section 2.3, D-C and W-C with 100 and with 1000 counters: copies of a key "
+    "over those of FG.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

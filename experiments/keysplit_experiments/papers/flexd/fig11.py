@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Results
-from keysplit_experiments.papers.flexd import LIKE_FIG_7
 from keysplit_experiments.papers.flexd._balance import (
     ALL,
     SPLITTING,
@@ -84,9 +83,8 @@ EXPERIMENT = Experiment(
     name="flexd/fig11",
     label="Fig. 11",
     title="load imbalance over time on voters and reviews",
-    setting=f"{LIKE_FIG_7} The imbalance is (max - mean) / mean of the loads so far. Streams are as long as "
-    "their stand-ins; that of Voters has a few thousand keys that change over time, as postcodes do in a "
-    "register that is ordered by county.",
+    setting="As Fig. 9. Streams are as long as their stand-ins. That of Voters has a few thousand keys that "
+    "change over time, as postcodes do in a register ordered by county.",
     cells=partial(real_cells, streams=STREAMS),
     measure=measure_real,
     claims=CLAIMS,

@@ -6,7 +6,6 @@ from functools import partial
 
 from keysplit_experiments.harness import Claim, Experiment, Judged, Results
 from keysplit_experiments.harness.table import spell
-from keysplit_experiments.papers.flexd import LIKE_FIG_7
 from keysplit_experiments.papers.flexd._balance import (
     SPLITTING,
     draw_of,
@@ -70,9 +69,8 @@ EXPERIMENT = Experiment(
     name="flexd/fig13",
     label="Fig. 13",
     title="load imbalance over time on words",
-    setting=f"{LIKE_FIG_7} The imbalance is (max - mean) / mean of the loads so far. Streams are as long as "
-    "their stand-ins; that of T4SA, which the paper calls uniform, is the flattest that we have, and not "
-    "of words.",
+    setting="As Fig. 9. The stand-in of T4SA, which the paper calls uniform, is the flattest stream that we "
+    "have, and not of words.",
     cells=partial(real_cells, streams=STREAMS),
     measure=measure_real,
     claims=CLAIMS,

@@ -20,7 +20,7 @@ from keysplit_experiments.harness import (
 from keysplit_experiments.harness.figure import LOOKS, legend
 from keysplit_experiments.harness.inputs import Inputs
 from keysplit_experiments.harness.table import Table, spell
-from keysplit_experiments.papers.flexd import KEYS, LIKE_FIG_7, MESSAGES, SEEDS, WORKERS
+from keysplit_experiments.papers.flexd import KEYS, MESSAGES, SEEDS, WORKERS
 from keysplit_experiments.papers.flexd._balance import ALL
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ EXPERIMENT = Experiment(
     name="flexd/fig14",
     label="Fig. 14",
     title="replication factor at high skew (z = 3.0)",
-    setting=f"{LIKE_FIG_7} Workers a key has met so far, on average.",
+    setting="The number of workers that a key has met so far, on average.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,
