@@ -21,6 +21,7 @@ from keysplit_experiments.harness.paper import Dataset
 from keysplit_experiments.harness.store import Store
 from keysplit_experiments.harness.table import Table, share, spell
 
+ROOT = Path(__file__).parents[2]
 TINY = Scale("tiny", 2_000)
 
 
@@ -176,6 +177,17 @@ def test_a_figure_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
         assert drawn is not None
         figure.save(drawn, tmp_path / name)
     assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
+
+
+def test_figures_have_colors_for_dark_pages() -> None:
+    drawings = [*(ROOT / "docs").rglob("experiments/*/*.svg"), *(ROOT / "docs/deployments").glob("*.svg")]
+    assert len(drawings) > len(registry.deployments())
+    for path in drawings:
+        text = path.read_text(encoding="utf-8")
+        assert "@media (prefers-color-scheme: dark)" in text, path.name
+        assert figure.for_dark_pages(text.split("@media")[0] + "</style>").split("</style>")[0] in text, (
+            path.name
+        )
 
 
 def test_every_grouping_has_a_look() -> None:

@@ -72,6 +72,14 @@ LOOKS = {
 }
 """The groupings, with their names in the papers' figures."""
 
+DARK = {
+    "#000000": "#d5d8df", "#ffffff": "none", "#b0b0b0": "#8a8f98", "#0072b2": "#4aa3df",
+    "#332288": "#9a8cf0", "#117733": "#4dbb73", "#882255": "#d8649a", "#b2182b": "#ef6a75",
+    "#8c6d31": "#c2a05c", "#8c564b": "#c78f83", "#440154": "#b06fd0", "#3b528b": "#7f9be0",
+    "#21918c": "#3fbdb6", "#1f77b4": "#5aaee6", "#9467bd": "#b897dd",
+}  # fmt: skip
+"""The colors that a dark page needs lighter, and what they become there."""
+
 
 def need_matplotlib() -> None:
     """Check that figures can be plotted.
@@ -110,6 +118,20 @@ def save(figure: Figure, *paths: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             nothing = {"Date": None} if path.suffix == ".svg" else {"Software": None}
             figure.savefig(path, dpi=120, metadata=nothing)
+            if path.suffix == ".svg":
+                path.write_text(for_dark_pages(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def for_dark_pages(svg: str) -> str:
+    """Add a style to a drawing of matplotlib that a dark page uses."""
+    rules = "".join(
+        f'[style*="{part}: {light}"] {{{part}: {dark} !important}}'
+        for light, dark in DARK.items()
+        for part in ("fill", "stroke")
+    )
+    ink = DARK["#000000"]
+    style = f"@media (prefers-color-scheme: dark) {{text {{fill: {ink}}}{rules}}}"
+    return svg.replace("</style>", f"{style}</style>", 1)
 
 
 def panels(
