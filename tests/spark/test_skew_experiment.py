@@ -4,7 +4,6 @@ import pytest
 from frames import skewed
 from pyspark.sql import DataFrame
 
-from keysplit_experiments.measured.spark_skew.__main__ import replaced
 from keysplit_experiments.measured.spark_skew.figures import Figures, compared, measured, middle
 from keysplit_experiments.measured.spark_skew.operations import OPERATIONS
 
@@ -58,10 +57,3 @@ def test_ways_are_run_in_turn(spark, df):
     (first, figures), _ = compared(spark, df, ways, 2)
     assert (first, figures.wall_s) == ("plain", 1.0)
     assert ran == ["plain", "other"] * 2
-
-
-def test_a_table_is_replaced_on_its_page():
-    page = "a\n<!-- spark_skew table -->\n\n| old |\n\n<!-- end of table -->\nb\n"
-    assert replaced(page, "table", ["| new |"]) == page.replace("old", "new")
-    with pytest.raises(ValueError, match=r"^the page must have the lines <!-- spark_skew large -->"):
-        replaced(page, "large", [])

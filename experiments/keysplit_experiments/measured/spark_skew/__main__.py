@@ -2,7 +2,6 @@
 
 usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.measured.spark_skew
            [--part table|emulated|scale|large|writes|files] [--rows 2e6] [--rounds 5] [--only TEXT]
-           [--docs docs/measured.md]
 
 - table: every operation on the streams for which it is meant, at local[2] with 32 reducers. Adaptive
   execution is on, and set in its own favour for frames of this size: partitions count as skewed from 1 MB on,
@@ -25,7 +24,6 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -50,25 +48,10 @@ def main() -> None:
     parser.add_argument("--rows", type=lambda text: int(float(text)), default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="rows of the table with this in their names")
-    parser.add_argument("--docs", type=Path, help="a page of Markdown; the part's table there is replaced")
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    lines = []
     for line in PARTS[arguments.part](arguments.rows, arguments.rounds, arguments.only):
         print(line, flush=True)
-        lines.append(line)
-    if arguments.docs:
-        arguments.docs.write_text(replaced(arguments.docs.read_text(), arguments.part, lines))
-
-
-def replaced(page: str, part: str, lines: list[str]) -> str:
-    """Return a page with another table between its marks for a part."""
-    start, end = f"<!-- spark_skew {part} -->\n", f"<!-- end of {part} -->"
-    before, _, rest = page.partition(start)
-    _, mark, after = rest.partition(end)
-    if not mark:
-        raise ValueError(f"the page must have the lines {start.strip()} and {end}")
-    return before + start + "\n" + "\n".join(lines) + "\n\n" + end + after
 
 
 def table(rows: int, rounds: int, only: str) -> Iterator[str]:
