@@ -5,6 +5,7 @@ tool that reads the package takes each of the two places for an alias of the oth
 """
 
 import json
+import re
 from pathlib import Path
 
 from mkdocs.structure.files import File
@@ -22,6 +23,12 @@ def on_files(files, config):
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page(path)))
     return files
+
+
+def on_page_markdown(markdown, page, **_):
+    """Name the files of the repository that are not in the documentation, in place of a link."""
+    up = "../" * (page.file.src_uri.count("/") + 1)
+    return re.sub(rf"\[([^\]]*)\]\({re.escape(up)}((?!\.\./)[^)]+)\)", r"\1 (`\2`)", markdown)
 
 
 def page(path):

@@ -151,7 +151,12 @@ def test_each_grouping_has_a_page_of_its_own() -> None:
             "**Do not use it**",
         ):
             assert part in page
-        for part in ("**Source.**", "**Deviations"):
+        for part in (
+            "**Source.**",
+            "**Deviations",
+            f"](../../tests/reference/{name}.py)",
+            "](../../rust/core/src/",
+        ):
             assert part in page
         row = next(line for line in page.splitlines() if line.startswith("| Parameters |"))
         own = [field for field in fields(kind) if field.name not in ("workers", "seed")]
