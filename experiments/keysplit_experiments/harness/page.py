@@ -150,7 +150,7 @@ def section(outcome: Outcome, figure: str, level: int) -> str:
     command = f"keysplit reproduce {experiment.name}" + (
         "" if results.scale == "full" else f" --{results.scale}"
     )
-    shown = f"![{experiment.title}]({figure})" if experiment.draw else experiment.table(results).markdown()
+    shown = f"![{experiment.label}]({figure})" if experiment.draw else experiment.table(results).markdown()
     lines = [f"{'#' * level} {experiment.label}: {experiment.title}", ""]
     lines += [_filled(f"`{command}`. {experiment.setting}"), "", shown, "", *_claims(outcome)]
     return "\n".join(lines)
