@@ -31,18 +31,17 @@ this page from the results of full runs. A section from a smaller run says so.
 
 Claims are given as on the pages of the [Experiments](experiments.md); some are our own. Each figure is one
 run with one seed, so "more" and "less" hold only from a difference of 3 per cent on. Compare groupings, not
-machines. The latency of a micro-batch begins when its workers start, so compare queues, not seconds. *Whole*
-counts all that Spark does between micro-batches.
+machines. The latency of a micro-batch begins when its workers start, so compare queues, not seconds.
 """
 
 AGREEMENT = """\
 ## Measured and simulated
 
-Each cell was simulated as well, with the same sources, workers, stream, grouping and seed, and messages that
-arrive at 80 per cent of the workers' rate. A point is a cell: the time that its busiest worker slept, over
-the mean of all workers, against the same ratio of the simulated loads. The band is 15 per cent. Segments and
-online routers agree nearly by construction: the same routers get the same messages, and what is tested is
-Spark's path and its measured times.
+Each cell was simulated as well, with the same sources, workers, stream, grouping and seed. In simulated
+micro-batches messages arrive at 80 per cent of the workers' rate. A point is a cell: the time that its
+busiest worker slept, over the mean of all workers, against the same ratio of the simulated loads. The band is
+15 per cent. Segments and online routers agree nearly by construction: the same routers get the same messages,
+and what is tested is Spark's path and its measured times.
 
 ![measured against simulated balance]({figures}/agreement.svg)
 """
