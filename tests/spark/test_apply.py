@@ -21,7 +21,6 @@ from pyspark.sql import types as T
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.spark import slices
-from keysplit.spark.kept import Kept
 from keysplit.spark.apply.functions import over
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion import of_pandas
@@ -137,6 +136,15 @@ def rows_of(df):
 def plainly(df, *key):
     """Return the rows that Spark's own applyInPandas gives."""
     return rows_of(df.groupBy(*key).applyInPandas(lambda key, rows: whole(key, part(rows)), WHOLE))
+
+
+def in_parts(df, key, workers, function=part, **plan):
+    """Apply `function` and `whole` by a plan, even where hashing is as good."""
+    if plan:
+        plan = {"plan": kss.plan(df, key, workers, **plan)}
+    else:
+        plan = {"workers": workers}
+    return kss.apply(df, key, function, WHOLE, merge=whole, partial_schema=PARTS, way="place", **plan)
 
 
 def needs_arrow(spark, format):
@@ -366,7 +374,7 @@ def test_the_key_of_one_function_may_be_a_field(spark):
         return pd.DataFrame({"key": [repr(key)], "n": [len(rows)]})
 
     key = ["key.a", "`key.a`"]
-    ours = kss.apply(df, key, seen, schema="key string, n long")
+    ours = kss.apply(df, key, seen, "key string, n long")
     assert rows_of(ours) == rows_of(df.groupBy(*key).applyInPandas(seen, "key string, n long"))
 
 
@@ -380,7 +388,7 @@ def test_groups_may_span_batches(spark, conf, adaptive):
     def some(key, rows):
         return part(rows).iloc[: 0 if key[0] == 2 else 1]
 
-    ours = kss.apply(df, "key", some, whole, WHOLE, partial_schema=PARTS, workers=4, force=True)
+    ours = in_parts(df, "key", 4, some)
     plain = df.where("key is distinct from 2").groupBy("key")
     assert rows_of(ours) == rows_of(plain.applyInPandas(lambda key, rows: whole(key, part(rows)), WHOLE))
 
@@ -398,20 +406,25 @@ def test_only_split_keys_take_the_second_stage(spark):
             df,
             "key",
             lambda rows: rows[["v"]].iloc[:1],
-            place,
             "stage int, parts int",
+            merge=place,
             partial_schema="v long",
             **options,
         )
 
-    result = ours(df, workers=4, force=True)
+    result = ours(df, workers=4, way="place")
     assert kss.explain(result).startswith(
         "slices: 1 key is split, all others are finished in the first stage"
     )
     stages = result.groupBy("stage").agg(F.count("*").alias("n"), F.max("parts").alias("parts"))
     found = sorted((row.n, row.parts) for row in stages.collect())
     assert found == [(1, 4), (59, 1)]
-    for result in (ours(df.where("key <> 7"), workers=4), ours(df, workers=4, grouping="key", force=True)):
+    by_key = kss.plan(df, "key", 4, grouping="key")
+    for result in (
+        ours(df.where("key <> 7"), workers=4),
+        ours(df, plan=by_key, way="place"),
+        ours(df, workers=4, way="slices"),
+    ):
         assert kss.explain(result).startswith("slices: ")
         plan = result._jdf.queryExecution().executedPlan().toString()
         assert len(re.findall(r"Exchange", plan)) == 1
@@ -423,13 +436,13 @@ def test_a_number_of_workers_is_kept_in_every_shuffle(spark):
     months = df.withColumn("months", F.expr("make_ym_interval(1)"))
     hot = frame(spark, T.LongType(), [*[7] * 300, *range(60)])
     plan = kss.plan(hot, "key", 9)
-    whole_keys = kss.plan(df, "key", 9, "distribution_aware")
+    whole_keys = kss.plan(df, "key", 9, grouping="distribution_aware")
 
     def one(df, **options):
         return kss.apply(df, "key", lambda rows: rows[["v"]], "v long", **options)
 
     def two(df, **options):
-        return kss.apply(df, "key", lambda rows: rows[["v"]], lambda rows: rows, "v long", **options)
+        return kss.apply(df, "key", lambda rows: rows[["v"]], "v long", merge=lambda rows: rows, **options)
 
     def inside(df, **options):
         df = df.select(F.struct("key").alias("in"), "v", "months")
@@ -437,17 +450,19 @@ def test_a_number_of_workers_is_kept_in_every_shuffle(spark):
 
     cut = [
         two(df, workers=9),
-        two(hot, workers=9, force=True),
-        two(hot, plan=plan, force=True),
+        two(hot, workers=9, way="place"),
+        two(hot, plan=plan, way="place"),
         one(df, workers=9),
-        one(df, workers=9, grouping="distribution_aware"),
         one(df, plan=whole_keys),
+        one(df, plan=whole_keys, way="place"),
     ]
     left_to_spark = [
         one(months, workers=9),
         inside(months, workers=9),
         two(months, workers=9),
         two(months, plan=plan),
+        one(df, workers=9, way="plain"),
+        two(hot, plan=plan, way="plain"),
     ]
     for way, built in {"slices": cut, "plain": left_to_spark}.items():
         for result in built:
@@ -464,40 +479,20 @@ def test_one_function_by_a_plan_that_splits_no_key(spark):
 
         return pd.DataFrame({"task": [TaskContext.get().partitionId()], "key": rows["key"].iloc[:1]})
 
-    plan = kss.plan(df, "key", 3, "distribution_aware")
-    for options in ({"plan": plan}, {"workers": 3, "grouping": "distribution_aware"}):
-        ours = kss.apply(df, "key", place, "task int, key long", force=True, **options)
-        assert kss.explain(ours).startswith("slices: a plan by distribution_aware places whole keys")
+    arguments = ("key", place, "task int, key long")
+    for grouping in ("distribution_aware", ks.DChoices(workers=3, threshold=1.0)):
+        plan = kss.plan(df, "key", 3 if isinstance(grouping, str) else None, grouping=grouping)
+        ours = kss.apply(df, *arguments, plan=plan, way="place")
+        assert kss.explain(ours).startswith(f"slices: a plan by {plan.grouping.name} places whole keys")
         routed = kss.route(df, "key", plan=plan).select(F.col("worker").alias("task"), "key").distinct()
         assert rows_of(ours) == rows_of(routed)
-    hashed = kss.apply(df, "key", place, "task int, key long", workers=3)
-    assert kss.explain(hashed).startswith("slices: Spark's own hash places whole keys")
-    assert {row.task for row in hashed.collect()} <= {0, 1, 2}
-    with pytest.raises(
-        ValueError, match=r"plan must not split keys with one function, .*got one with grouping"
-    ):
-        kss.apply(df, "key", place, "task int", plan=kss.plan(df, "key", 3, "w_choices"))
-
-
-def test_one_function_takes_a_plan_at_a_path_by_what_it_splits(spark, tmp_path, monkeypatch):
-    df = frame(spark, T.LongType(), skewed(range(9), 90))
-    level = df.where("key > 3")
-    arguments = ("key", lambda rows: rows[["v"]], "v long")
-    kss.plan(df, "key", 3, "w_choices").save(tmp_path / "splits")
-    for refresh in ("never", "auto"):
-        with pytest.raises(ValueError, match=r"^plan must not split keys .* grouping='w_choices'$"):
-            kss.apply(df, *arguments, plan=tmp_path / "splits", refresh=refresh)
-    whole_keys = kss.plan(level, "key", 3, ks.DChoices(workers=3, threshold=1.0))
-    assert not whole_keys.splits
-    whole_keys.save(tmp_path / "whole")
-    for plan in (whole_keys, tmp_path / "whole"):
-        ours = kss.apply(df, *arguments, plan=plan, force=True)
-        assert ours.count() == df.count()
-        assert kss.explain(ours).startswith("slices: a plan by d_choices places whole keys")
-    # made anew by its own grouping it might split keys
-    monkeypatch.setattr(Kept, "at", lambda path, refresh: Kept(path, former=whole_keys))
-    with pytest.raises(ValueError, match=r"^plan must not split keys .* grouping='d_choices'$"):
-        kss.apply(df, *arguments, plan=tmp_path / "whole")
+    for options in ({"workers": 3}, {"workers": 3, "way": "slices"}, {"plan": plan, "way": "slices"}):
+        hashed = kss.apply(df, *arguments, **options)
+        assert kss.explain(hashed).startswith("slices: Spark's own hash places whole keys")
+        assert {row.task for row in hashed.collect()} <= {0, 1, 2}
+    splits = kss.plan(df, "key", 3, grouping="w_choices")
+    with pytest.raises(ValueError, match=r"^plan must not split keys without merge: .* by 'w_choices'$"):
+        kss.apply(df, *arguments, plan=splits)
 
 
 def test_what_slices_cannot_do_is_left_to_spark(spark):
@@ -505,8 +500,7 @@ def test_what_slices_cannot_do_is_left_to_spark(spark):
     months = df.withColumn("months", F.expr("make_ym_interval(1)"))
     ours = kss.apply(months, "key", lambda rows: rows[["key"]], "key long")
     assert kss.explain(ours) == "plain: column 'months' is of type interval year to month"
-    in_parts = kss.apply(months, "key", part, whole, WHOLE, partial_schema=PARTS, workers=2)
-    assert kss.explain(in_parts) == kss.explain(ours)
+    assert kss.explain(in_parts(months, "key", 2)) == kss.explain(ours)
     if spark.version >= "4.1":
 
         def several(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -520,9 +514,7 @@ def test_what_slices_cannot_do_is_left_to_spark(spark):
 def test_a_frame_without_rows(spark):
     df = frame(spark, T.LongType(), [])
     assert kss.apply(df, "key", lambda rows: rows, df.schema).collect() == []
-    assert (
-        kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=2, force=True).collect() == []
-    )
+    assert in_parts(df, "key", 2).collect() == []
 
 
 @settings(max_examples=6)
@@ -537,22 +529,10 @@ def test_it_equals_the_whole_group(spark, data):
         ),
         label="keys",
     )
-    options = data.draw(
-        st.sampled_from(
-            [
-                {"grouping": "w_choices"},
-                {"grouping": "cut_to_fit", "engine": "rust"},
-                {"grouping": "shuffle", "mode": "online"},
-            ]
-        ),
-        label="options",
-    )
+    grouping = data.draw(st.sampled_from(["w_choices", "cut_to_fit"]), label="grouping")
     workers = data.draw(st.sampled_from([1, 3]), label="workers")
     df = frame(spark, type_, drawn, partitions=2)
-    ours = kss.apply(
-        df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=workers, force=True, **options
-    )
-    assert rows_of(ours) == plainly(df, "key")
+    assert rows_of(in_parts(df, "key", workers, grouping=grouping)) == plainly(df, "key")
 
 
 @pytest.fixture(scope="module")
@@ -572,26 +552,13 @@ def of_all_types(spark):
 @FORMATS
 def test_keys_of_all_types_at_once(spark, of_all_types, format):
     needs_arrow(spark, format)
-    functions = (part, whole) if format == "pandas" else (part_of_table, whole_of_tables)
+    function, merge = (part, whole) if format == "pandas" else (part_of_table, whole_of_tables)
     key = list(APPLY_KEYS)
-    if format == "arrow":
-        plain = of_all_types.groupBy(*key).applyInArrow(
-            lambda key, rows: whole_of_tables(key, part_of_table(rows)), WHOLE
-        )
-    else:
-        plain = of_all_types.groupBy(*key).applyInPandas(lambda key, rows: whole(key, part(rows)), WHOLE)
-    ours = kss.apply(
-        of_all_types,
-        key,
-        *functions,
-        WHOLE,
-        partial_schema=PARTS,
-        format=format,
-        workers=3,
-        force=True,
-        grouping="round_robin",
-        row_id=["v"],
-    )
+    method = "applyInPandas" if format == "pandas" else "applyInArrow"
+    plain = getattr(of_all_types.groupBy(*key), method)(lambda key, rows: merge(key, function(rows)), WHOLE)
+    plan = kss.plan(of_all_types, key, 3, grouping="round_robin", row_id="v")
+    options = {"merge": merge, "partial_schema": PARTS, "format": format, "plan": plan, "way": "place"}
+    ours = kss.apply(of_all_types, key, function, WHOLE, **options)
     found = rows_of(ours)
     assert len(found) == max(len(keys) for _, keys in APPLY_KEYS.values())
     assert found == rows_of(plain)
@@ -611,15 +578,13 @@ def test_the_functions_see_the_columns_of_the_frame_and_the_key(spark, format):
         table = pa.table({"key_0": [str(key[0])], "Worker": [",".join(names)]})
         return table if format == "arrow" else table.to_pandas()
 
-    ours = kss.apply(
-        df, "key", seen, lambda parts: parts, "key_0 string, Worker string", format=format, workers=3
-    )
+    def ours(merge, **options):
+        schema = "key_0 string, Worker string"
+        return kss.apply(df, "key", seen, schema, merge=merge, format=format, workers=3, **options)
+
     names = "key,v,d,s,worker,key_0"
-    assert {tuple(row) for row in ours.collect()} == {("a", names), ("b", names)}
-    merged = kss.apply(
-        df, "key", seen, seen, "key_0 string, Worker string", format=format, workers=3, force=True
-    )
-    assert rows_of(merged) == [f"Row(key_0='{key}', Worker='key_0,Worker')" for key in "ab"]
+    assert {tuple(row) for row in ours(lambda parts: parts).collect()} == {("a", names), ("b", names)}
+    assert rows_of(ours(seen, way="place")) == [f"Row(key_0='{key}', Worker='key_0,Worker')" for key in "ab"]
 
 
 def test_a_hot_key_is_worked_on_by_all_its_workers(spark):
@@ -630,16 +595,8 @@ def test_a_hot_key_is_worked_on_by_all_its_workers(spark):
 
         return pd.DataFrame({"task": [TaskContext.get().partitionId()], "n": [len(rows)]})
 
-    ours = kss.apply(
-        df,
-        "key",
-        place,
-        lambda parts: parts,
-        "task long, n long",
-        workers=4,
-        force=True,
-        grouping="w_choices",
-    )
+    plan = kss.plan(df, "key", 4, grouping="w_choices")
+    ours = kss.apply(df, "key", place, "task long, n long", merge=lambda parts: parts, plan=plan, way="place")
     tasks = ours.groupBy("task").agg(F.sum("n").alias("n")).toPandas()
     assert tasks.n.sum() == 400
     assert len(tasks) == 4
@@ -648,8 +605,7 @@ def test_a_hot_key_is_worked_on_by_all_its_workers(spark):
 
 def test_rows_move_to_their_workers_and_parts_to_their_key_and_no_more(spark):
     df = frame(spark, T.LongType(), skewed([1, 2, 3], 60))
-    ours = kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=3, force=True)
-    plan = ours._jdf.queryExecution().executedPlan().toString()
+    plan = in_parts(df, "key", 3)._jdf.queryExecution().executedPlan().toString()
     assert len(re.findall(r"Exchange", plan)) == 2
 
 
@@ -657,18 +613,14 @@ def test_a_key_may_be_a_field_or_several_columns(spark):
     type_, keys = KEYS["struct"]
     df = frame(spark, type_, skewed(keys, 60))
     key = ["key.a", "s"]
-    ours = kss.apply(
-        df, key, part, whole, WHOLE, partial_schema=PARTS, workers=3, force=True, grouping="w_choices"
-    )
-    assert rows_of(ours) == plainly(df, *key)
+    assert rows_of(in_parts(df, key, 3, grouping="w_choices")) == plainly(df, *key)
 
 
 def test_collated_keys_give_the_groups_of_groupby(spark):
     if spark.version < "4":
         pytest.skip("this Spark has no collations")
     df = spark.sql("select k collate utf8_lcase as key, 1L as v from values ('a'), ('A'), ('b'), (null) t(k)")
-    ours = kss.apply(df, "key", part, whole, WHOLE, partial_schema=PARTS, workers=4, force=True)
-    assert sorted(row.n for row in ours.collect()) == [1, 1, 2]
+    assert sorted(row.n for row in in_parts(df, "key", 4).collect()) == [1, 1, 2]
 
 
 def test_parts_without_rows_are_left_out(spark):
@@ -682,15 +634,14 @@ def test_parts_without_rows_are_left_out(spark):
     def count(key, parts):
         return pd.DataFrame({"key": [key[0]], "n": [len(parts)]})
 
-    ours = kss.apply(
-        df, "key", some, count, "key long, n long", partial_schema="v long", workers=2, force=True
-    )
+    options = {"merge": count, "partial_schema": "v long", "workers": 2, "way": "place"}
+    ours = kss.apply(df, "key", some, "key long, n long", **options)
     assert rows_of(ours) == ["Row(key=3, n=10)"]
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("force", [False, True])
-def test_nan_inside_a_value_stays_nan_between_the_functions(spark, force):
+@pytest.mark.parametrize("way", ["slices", "place"])
+def test_nan_inside_a_value_stays_nan_between_the_functions(spark, way):
     df = frame(spark, T.LongType(), [1] * 40)
     nan = float("nan")
     given = [
@@ -724,12 +675,11 @@ def test_nan_inside_a_value_stays_nan_between_the_functions(spark, force):
         df,
         "key",
         lists,
-        seen,
         "t string",
+        merge=seen,
         partial_schema=f"s struct<{inside}>, n double",
-        workers=2,
-        grouping="w_choices",
-        force=force,
+        plan=kss.plan(df, "key", 2, grouping="w_choices"),
+        way=way,
     )
     b = [(0, [("x", "nan"), ("y", "x")]), (1, None), (2, [("x", None), ("y", None)])]
     first = [
@@ -749,10 +699,10 @@ def test_columns_without_names_go_by_their_position(spark):
         df,
         "key",
         lambda rows: pd.DataFrame([[1, 2.5]]),
-        lambda parts: parts,
         "a long, b double",
+        merge=lambda parts: parts,
         workers=1,
-        force=True,
+        way="place",
     )
     assert rows_of(ours) == ["Row(a=1, b=2.5)"]
 
@@ -763,25 +713,27 @@ def test_an_argument_with_a_default_is_no_key(spark):
     def count(rows, by=2):
         return pd.DataFrame({"n": [len(rows) * by]})
 
-    assert rows_of(kss.apply(df, "key", count, count, "n long", workers=1, force=True)) == ["Row(n=2)"]
+    ours = kss.apply(df, "key", count, "n long", merge=count, workers=1, way="place")
+    assert rows_of(ours) == ["Row(n=2)"]
 
 
-@pytest.mark.parametrize("where", ["partial", "merge"])
+@pytest.mark.parametrize("where", ["function", "merge"])
 def test_an_error_of_a_function_is_shown(spark, where):
     df = frame(spark, T.LongType(), [1] * 10)
 
     def fail(rows):
         raise ArithmeticError("cannot do this one")
 
-    functions = {"partial": lambda rows: rows[["v"]], "merge": lambda parts: parts, where: fail}
-    result = kss.apply(df, "key", functions["partial"], functions["merge"], "v long", workers=2, force=True)
+    functions = {"function": lambda rows: rows[["v"]], "merge": lambda parts: parts, where: fail}
+    result = kss.apply(df, "key", schema="v long", workers=2, way="place", **functions)
     with pytest.raises(Exception, match=r"ArithmeticError: cannot do this one"):
         result.collect()
 
 
 def test_what_is_no_frame_is_named_by_spark(spark):
     df = frame(spark, T.LongType(), [1] * 10)
-    result = kss.apply(df, "key", lambda rows: 5, lambda parts: parts, "v long", workers=2, force=True)
+    options = {"merge": lambda parts: parts, "workers": 2, "way": "place"}
+    result = kss.apply(df, "key", lambda rows: 5, "v long", **options)
     with pytest.raises(Exception, match=r"pandas.DataFrame.*int"):
         result.collect()
 
@@ -825,16 +777,12 @@ def test_executors_need_no_keysplit(spark):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"partial": "f"}, TypeError, "partial must be a function, got str"),
+        ({"function": "f"}, TypeError, "function must be a function, got str"),
+        ({"function": "f", "merge": None}, TypeError, "function must be callable, got str"),
         ({"merge": 5}, TypeError, "merge must be a function, got int"),
-        ({"merge": None, "partial_schema": PARTS}, ValueError, "partial_schema belongs to two functions"),
-        ({"merge": None, "mode": "online"}, ValueError, "mode must be 'planned' with one function, which"),
-        ({"merge": None, "row_id": "v"}, ValueError, "row_id belongs to a plan: pass grouping='distribution"),
-        (
-            {"merge": None, "grouping": "w_choices"},
-            ValueError,
-            "grouping must be one of distribution_aware, key with one function, which .*, got 'w_choices'",
-        ),
+        ({"merge": None, "partial_schema": PARTS}, ValueError, "partial_schema belongs to merge: leave it"),
+        ({"merge": None, "way": "place"}, ValueError, "way must be 'plain', 'slices' or None without plan"),
+        ({"way": "broadcast"}, ValueError, "way must be 'plain', 'slices', 'place' or None, got 'broadcast'"),
         ({"schema": None}, TypeError, "schema must be a StructType or DDL, got NoneType"),
         (
             {"merge": lambda a, b, c: a},
@@ -842,9 +790,9 @@ def test_executors_need_no_keysplit(spark):
             r"merge must take \(rows\) or \(key, rows\), got one that takes 3 arguments",
         ),
         (
-            {"partial": lambda: 1},
+            {"function": lambda: 1},
             TypeError,
-            r"partial must take \(rows\) or \(key, rows\), got one that takes 0",
+            r"function must take \(rows\) or \(key, rows\), got one that takes 0",
         ),
         (
             {"merge": frames_one_by_one},
@@ -852,21 +800,23 @@ def test_executors_need_no_keysplit(spark):
             "merge must take all rows of a group at once and return them",
         ),
         (
-            {"partial": tables_one_by_one},
+            {"function": tables_one_by_one},
             TypeError,
-            "partial must take all rows of a group at once and return",
+            "function must take all rows of a group at once and return",
         ),
-        ({"partial": yields}, TypeError, "partial must take all rows of a group at once and return"),
+        ({"function": yields}, TypeError, "function must take all rows of a group at once and return"),
         ({"schema": 5}, TypeError, "schema must be a StructType or DDL, got int"),
         ({"schema": "no such thing"}, ValueError, "schema must be DDL such as .*, got 'no such thing'"),
         ({"partial_schema": "n lon"}, ValueError, "partial_schema must be DDL such as .*, got 'n lon'"),
         ({"format": "polars"}, ValueError, "format must be 'pandas' or 'arrow', got 'polars'"),
         ({"workers": 0}, ValueError, "workers must be in 1..=65536, got 0"),
+        ({"workers": None}, ValueError, "workers must be given without a plan: a number in 1..=65536"),
+        ({"plan": "plan.json"}, TypeError, "plan must be a Plan that kss.plan made, got str: Plan.load"),
     ],
 )
 def test_arguments_are_checked(spark, change, error, message):
     df = frame(spark, T.LongType(), [1])
-    arguments = {"partial": part, "merge": whole, "schema": WHOLE, "workers": 2, **change}
+    arguments = {"function": part, "merge": whole, "schema": WHOLE, "workers": 2, **change}
     with pytest.raises(error, match=message) as raised:
         kss.apply(df, "key", **arguments)
     assert "\n" not in str(raised.value)
@@ -877,7 +827,7 @@ def test_streams_are_refused(spark):
     plan = kss.plan(spark.range(5), "id", workers=2)
     for options in ({"plan": plan}, {"workers": 2}):
         with pytest.raises(ValueError, match=r"a batch DataFrame, .*: kss\.streaming\.apply takes streams"):
-            kss.apply(stream, "value", part, whole, WHOLE, **options)
+            kss.apply(stream, "value", part, WHOLE, merge=whole, **options)
 
 
 def test_arrow_is_refused_where_spark_has_none(spark, monkeypatch):
@@ -886,7 +836,7 @@ def test_arrow_is_refused_where_spark_has_none(spark, monkeypatch):
         if "applyInArrow" in vars(kind):
             monkeypatch.delattr(kind, "applyInArrow")
     with pytest.raises(ValueError, match=r"format must be 'pandas' before Spark 4\.0, got 'arrow'"):
-        kss.apply(df, "key", part, whole, WHOLE, format="arrow", workers=2)
+        kss.apply(df, "key", part, WHOLE, merge=whole, format="arrow", workers=2)
 
 
 @pytest.mark.versions
@@ -920,12 +870,7 @@ def test_columns_of_one_name_are_left_to_spark(spark):
     def size(rows):
         return pd.DataFrame({"n": [rows.shape[0]]})
 
-    for functions in ((size,), (size, lambda parts: parts)):
-        found = kss.apply(df, "k", *functions, schema="n bigint", workers=3)
+    for merge in (None, lambda parts: parts):
+        found = kss.apply(df, "k", size, "n bigint", merge=merge, workers=3)
         assert [row.n for row in found.collect()] == [3, 3]
         assert "two columns have one name" in kss.explain(found)
-
-
-def test_what_is_no_function_is_named(spark):
-    with pytest.raises(TypeError, match=r"^merge must be a function, got int: the schema of one function is"):
-        kss.apply(spark.range(3), "id", lambda rows: rows, 5)

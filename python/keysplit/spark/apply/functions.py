@@ -52,7 +52,7 @@ class Cut:
     Attributes:
         extra: the columns to add, where a key is no column of the DataFrame, or cannot be compared in Arrow.
         places: where which columns are.
-        carried: the columns that go from `partial` to `merge`.
+        carried: the columns that go from `function` to `merge`.
         carried_cuts: which of these are the cuts.
     """
 
