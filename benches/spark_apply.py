@@ -1,4 +1,4 @@
-"""`apply` beside Spark's own `applyInPandas` and `applyInArrow`: CPU and wall time, as ratios.
+"""`apply` against Spark's own `applyInPandas` and `applyInArrow`: CPU and wall time, as ratios.
 
 There are two frames of many small groups and two skewed ones. One function counts and sums each group. In
 the skewed frames the same is done in parts too, with a plan that is there. The CPU time is that of the JVM
@@ -8,8 +8,8 @@ usage: scripts/with-env python benches/spark_apply.py [--groups 10000] [--repeat
 """
 
 import argparse
-import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit_experiments.measured.queries import ratios
+from keysplit_experiments.measured.queries import ratios, session
 
 WORKERS = 32
 SCHEMA = "key long, n long, total double"
@@ -50,25 +50,18 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default="", help="only frames whose names contain this")
     arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", str(WORKERS))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    print("| frame | way | CPU | wall |\n|---|---|---|---|")
-    for name, (df, split) in frames(spark, arguments.groups, arguments.rows).items():
-        if arguments.only in name:
-            df = df.cache()
-            df.count()
-            for way, (cpu, wall) in ratios(spark, runs(df, split), arguments.repeats, show).items():
-                print(f"| {name} | {way} | {cpu:.2f} | {wall:.2f} |", flush=True)
-            df.unpersist()
-    spark.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        spark = session(folder)
+        spark.conf.set("spark.sql.shuffle.partitions", WORKERS)
+        print("| frame | way | CPU | wall |\n|---|---|---|---|")
+        for name, (df, split) in frames(spark, arguments.groups, arguments.rows).items():
+            if arguments.only in name:
+                df = df.cache()
+                df.count()
+                for way, (cpu, wall) in ratios(spark, runs(df, split), arguments.repeats, show).items():
+                    print(f"| {name} | {way} | {cpu:.2f} | {wall:.2f} |", flush=True)
+                df.unpersist()
+        spark.stop()
 
 
 def frames(spark: SparkSession, groups: int, rows: int) -> dict[str, tuple[DataFrame, bool]]:
@@ -100,7 +93,7 @@ def runs(df: DataFrame, split: bool) -> dict[str, Run]:
     if split:
         plan = kss.plan(df, "key", WORKERS)
         found["apply in parts"] = lambda: kss.apply(
-            df, "key", in_pandas, merged, SCHEMA, plan=plan, force=True
+            df, "key", in_pandas, SCHEMA, merge=merged, plan=plan, way="place"
         )
     return found
 

@@ -36,7 +36,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit.spark.known import known_rows
 
 WORKERS, ROWS = 8, 400
 # So often the JVM sees a query before it counts.
@@ -74,7 +73,7 @@ def main() -> None:
                 COMPUTED[arguments.computed](table(spark, columns, Path(folder), name)) for name in ("c", "d")
             )
             plan = planned(df)
-            plans = others_than(plan, df) if arguments.other_plans else itertools.repeat(plan)
+            plans = others_than(plan) if arguments.other_plans else itertools.repeat(plan)
             for name, (plain, ours) in operations(df, other).items():
                 times = measured(plain, ours, plans, arguments.repeats, list(clocks.values()))
                 cells = [f"{a * 1e3:.1f} | {b * 1e3:.1f} | {b / a:.1f}" for a, b in zip(*times, strict=True)]
@@ -99,16 +98,15 @@ COMPUTED: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 def planned(df: DataFrame) -> kss.Plan:
-    return kss.plan(df, "key", WORKERS, "w_choices", row_id="c1")
+    return kss.plan(df, "key", WORKERS, grouping="w_choices")
 
 
-def others_than(plan: kss.Plan, df: DataFrame) -> Iterator[kss.Plan]:
+def others_than(plan: kss.Plan) -> Iterator[kss.Plan]:
     """Yield plans with other tables, as if each had been made from the rows."""
     for _ in itertools.count():
         keys = (replace(each, hash=each.hash + 1) for each in plan.head)
         tail, total = (plan.tail + 1) % WORKERS, plan.total + 1
         plan = replace(plan, tail=tail, total=total, head=tuple(keys))
-        known_rows(plan).made_from(df)
         yield plan
 
 
@@ -116,7 +114,7 @@ def operations(
     df: DataFrame, other: DataFrame
 ) -> dict[str, tuple[Callable[[], Any], Callable[[kss.Plan], Any]]]:
     """Return the query of Spark and that of keysplit by a plan, by the name of the operation."""
-    sums, schema = [F.sum("c1"), F.count("*")], "c1 long"
+    schema = "c1 long"
 
     def same(rows: Any) -> Any:
         return rows
@@ -130,13 +128,9 @@ def operations(
             lambda: df.repartition(WORKERS, "key"),
             lambda plan: kss.repartition(df, "key", plan=plan),
         ),
-        "aggregate": (
-            lambda: df.groupBy("key").agg(*sums),
-            lambda plan: kss.aggregate(df, "key", *sums, plan=plan, force=True),
-        ),
         "apply": (
             lambda: df.groupBy("key").applyInPandas(same, schema),
-            lambda plan: kss.apply(df, "key", same, same, schema, plan=plan),
+            lambda plan: kss.apply(df, "key", same, schema, merge=same, plan=plan),
         ),
         "join": (
             lambda: df.join(other, "key"),

@@ -1,10 +1,9 @@
 """CPU and wall time of routing and placing rows in Spark, as ratios to a native `repartition(32, key)`.
 
-There are three frames: an int64 key, the same key as a string, and the int64 key with 100 bytes beside
-it. Each is read from Parquet files, routed with a plan by Column expressions and by Rust over Arrow,
-placed, and discarded. For comparison it is shuffled by Spark's own hash. The CPU time is that of the JVM
-and its Python workers, all threads. The runs alternate, and a figure is the median of the ratios of
-neighbouring runs: CPU / wall.
+There are three frames: an int64 key, the same key as a string, and the int64 key with a payload of 100
+bytes. Each is read from Parquet files, routed with a plan, placed, and discarded. For comparison it is
+shuffled by Spark's own hash. The CPU time is that of the JVM and its Python workers, all threads. The runs
+alternate, and a figure is the median of the ratios of neighbouring runs: CPU / wall.
 
 usage: scripts/with-env python benches/spark_cost.py [--rows 2e7] [--repeats 5] [--grouping d_choices]
                                                     [--only bytes]
@@ -14,7 +13,6 @@ import argparse
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -38,14 +36,14 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spark = session(folder)
-        print("| frame | native | Column expressions | Rust over Arrow |\n|---|---|---|---|")
+        print("| frame | native | keysplit |\n|---|---|---|")
         for name, df in frames(spark, arguments.rows, Path(folder)).items():
             if arguments.only not in name:
                 continue
-            plan = kss.plan(df, "key", WORKERS, arguments.grouping, row_id="id")
+            plan = kss.plan(df, "key", WORKERS, grouping=arguments.grouping, row_id="id")
             found = ratios(spark, runs(df, plan), arguments.repeats)
-            ratios_of = (f"{found[way][0]:.2f} / {found[way][1]:.2f}" for way in ("columns", "rust"))
-            print(f"| {name} | 1.00 | {' | '.join(ratios_of)} |", flush=True)
+            cpu, wall = found["keysplit"]
+            print(f"| {name} | 1.00 | {cpu:.2f} / {wall:.2f} |", flush=True)
         spark.stop()
 
 
@@ -62,18 +60,14 @@ def frames(spark: SparkSession, rows: int, folder: Path) -> dict[str, DataFrame]
     return {
         "int64 key": plain,
         "string key": plain.withColumn("key", F.concat(F.lit("key number "), F.col("key").cast("string"))),
-        "int64 key, 100 bytes beside it": wide,
+        "int64 key, payload of 100 bytes": wide,
     }
 
 
 def runs(df: DataFrame, plan: kss.Plan) -> dict[str, Callable[[], DataFrame]]:
-    def routed(engine: Literal["columns", "rust"]) -> DataFrame:
-        return kss.repartition(df, "key", plan=plan, engine=engine, row_id="id")
-
     return {
         "native": lambda: df.repartition(WORKERS, "key"),
-        "columns": lambda: routed("columns"),
-        "rust": lambda: routed("rust"),
+        "keysplit": lambda: kss.repartition(df, "key", plan=plan),
     }
 
 

@@ -1,10 +1,9 @@
 """What a plan of many workers and keys costs, to make and to route by, as literals and by broadcast.
 
-Keys are equally frequent, so that most of them are split. Rows are read from Parquet files, routed by Column
-expressions and by Rust over Arrow, and discarded; nothing is shuffled. The CPU time is that of the JVM and
-its Python workers, as a ratio to reading the same rows. The runs alternate, and a figure is the median of
-the ratios of neighbouring runs. *Made* is the wall time of `kss.plan(df, ..., sample=1)` over that of one
-read, each the best of three.
+Keys are equally frequent, so that most of them are split. Rows are read from Parquet files, routed and
+discarded; nothing is shuffled. The CPU time is that of the JVM and its Python workers, as a ratio to reading
+the same rows. The runs alternate, and a figure is the median of the ratios of neighbouring runs. *Made* is
+the wall time of `kss.plan(df, ..., sample=1)` over that of one read, each the best of three.
 
 usage: scripts/with-env python benches/spark_plan_sizes.py [--rows 2e6] [--repeats 5]
 """
@@ -14,7 +13,6 @@ import tempfile
 import timeit
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -42,7 +40,6 @@ def main() -> None:
             "made",
             "as literals",
             "by broadcast",
-            "by Rust",
         ]
         print(f"| {' | '.join(names)} |\n|{' ---: |' * len(names)}", flush=True)
         for workers, keys in SIZES:
@@ -62,22 +59,21 @@ def measured(
     cells = len(plan.tail) + sum(len(each.workers) for each in plan.head)
     split = sum(len(each.workers) > 1 for each in plan.head)
 
-    def routed(engine: Literal["columns", "rust"], most: int = cells) -> DataFrame:
+    def routed(most: int) -> DataFrame:
         before, columns.MOST_LITERALS = columns.MOST_LITERALS, most
         try:  # the limit is read when the query is built
-            return kss.route(df, "key", plan=plan, row_id="id", engine=engine)
+            return kss.route(df, "key", plan=plan)
         finally:
             columns.MOST_LITERALS = before
 
     runs: dict[str, Callable[[], DataFrame]] = {
         "read": lambda: df,
-        "literals": partial(routed, "columns"),
-        "broadcast": partial(routed, "columns", 0),
-        "rust": partial(routed, "rust"),
+        "literals": partial(routed, cells),
+        "broadcast": partial(routed, 0),
     }
     found = ratios(spark, runs, arguments.repeats)
     once = seconds(made) / seconds(lambda: df.write.format("noop").mode("overwrite").save())
-    spent = [f"{found[way][0]:.1f}" for way in ("literals", "broadcast", "rust")]
+    spent = [f"{found[way][0]:.1f}" for way in ("literals", "broadcast")]
     return [f"{split:,}", f"{cells:,}", f"{len(plan.to_json()) / 1e3:,.0f}", f"{once:.1f}", *spent]
 
 

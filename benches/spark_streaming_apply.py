@@ -1,4 +1,4 @@
-"""`streaming.apply` beside Spark's own `applyInPandasWithState` with a state for each key, as ratios.
+"""`streaming.apply` against Spark's own `applyInPandasWithState` with a state for each key, as ratios.
 
 Both count and sum the rows of each window and key. A file is a micro-batch; all but the last is one window.
 The CPU time is that of the JVM and its Python workers over the whole query, the duration the median of the
@@ -10,7 +10,6 @@ usage: scripts/with-env python benches/spark_streaming_apply.py [--rows 1e5] [--
 
 import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit_experiments.measured.processes import CpuClock
+from keysplit_experiments.measured.queries import session
 
 WORKERS = 8
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -38,38 +38,35 @@ def main() -> None:
     parser.add_argument("--keys", default="16,1000,10000")
     parser.add_argument("--rocksdb", action="store_true", help="state in RocksDB, not in the JVM's memory")
     arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", str(WORKERS))
-    )
-    if arguments.rocksdb:
-        builder = builder.config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    print("| keys | CPU | duration of a batch | of plain, s |\n|---|---|---|---|")
-    for keys in map(int, arguments.keys.split(",")):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder)
-            events = write_events(spark, path / "in", keys, arguments.rows, arguments.batches)
-            plan = kss.plan(spark.read.parquet(str(path / "in")), "key", WORKERS, row_id="id")
-            # Spark keeps Python workers by their environment: no way gets those that the other one has left
-            workers = spark.sparkContext.environment
-            workers["KEYSPLIT_MEASURED_WAY"] = "split"
-            split = split_keys(events, plan)
-            workers["KEYSPLIT_MEASURED_WAY"] = "plain"
-            ways = plain(events), split
-            both = []
-            for number in range(arguments.repeats + 1):
-                measured = [run(query, path / f"{number} {at}") for at, query in enumerate(ways)]
-                both += [measured] * (number > 0)  # the first warms up
-            ratios = [median(ours[at] / theirs[at] for theirs, ours in both) for at in (0, 1)]
-            of_plain = median(theirs[1] for theirs, _ in both)
-            print(f"| {keys} | {ratios[0]:.2f} | {ratios[1]:.2f} | {of_plain:.2f} |", flush=True)
-    spark.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        spark = session(folder)
+        spark.conf.set("spark.sql.shuffle.partitions", WORKERS)
+        if arguments.rocksdb:
+            spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+        print("| keys | CPU | duration of a batch | of plain, s |\n|---|---|---|---|")
+        for keys in map(int, arguments.keys.split(",")):
+            figures = measured(spark, Path(folder, str(keys)), keys, arguments)
+            print(f"| {keys} | {' | '.join(f'{figure:.2f}' for figure in figures)} |", flush=True)
+        spark.stop()
+
+
+def measured(
+    spark: SparkSession, path: Path, keys: int, arguments: argparse.Namespace
+) -> tuple[float, float, float]:
+    """Return CPU time and duration over those of plain Spark, and the duration there."""
+    events = write_events(spark, path / "in", keys, arguments.rows, arguments.batches)
+    plan = kss.plan(spark.read.parquet(str(path / "in")), "key", WORKERS, row_id="id")
+    # Spark keeps Python workers by their environment: no way gets those that the other one has left
+    workers = spark.sparkContext.environment
+    workers["KEYSPLIT_MEASURED_WAY"] = "split"
+    split = split_keys(events, plan)
+    workers["KEYSPLIT_MEASURED_WAY"] = "plain"
+    both = []
+    for number in range(arguments.repeats + 1):
+        pair = [run(query, path / f"{number} {at}") for at, query in enumerate((plain(events), split))]
+        both += [pair] * (number > 0)  # the first warms up
+    cpu, duration = (median(ours[at] / theirs[at] for theirs, ours in both) for at in (0, 1))
+    return cpu, duration, median(theirs[1] for theirs, _ in both)
 
 
 def write_events(spark: SparkSession, path: Path, keys: int, rows: int, batches: int) -> DataFrame:
@@ -124,13 +121,12 @@ def split_keys(events: DataFrame, plan: kss.Plan) -> DataFrame:
         events,
         "key",
         partial,
-        merge,
         SCHEMA,
+        merge=merge,
         partial_schema="n long, total double",
         combine=combine,
         window=F.window("at", f"{WINDOW_S} seconds"),
         plan=plan,
-        row_id="id",
     )
 
 

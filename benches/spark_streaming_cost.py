@@ -12,7 +12,6 @@ usage: scripts/with-env python benches/spark_streaming_cost.py [--rows 1e6] [--b
 
 import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from statistics import median
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit_experiments.measured.processes import cpu_s
+from keysplit_experiments.measured.queries import session
 
 Query = Callable[[DataFrame, int], DataFrame]
 
@@ -47,15 +46,6 @@ class Run(NamedTuple):
     planning_s: float
 
 
-def counted(by: Query) -> Query:
-    """The rows of each key and the sum of their values, which Spark combines after it has placed them."""
-
-    def query(df: DataFrame, workers: int) -> DataFrame:
-        return by(df, workers).groupBy("key").agg(F.count("*").alias("n"), F.sum("value").alias("total"))
-
-    return query
-
-
 def hashed(df: DataFrame, workers: int) -> DataFrame:
     """Rows where Spark's hash of the key says."""
     return df.repartition(workers, "key")
@@ -63,65 +53,29 @@ def hashed(df: DataFrame, workers: int) -> DataFrame:
 
 def adapted(df: DataFrame, workers: int) -> DataFrame:
     """Rows where a plan says that adapts."""
-    return kss.streaming.repartition(df, "key", workers=workers, adapt="auto", row_id="id")
+    return kss.streaming.repartition(df, "key", plan=kss.streaming.Adapt(workers, row_id="id"))
 
 
-def totals(df: DataFrame, workers: int) -> DataFrame:
-    """Totals, as Spark makes them."""
-    return counted(lambda df, _: df)(df, workers)
-
-
-def our_totals(df: DataFrame, workers: int) -> DataFrame:
-    """The same by `streaming.aggregate`."""
-    return kss.streaming.aggregate(df, "key", F.count("*").alias("n"), F.sum("value").alias("total"))
-
-
-def our_placed_totals(df: DataFrame, workers: int) -> DataFrame:
-    """The same, the rows being placed by a plan that adapts."""
-    columns = F.count("*").alias("n"), F.sum("value").alias("total")
-    return kss.streaming.aggregate(
-        df, "key", *columns, workers=workers, adapt="auto", row_id="id", force=True
-    )
-
-
-def windowed(df: DataFrame) -> DataFrame:
-    """Rows with a time, of which a batch has some minutes."""
-    return df.withColumn("at", F.expr("timestamp_millis(id * 10)")).withWatermark("at", "1 minute")
-
-
-def totals_of_minutes(df: DataFrame, workers: int) -> DataFrame:
-    """Totals per minute, as Spark makes them."""
-    by = windowed(df).groupBy(F.window("at", "1 minute"), "key")
-    return by.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
-
-
-def our_totals_of_minutes(df: DataFrame, workers: int) -> DataFrame:
-    """The same, their state being spread by a plan that adapts."""
-    columns, window = (F.count("*").alias("n"), F.sum("value").alias("total")), F.window("at", "1 minute")
-    return kss.streaming.aggregate(
-        windowed(df), "key", *columns, window=window, workers=workers, adapt="auto", split_state=True
-    )
+def by_plan(df: DataFrame, workers: int) -> DataFrame:
+    """Rows where a plan says that stays."""
+    return kss.streaming.repartition(df, "key", plan=made(df, workers))
 
 
 def observed(df: DataFrame, workers: int) -> DataFrame:
-    """Rows where a plan says that stays, the rows of each worker being counted."""
-    return by_plan(df, workers, observed=True)
+    """The same, the rows of each worker being counted."""
+    plan = kss.streaming.Adapt(start=made(df, workers), every=None)
+    return kss.streaming.repartition(df, "key", plan=plan)
 
 
-def by_plan(df: DataFrame, workers: int, observed: bool = False) -> DataFrame:
-    """Rows where a plan says that stays."""
+def made(df: DataFrame, workers: int) -> kss.Plan:
+    """A plan that stays."""
     rows = df.sparkSession.range(workers * 100).selectExpr("id AS key")
-    plan = kss.plan(rows, "key", workers, "key")
-    return kss.streaming.repartition(df, "key", plan=plan, row_id="id", observed=observed)
+    return kss.plan(rows, "key", workers, grouping="key")
 
 
 OPERATIONS = (
     Compared("repartition", hashed, adapted),
-    Compared("repartition by a plan, observed=True", by_plan, observed),
-    Compared("aggregate", totals, our_totals),
-    Compared("aggregate, force=True, after Spark's repartition", counted(hashed), our_placed_totals),
-    Compared("aggregate, force=True", totals, our_placed_totals),
-    Compared("aggregate, split_state=True", totals_of_minutes, our_totals_of_minutes),
+    Compared("repartition by a plan, rows per worker counted", by_plan, observed),
 )
 
 
@@ -134,10 +88,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--only", default="", help="operations with this in their names")
     arguments = parser.parse_args()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        spark = session(path, arguments.workers)
+        spark = session(folder)
+        spark.conf.set("spark.sql.shuffle.partitions", arguments.workers)
         events = write_events(spark, path / "in", arguments.keys, arguments.rows, arguments.batches)
         print(
             "| operation | CPU | CPU later | duration of a batch | of plain, s "
@@ -164,21 +118,6 @@ def main() -> None:
         spark.stop()
 
 
-def session(folder: Path, workers: int) -> SparkSession:
-    """Return a session on two cores with as many state partitions as workers."""
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.local.dir", str(folder))
-        .config("spark.sql.shuffle.partitions", str(workers))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
 def write_events(spark: SparkSession, folder: Path, keys: int, rows: int, batches: int) -> DataFrame:
     """Write a file for each batch; return the stream."""
     for number in range(batches):
@@ -197,11 +136,8 @@ def run(query: DataFrame, checkpoint: Path) -> Run:
         batches.append(cpu_s(os.getpid()))
         df.write.format("noop").mode("overwrite").save()
 
-    is_aggregation = query.columns[-2:] == ["n", "total"]
-    running = query.writeStream.foreachBatch(write).outputMode("update" if is_aggregation else "append")
-    if "window" in query.columns:
-        running = running.outputMode("append")
-    running = running.trigger(availableNow=True).option("checkpointLocation", str(checkpoint)).start()
+    writer = query.writeStream.foreachBatch(write).trigger(availableNow=True)
+    running = writer.option("checkpointLocation", str(checkpoint)).start()
     running.awaitTermination()
     parts = [each["durationMs"] for each in running.recentProgress]
     half = len(batches) // 2
