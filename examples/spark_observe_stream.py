@@ -37,7 +37,8 @@ def main(spark: SparkSession) -> None:
         stream = (
             spark.readStream.schema("visit long, page string").option("maxFilesPerTrigger", 1).parquet(files)
         )
-        routed = kss.streaming.route(stream, "page", workers=WORKERS, adapt="auto", row_id="visit")
+        plan = kss.streaming.Adapt(WORKERS, row_id="visit")
+        routed = kss.streaming.route(stream, "page", plan=plan)
         writer = routed.writeStream.format("parquet").option("path", str(folder / "routed"))
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
         with kss.streaming.observe(query, port=0, log=folder / "log") as observer:

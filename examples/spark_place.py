@@ -1,8 +1,6 @@
-"""Exact medians of a skewed table: kss.aggregate against plain groupBy, and the rows that each worker gets.
+"""Rows of a skewed table on their workers: by Spark's hash and by plans, and what then runs on each worker.
 
-For aggregates Spark's own query is as good, and keysplit returns that. `force=True` places the rows.
-
-Run it with `python examples/spark_median.py`. It needs `pip install '.[spark]'` and Java 17.
+Run it with `python examples/spark_place.py`. It needs `pip install '.[spark]'` and Java 17.
 """
 
 import os
@@ -24,28 +22,25 @@ def deliveries(spark: SparkSession) -> DataFrame:
     return spark.range(50_000).select("id", city.alias("city"), (F.col("id") * 7919 % 240).alias("minutes"))
 
 
-def busiest(df: DataFrame, grouping: str) -> float:
+def busiest(placed: DataFrame) -> float:
     """Return the load of the busiest worker over the mean load."""
-    routed = kss.route(df, "city", workers=WORKERS, grouping=grouping)
-    loads = [row["count"] for row in routed.groupBy("worker").count().collect()]
+    loads = [row["count"] for row in placed.groupBy(F.spark_partition_id()).count().collect()]
     return max(loads) * WORKERS / sum(loads)
 
 
 def main(spark: SparkSession) -> None:
     df = deliveries(spark)
-    columns = [
-        F.count("*").alias("deliveries"),
-        F.median("minutes").alias("median"),
-        F.max("minutes").alias("worst"),
-    ]
-    plan = kss.plan(df, "city", workers=WORKERS)  # one pass; every operation below could make it by itself
-    print("without force,", kss.explain(kss.aggregate(df, "city", *columns, plan=plan)))
-    medians = kss.aggregate(df, "city", *columns, plan=plan, force=True)
-    medians.orderBy(F.desc("deliveries"), "city").show(5)
-    for grouping in ("key", "partial_key", "d_choices"):
-        print(f"{grouping}: the busiest of {WORKERS} workers gets {busiest(df, grouping):.2f} times the mean")
-    plain = df.groupBy("city").agg(*columns)
-    print("equal to plain groupBy:", sorted(medians.collect()) == sorted(plain.collect()))
+    hashed = busiest(df.repartition(WORKERS, "city"))
+    print(f"Spark's hash: the busiest of {WORKERS} workers gets {hashed:.2f} times the mean")
+    for grouping in ("partial_key", "d_choices"):
+        plan = kss.plan(df, "city", WORKERS, grouping=grouping)
+        print(f"{grouping}: it gets {busiest(kss.repartition(df, 'city', plan=plan)):.2f} times the mean")
+    worst = [F.count("*").alias("deliveries"), F.max("minutes").alias("worst")]
+    parts = kss.repartition(df, "city", plan=plan).groupBy("city", "worker").agg(*worst)
+    merged = parts.groupBy("city").agg(F.sum("deliveries").alias("deliveries"), F.max("worst").alias("worst"))
+    merged.orderBy(F.desc("deliveries"), "city").show(5)
+    plain = df.groupBy("city").agg(*worst)
+    print("equal to plain groupBy:", sorted(merged.collect()) == sorted(plain.collect()))
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def main(spark: SparkSession) -> None:
         df,
         "page",
         visitors,
-        merge,
         "page string, visitors long",
+        merge=merge,
         partial_schema="page string, visitors array<long>",
         workers=WORKERS,
     )

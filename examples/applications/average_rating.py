@@ -69,6 +69,11 @@ def sums() -> list[Column]:
     return [F.sum("rating").alias("total"), F.count("rating").alias("ratings")]
 
 
+def merged(parts: DataFrame) -> DataFrame:
+    """Merge what several workers keep of a product."""
+    return parts.groupBy(KEY).agg(F.sum("total").alias("total"), F.sum("ratings").alias("ratings"))
+
+
 def averages(sums: DataFrame) -> DataFrame:
     """Divide the merged sums by the merged numbers."""
     average = (F.col("total") / F.col("ratings")).cast(AVERAGE)
@@ -76,9 +81,10 @@ def averages(sums: DataFrame) -> DataFrame:
 
 
 def batch(spark: SparkSession, file: Path | None = FILE) -> DataFrame:
-    """Return the averages. `force` places the rows: Spark's own query does not need it, and comes without."""
+    """Return the averages: sums of each product on each of its workers, then merged by product."""
     rows = messages(spark, file)
-    return averages(kss.aggregate(rows, KEY, *sums(), workers=WORKERS, force=True))
+    parts = kss.route(rows, KEY, workers=WORKERS).groupBy(KEY, "worker").agg(*sums())
+    return averages(merged(parts))
 
 
 def plain(rows: DataFrame) -> DataFrame:
@@ -110,9 +116,8 @@ def stream(spark: SparkSession, folder: Path, file: Path | None = FILE) -> DataF
     write_input(spark, folder, file)
     source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     rows = source.parquet(str(folder / "input" / "*"))
-    found = averages(
-        kss.streaming.aggregate(rows, KEY, *sums(), force=True, workers=WORKERS, adapt="auto", row_id="id")
-    )
+    placed = kss.streaming.repartition(rows, KEY, plan=kss.streaming.Adapt(WORKERS, row_id="id"))
+    found = averages(placed.groupBy(KEY).agg(*sums()))
 
     def replace(changed: DataFrame, number: int) -> None:  # the same micro-batch, the same folder
         changed.write.mode("overwrite").parquet(str(folder / "averages" / f"batch={number}"))

@@ -100,11 +100,10 @@ def merged(parts: pd.DataFrame) -> pd.DataFrame:
 
 
 def histograms(rows: DataFrame) -> dict[str, Bins]:
-    """Make the histograms of all triplets: on workers, then merged. `force` splits even few rows."""
-    merge = kss.apply(
-        rows, KEY, histogram, merged, PARTS, workers=WORKERS, grouping="partial_key", row_id="id", force=True
-    )
-    return {row[KEY]: [list(each) for each in row["bins"]] for row in merge.collect()}
+    """Make the histograms of all triplets: on workers, then merged. `way` splits even few rows."""
+    plan = kss.plan(rows, KEY, WORKERS, grouping="partial_key", row_id="id")
+    found = kss.apply(rows, KEY, histogram, PARTS, merge=merged, plan=plan, way="place")
+    return {row[KEY]: [list(each) for each in row["bins"]] for row in found.collect()}
 
 
 def impurity(counts: list[float]) -> float:

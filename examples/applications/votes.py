@@ -72,16 +72,16 @@ def counted_in_window(key: tuple, votes: pd.DataFrame) -> pd.DataFrame:
 
 def batch(spark: SparkSession) -> DataFrame:
     """Count votes, with a limit for each phone over all its votes."""
+    votes = messages(spark)
     return kss.apply(
-        messages(spark),
+        votes,
         KEY,
         first_votes,
-        counted,
         COUNTED,
+        merge=counted,
         partial_schema=FIRST,
-        workers=WORKERS,
-        row_id="id",
-        force=True,  # two cores are too few for splitting to pay
+        plan=kss.plan(votes, KEY, WORKERS, row_id="id"),
+        way="place",  # two cores are too few for splitting to pay
     )
 
 
@@ -124,8 +124,8 @@ def stream(spark: SparkSession, folder: Path) -> DataFrame:
         votes,
         KEY,
         first_votes,
-        counted_in_window,
         f"{COUNTED}, until timestamp",
+        merge=counted_in_window,
         partial_schema=FIRST,
         combine=first_votes,  # keeps state small: the first votes of each phone
         window=ten_minutes(),
