@@ -32,7 +32,7 @@ def test_adapting_measures_every_way(more: list[str]) -> None:
 
 def test_the_cost_of_adapting_is_measured_for_every_operation() -> None:
     found = rows([sys.executable, str(BENCH), "--rows", "2e3", "--batches", "4", "--repeats", "1"])
-    assert len(found) == 6
+    assert len(found) == 2
     assert all(float(cell) >= 0 for row in found for cell in row[1:])
 
 

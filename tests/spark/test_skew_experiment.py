@@ -20,10 +20,7 @@ def found(spark, result, path):
     if not isinstance(result, DataFrame):
         result.parquet(str(path))
         result = spark.read.parquet(str(path)).select("key", "id", "value")
-    rows = [[sorted(cell) if isinstance(cell, list) else cell for cell in row] for row in result.collect()]
-    columns = sorted(range(len(result.columns)), key=lambda at: result.columns[at])
-    named = result.columns and not any("(" in name or name == "ids" for name in result.columns)
-    return sorted(repr([row[at] for at in columns] if named else row) for row in rows)
+    return sorted(map(repr, result.select(*sorted(result.columns)).collect()))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -175,11 +175,12 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
         def told() -> list[float]:
             return list(stream.speeds_in(under_way[0], setting))
 
-        adapt = kss.streaming.Adapt(capacities="measured" if setting.emulated else told)
+        capacities = "measured" if setting.emulated else told
         if way in FROZEN:
-            plan = kss.plan(spark.read.parquet(*first), "key", workers, FROZEN[way], row_id="id")
-            never = replace(adapt, gain=1e9)  # no plan is worth a change
-            routed = kss.streaming.repartition(df, "key", row_id="id", plan=plan, adapt=never)
+            plan = kss.plan(spark.read.parquet(*first), "key", workers, grouping=FROZEN[way], row_id="id")
+            # no plan is worth a change
+            never = kss.streaming.Adapt(start=plan, gain=1e9, capacities=capacities)
+            routed = kss.streaming.repartition(df, "key", plan=never)
         elif way == WITHIN:
             routed = df
         elif way.startswith(ONLINE):
@@ -187,9 +188,8 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
             routed = kss.online.repartition(df, "key", grouping, state=folder / "routers")
         else:
             grouping = {"adapt": "d_choices"}.get(way, way)
-            routed = kss.streaming.repartition(
-                df, "key", row_id="id", workers=workers, grouping=grouping, adapt=adapt
-            )
+            adapt = kss.streaming.Adapt(workers, grouping=grouping, row_id="id", capacities=capacities)
+            routed = kss.streaming.repartition(df, "key", plan=adapt)
         planned: dict[int, kss.Plan | None] = {}
         counted: list[pd.DataFrame] = []
 
@@ -199,7 +199,7 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
                 planned[batch] = plan = None
                 if way == WITHIN:
                     planned[batch] = plan = kss.plan(df, "key", workers, row_id="id", capacities=told())
-                    df = kss.repartition(df, "key", plan=plan, row_id="id")
+                    df = kss.repartition(df, "key", plan=plan)
                 found = df.groupBy(F.spark_partition_id().alias("worker")).agg(F.count("*").alias("rows"))
                 counted.append(found.toPandas().assign(batch=batch))
             elif setting.emulated:

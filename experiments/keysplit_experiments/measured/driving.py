@@ -32,14 +32,13 @@ from pyspark.sql.types import LongType
 
 import keysplit as ks
 from keysplit.plan import Plan, Summary, bucket_bits, place
-from keysplit.spark.streaming import running
+from keysplit.spark.session import MicroBatch, Sent
+from keysplit.spark.streaming import Adapt, running
 from keysplit.spark.streaming.drawn import Bounds
 from keysplit.spark.streaming.learning import Batch, Memory
-from keysplit.spark.streaming import Adapt
 from keysplit.spark.streaming.running import Running, Shared, rows_wanted
 from keysplit.spark.streaming.speeds import Speeds
 from keysplit.spark.streaming.tables import BY_CELLS
-from keysplit.spark.session import MicroBatch, Sent
 from keysplit_experiments.measured.files import data_folder, numbered, why_left_out
 
 WORKERS, ROWS = 8, 5000
@@ -52,7 +51,7 @@ class Seen(NamedTuple):
     Attributes:
         rows: the rows of each worker.
         busy_s: for how long each was busy.
-        plan: the plan that the batch went by.
+        plan: the plan of the batch.
     """
 
     rows: np.ndarray
@@ -83,7 +82,6 @@ def driven(
     batches: Iterable[np.ndarray],
     adapt: Adapt,
     *,
-    workers: int = WORKERS,
     busy: Busy = equally_busy,
 ) -> list[Seen]:
     """Send a stream through the driver's part of a query whose plan adapts.
@@ -91,12 +89,12 @@ def driven(
     Args:
         batches: the keys of each micro-batch, int64.
         adapt: how the plan changes.
-        workers: the number of workers.
         busy: for how long each worker is busy.
 
     Returns:
         What each micro-batch has shown.
     """
+    workers = adapt.params.workers
     first, rng = nothing_known(workers), np.random.default_rng(1)
     wanted = rows_wanted(adapt, first)
     sent: list[Sent] = []
@@ -157,7 +155,11 @@ class Recent(Memory):
             sums[1] = sums[0]
 
 
-WAYS = {"recent": (Recent, Adapt()), "adapt": (Memory, Adapt()), "all": (Memory, Adapt(decay=1))}
+WAYS = {
+    "recent": (Recent, Adapt(WORKERS)),
+    "adapt": (Memory, Adapt(WORKERS)),
+    "all": (Memory, Adapt(WORKERS, decay=1)),
+}
 TURNS: dict[str, Callable[[int], int]] = {
     "A, B in turn": lambda batch: batch % 2,
     "A, B, C in turn": lambda batch: batch % 3,
@@ -270,7 +272,7 @@ def main() -> None:
         cells = []
         for rule in rules.values():
             with patch.object(running, "Speeds", rule):
-                seen = driven(drifting(batches, batches), Adapt(capacities="measured"), busy=busy())
+                seen = driven(drifting(batches, batches), Adapt(WORKERS, capacities="measured"), busy=busy())
             speeds, last = seen[-1].plan.speeds, seen[-10:]
             cells += [
                 f"{speeds.min():.2f} to {speeds.max():.2f}",

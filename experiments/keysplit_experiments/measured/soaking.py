@@ -6,8 +6,8 @@ usage: scripts/with-env python -m keysplit_experiments.measured.soaking --out FO
 A file of events comes every two seconds; each third minute other keys are frequent. Two queries of one driver
 compute the same totals per minute and key, in append mode:
 
-- aggregate: with `split_state`, by a plan for d_choices that adapts; two of eight workers go and come back,
-  and one is slow for some time, by `publish`.
+- aggregate: rows are routed by a plan for d_choices that adapts, and `groupBy` has the worker among its keys,
+  then not; two of eight workers go and come back, and one is slow for some time, by `publish`.
 - apply: by Python functions, following FISH; the same workers are slow, by `Adapt(capacities=...)`.
 
 In the first half of the time the driver is killed (SIGKILL, Python and JVM) at random moments, and starts
@@ -119,19 +119,12 @@ def run(folder: Path, began: float, minutes: float) -> None:
     spark = session()
     spark.streams.addListener(Progress(folder / "progress.jsonl"))
     rows = events(spark.readStream, folder).withWatermark("t", "30 seconds")
-    adapt = kss.streaming.Adapt(capacities=lambda: speeds() + SLOW[3:4] * (len(ALL) - len(speeds())))
-    streams = {
-        "aggregate": kss.streaming.aggregate(
-            rows,
-            "key",
-            *totals(),
-            window=F.window("t", "1 minute"),
-            split_state=True,
-            workers=8,
-            adapt="auto",
-        ),
-        "apply": applied(rows, adapt),
-    }
+    adapt = kss.streaming.Adapt(
+        len(ALL),
+        grouping="fish",
+        capacities=lambda: speeds() + SLOW[3:4] * (len(ALL) - len(speeds())),
+    )
+    streams = {"aggregate": aggregated(rows), "apply": applied(rows, adapt)}
     queries = {name: started(folder, name, df) for name, df in streams.items()}
     observers = [
         kss.streaming.observe(query, log=str(folder / "observed" / name)) for name, query in queries.items()
@@ -154,6 +147,14 @@ def run(folder: Path, began: float, minutes: float) -> None:
     spark.stop()
 
 
+def aggregated(rows: DataFrame) -> DataFrame:
+    """The totals by Spark's own aggregates: of each worker, then of all."""
+    routed = kss.streaming.route(rows, "key", plan=kss.streaming.Adapt(len(ALL)))
+    parts = routed.groupBy(F.window("t", "1 minute"), "key", "worker").agg(*totals())
+    window = F.window(F.window_time("window"), "1 minute")
+    return parts.groupBy(window, "key").agg(F.sum("n").alias("n"), F.sum("rows").alias("rows"))
+
+
 def applied(rows: DataFrame, adapt: kss.streaming.Adapt) -> DataFrame:
     """The totals by Python functions, with what workers keep combined as they go."""
 
@@ -171,14 +172,12 @@ def applied(rows: DataFrame, adapt: kss.streaming.Adapt) -> DataFrame:
         rows,
         "key",
         partial,
-        merge,
         SCHEMA,
+        merge=merge,
+        plan=adapt,
         partial_schema="n bigint, rows bigint",
         combine=combine,
         window=F.window("t", "1 minute"),
-        workers=8,
-        grouping="fish",
-        adapt=adapt,
     )
 
 

@@ -275,8 +275,8 @@ def _split(df: DataFrame, params: ks.Grouping, folder: str, follow: bool) -> Dat
     # a range of offsets always has the same messages in the same order
     trust = ["read_ranges"]
     if follow:
-        adapt = kss.streaming.Adapt()
-        return kss.streaming.repartition(df, KEY, grouping=params, row_id=ID, adapt=adapt, trust=trust)
+        adapt = kss.streaming.Adapt(grouping=params, row_id=ID, trust=trust)
+        return kss.streaming.repartition(df, KEY, plan=adapt)
     return kss.online.repartition(df, KEY, params, state=f"{folder}/routers", trust=trust)
 
 

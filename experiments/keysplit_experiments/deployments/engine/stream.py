@@ -208,8 +208,8 @@ def _routed(df: DataFrame, params: ks.Grouping, folder: Path, follow: bool) -> D
     from keysplit import spark as kss
 
     if follow:
-        adapt = kss.streaming.Adapt(capacities="measured")
-        return kss.streaming.repartition(df, KEY, grouping=params, row_id=ID, adapt=adapt)
+        adapt = kss.streaming.Adapt(grouping=params, row_id=ID, capacities="measured")
+        return kss.streaming.repartition(df, KEY, plan=adapt)
     return kss.online.repartition(df, KEY, params, state=folder / "routers")
 
 

@@ -57,7 +57,7 @@ def main() -> None:
 def table(rows: int, rounds: int, only: str) -> Iterator[str]:
     spark = session(2)
     yield HEAD
-    usual = ["list", "percentile", "join, wide rows", "join, many rows"]
+    usual = ["join, wide rows", "join, many rows"]
     frames = []
     for name, df in streams.skewed(spark, rows, data_folder()):
         # Of all groups of reddit, plain Spark would start each for minutes.
@@ -66,7 +66,7 @@ def table(rows: int, rounds: int, only: str) -> Iterator[str]:
         frames += [(name, df, ["write"])] if name == "retail" else []
         frames += [(name, df, ["join, both hot"])] if name == "zipf" else []
     frames.append(("uniform", streams.uniform(spark, rows), usual))
-    frames.append(("small groups", streams.groups(spark), ["apply", "apply, whole", "list"]))
+    frames.append(("small groups", streams.groups(spark), ["apply", "apply, whole"]))
     for name, df, operations in frames:
         for operation in operations:
             if only in f"{name}: {operation}":
@@ -102,7 +102,7 @@ def scale(rows: int, rounds: int, only: str) -> Iterator[str]:
             if only not in operation:
                 continue
             df = frames[operation == "apply"]
-            plan = kss.plan(df, "key", workers)
+            plan = kss.plan(df, "key", workers, row_id="id")
             ways = {"plain": each.plain, "kept": each.kept(plan)}
             *_, (_, figures) = compared(spark, df, ways, rounds, workers)
             yield (

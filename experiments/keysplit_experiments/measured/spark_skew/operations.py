@@ -2,15 +2,14 @@
 
 - apply: whole-group Python, a histogram of a group's values, in two steps that merge.
 - apply, whole: the same in one function (applyInPandas), which cannot be split.
-- list: collect_list of a column. percentile: an exact median.
-- join, wide rows: a sort-merge join of the stream with a table of one row per key, 100 bytes beside each row
-  of the stream. join, many rows: the same without the 100 bytes, followed by an expensive expression a row.
+- join, wide rows: a sort-merge join of the stream with a table of one row per key; each row of the stream has
+  a payload of 100 bytes. join, many rows: the same without it, followed by an expensive expression per row.
 - join, both hot: a join of two streams that have the same hot key.
 - write: files partitioned by the key.
 
 Ways: *plain* is Spark as it is. *salted* is what a careful engineer writes: every key gets one of 8 salts by
-the hash of its row, a partial result by (key, salt), a second by key; for the median counts by (key, value)
-first; in joins the other side 8 times. *keysplit* makes its plan at the call, *kept* has it from before.
+the hash of its row, a partial result by (key, salt), a second by key; in joins the other side 8 times.
+*keysplit* makes its plan at the call, *kept* has it from before.
 """
 
 import time
@@ -25,9 +24,9 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit.spark.place import placed
 from keysplit.spark.few_rows import ROWS_PER_FILE, tasks_for
-from keysplit.spark.ways import took, way_of
+from keysplit.spark.place import placed
+from keysplit.spark.strategy import took, way_of
 from keysplit_experiments.measured.spark_skew import streams
 from keysplit_experiments.measured.spark_skew.figures import REDUCERS, Result, Way
 
@@ -46,18 +45,21 @@ class Operation:
 
     def ways(self, df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
         """Return all ways, with a plan of these rows for the last one."""
-        plan = kss.plan(df, "key", workers, "cut_to_fit")
         found: dict[str, Way | None] = {
             "plain": self.plain,
             "salted": self.salted,
-            "keysplit": lambda df: self.by(df, workers=workers, grouping="cut_to_fit", row_id="id"),
-            "kept": self.kept(plan),
+            "keysplit": lambda df: self.by(df, workers=workers),
+            "kept": self.kept(plan_of(df, workers)),
         }
         return {name: way for name, way in found.items() if way is not None}
 
     def kept(self, plan: kss.Plan) -> Way:
         """Return the way by a plan that is there."""
-        return lambda df: self.by(df, plan=plan, row_id="id")
+        return lambda df: self.by(df, plan=plan)
+
+
+def plan_of(df: DataFrame, workers: int) -> kss.Plan:
+    return kss.plan(df, "key", workers, grouping="cut_to_fit", row_id="id")
 
 
 def counted(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +91,7 @@ def applied(partial: Callable[[pd.DataFrame], pd.DataFrame]) -> Operation:
             .groupBy("key")
             .applyInPandas(merged, SCHEMA)
         ),
-        by=lambda df, **how: kss.apply(df, "key", partial, merged, SCHEMA, **how),
+        by=lambda df, **how: kss.apply(df, "key", partial, SCHEMA, merge=merged, **how),
     )
 
 
@@ -152,32 +154,14 @@ def both_hot_salted(df: DataFrame) -> DataFrame:
     return df.withColumn("salt", salt()).hint("merge").join(copies, ["key", "salt"]).drop("salt")
 
 
-def listed(df: DataFrame) -> DataFrame:
-    parts = df.groupBy("key", salt()).agg(F.collect_list("id").alias("ids"))
-    return parts.groupBy("key").agg(F.flatten(F.collect_list("ids")))
-
-
-def median_of_counts(df: DataFrame) -> DataFrame:
-    counts = df.groupBy("key", "value").agg(F.count("*").alias("n"))
-    return counts.groupBy("key").agg(F.expr("percentile(value, 0.5, n)"))
-
-
-def aggregated(column: Callable[[], Column], salted: Way) -> Operation:
-    return Operation(
-        plain=lambda df: df.groupBy("key").agg(column()),
-        salted=salted,
-        by=lambda df, **how: kss.aggregate(df, "key", column(), **how),
-    )
-
-
 OPERATIONS = {
     "apply": applied(counted),
     "apply, whole": Operation(
         plain=lambda df: df.groupBy("key").applyInPandas(counted, SCHEMA),
-        by=lambda df, **how: kss.apply(df, "key", counted, schema=SCHEMA, **_whole(how)),
+        by=lambda df, workers=None, plan=None: kss.apply(
+            df, "key", counted, SCHEMA, workers=workers or plan.workers
+        ),
     ),
-    "list": aggregated(lambda: F.collect_list("id"), listed),
-    "percentile": aggregated(lambda: F.expr("percentile(value, 0.5)"), median_of_counts),
     "join, wide rows": joined(wide=True),
     "join, many rows": joined(work=digested),
     "join, both hot": Operation(
@@ -196,7 +180,7 @@ EMULATED = {"apply": applied(slow), "join": joined(work=asleep)}
 
 def causes(df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
     """Ways of a write between plain Spark's and keysplit's, for rows with the columns of a stream."""
-    plan = kss.plan(df, "key", workers, "cut_to_fit")
+    plan = plan_of(df, workers)
     assert plan.sample is not None
     slots = df.sparkSession.sparkContext.defaultParallelism
     tasks = min(tasks_for(plan.sample.rows / plan.sample.fraction, ROWS_PER_FILE, slots), workers)
@@ -204,7 +188,7 @@ def causes(df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
     rows = -(-df.filter(F.col("key") == hottest.key[0]).count() // len(hottest.workers))
     path = Path(df.inputFiles()[0].removeprefix("file://")).parent
     known = f"{path}-routed"
-    kss.route(df.drop("value"), "key", plan=plan, row_id="id").write.parquet(known)
+    kss.route(df.drop("value"), "key", plan=plan).write.parquet(known)
     routed = df.sparkSession.read.parquet(known).withColumn("value", streams.value())
 
     def plain(df: DataFrame, tasks: int = workers) -> DataFrameWriter:
@@ -213,14 +197,14 @@ def causes(df: DataFrame, workers: int = REDUCERS) -> dict[str, Way]:
     return {
         "plain": plain,
         "plain, as many files": lambda df: plain(df).option("maxRecordsPerFile", rows),
-        "routed, then as plain": lambda df: plain(kss.route(df, "key", plan=plan, row_id="id")),
+        "routed, then as plain": lambda df: plain(kss.route(df, "key", plan=plan)),
         "workers known before": lambda df: (
             placed(routed, "worker", workers).drop("worker").write.partitionBy("key")
         ),
-        "kept, all workers": lambda df: kss.write(df, "key", plan=plan, row_id="id", force=True),
+        "kept, all workers": lambda df: kss.write(df, "key", plan=plan, way="place"),
         "plain, as few tasks": lambda df: plain(df, tasks),
-        "kept": lambda df: kss.write(df, "key", plan=plan, row_id="id"),
-        "keysplit": lambda df: kss.write(df, "key", workers=workers, row_id="id"),
+        "kept": lambda df: kss.write(df, "key", plan=plan),
+        "keysplit": lambda df: kss.write(df, "key", workers=workers),
     }
 
 
@@ -229,9 +213,9 @@ def scaled(plain: Callable[[DataFrame, int], DataFrame], by: By) -> Operation:
     return Operation(lambda df: plain(df, int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))), by)
 
 
-def planned(df: DataFrame, plan: kss.Plan, row_id: str) -> DataFrame:
-    """Make the plan anew, and nothing else."""
-    kss.plan(df, "key", plan.workers, row_id=row_id)
+def planned(df: DataFrame, plan: kss.Plan) -> DataFrame:
+    """Make the plan again, and nothing else."""
+    kss.plan(df, "key", plan.workers, row_id="id")
     return df.limit(0)
 
 
@@ -243,16 +227,11 @@ SCALED = {
     ),
     "inner join": scaled(
         lambda df, n: df.hint("merge").join(names(df), "key"),
-        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", force=True, **how),
+        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", way="place", **how),
     ),
     "full join": scaled(
         lambda df, n: df.hint("merge").join(names(df), "key", "full"),
-        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", "full", force=True, **how),
+        lambda df, **how: kss.join(df.hint("merge"), names(df), "key", "full", way="place", **how),
     ),
     "apply": applied(counted),
 }
-
-
-def _whole(how: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of an operation that splits nothing."""
-    return {name: value for name, value in how.items() if name == "workers"}
