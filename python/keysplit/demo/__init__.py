@@ -1,6 +1,5 @@
-"""The demo: one skewed stream through Spark twice, by Spark's hash grouping and by keysplit.
+"""The demo: one skewed stream through Spark twice, by Spark's hash and by a plan of keysplit.
 
-`stream` reads the rows, `job` is the work of a worker (no Spark in it), `run` measures both runs on Spark,
-`groups` the one over small groups without emulation, `drift` a stream whose keys change. `terminal` and
-`report` show them.
+`stream` has the rows, `job` the work of a worker (no Spark in it), `run` measures both runs on Spark,
+`terminal` and `report` show them.
 """
