@@ -1,6 +1,7 @@
 """The demo: its job, its page, and one run through Spark."""
 
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -94,7 +95,7 @@ def test_flights_are_the_real_ones_in_order_of_departure(flights):
     assert len(flights) == 336_776
     counts = Counter(flights["key"].to_pylist())
     assert len(counts) == 16
-    assert counts.most_common(2) == [("UA United Air Lines Inc.", 58_665), ("B6 JetBlue Airways", 54_635)]
+    assert counts.most_common(2) == [("UA", 58_665), ("B6", 54_635)]
     assert flights["position"].to_pylist()[-1] == 336_775
     assert flights["value"].type == pa.int64()
     assert flights["value"].null_count == 9_430
@@ -207,11 +208,14 @@ def test_the_demo_runs_through_spark(tmp_path, flights):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert all(line.endswith(" ...") for line in done.stderr.splitlines()), done.stderr
-    lines = {line.strip().rsplit("  ", 2)[0].strip(): line.split()[-2:] for line in done.stdout.splitlines()}
-    assert lines["results equal to PyArrow's   yes, all"] == ["yes,", "all"]
-    by_hash, by_plan = map(float, lines["rows of the busiest worker over mean"])
+    figures = {
+        name: re.search(rf"{name} +(\S.*?)  +(\S.*?) *$", done.stdout, re.MULTILINE).groups()
+        for name in ("results equal to PyArrow's", "busiest worker over mean", "partial results to merge")
+    }
+    assert figures["results equal to PyArrow's"] == ("yes, all", "yes, all")
+    by_hash, by_plan = map(float, figures["busiest worker over mean"])
     assert by_plan < 1.1 < by_hash
-    parts = list(map(int, lines["partial results to merge"]))
+    parts = list(map(int, figures["partial results to merge"]))
     assert parts[0] == len(set(stream.flights(5000)["key"].to_pylist())) < parts[1]
     assert [path.name for path in tmp_path.iterdir()] == ["keysplit-demo.html"]
     Page(tmp_path / "keysplit-demo.html")

