@@ -16,8 +16,13 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import PLANS, Plan, bucket_of, expected_loads, head_threshold, place
+from keysplit.spark.expr import columns
+from keysplit.spark.expr.hashes import plan_hash
+from keysplit.spark.request import Options, check
+from keysplit.spark.session import driver, session_of
+from keysplit.spark.session.classic import Classic
 from keysplit.spark.streaming import adapting as of_queries
-from keysplit.spark.streaming import current, rule, running
+from keysplit.spark.streaming import by_worker, current, rule, running
 from keysplit.spark.streaming.adapting import Adapting, _folder_named, adapting_in
 from keysplit.spark.streaming.drawn import Bounds
 from keysplit.spark.streaming.drawn import read as rows_drawn
@@ -26,12 +31,6 @@ from keysplit.spark.streaming.learning import Batch, Memory
 from keysplit.spark.streaming.log import MOST_BATCHES, Log
 from keysplit.spark.streaming.speeds import Speeds
 from keysplit.spark.streaming.tables import Tables, last_of
-from keysplit.spark.streaming import by_worker
-from keysplit.spark.expr import columns
-from keysplit.spark.expr.hashes import plan_hash
-from keysplit.spark.request import Options, check
-from keysplit.spark.session import driver, session_of
-from keysplit.spark.session.classic import Classic
 from keysplit_experiments.measured import driving
 
 WORKERS, ROWS = 4, 3000

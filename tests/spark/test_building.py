@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from calls import Calls
 from frames import same_rows
+from keysplit.spark.known import known_rows
 from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark.expr.columns import with_worker
-from keysplit.spark.frame import without
 from keysplit.spark.expr.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
+from keysplit.spark.frame import without
 from keysplit.spark.kept import pending
-from keysplit.spark.known import known_rows
 from keysplit.spark.names import quoted
 from keysplit.spark.request import Options, check
 from keysplit.spark.session import narrow, steps, versions

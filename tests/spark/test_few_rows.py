@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import Plan
-from keysplit.spark.kept import pending, runs
 from keysplit.spark import few_rows
 from keysplit.spark.few_rows import tasks_for, with_files
+from keysplit.spark.kept import pending, runs
 from keysplit.spark.session import session_of
 from keysplit.spark.session.classic import Classic
 

@@ -12,17 +12,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from keysplit.spark.kept.place import Kept
+from keysplit.spark.session.actions import _listener_of
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from keysplit import paths
 from keysplit import spark as kss
-from keysplit.spark.streaming import by_worker
 from keysplit.spark.kept import pending, runs
-from keysplit.spark.kept.place import Kept
 from keysplit.spark.session import actions
-from keysplit.spark.session.actions import _listener_of
+from keysplit.spark.streaming import by_worker
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import Plan, Summary, bucket_bits, bucket_of, place
-from keysplit.spark.expr import hashes
-from keysplit.spark.expr import columns, literals
+from keysplit.spark.expr import columns, hashes, literals
 from keysplit.spark.keys import seeded_hash
 from keysplit.spark.request import Options, check
 from reference.plan_table import PlanTable

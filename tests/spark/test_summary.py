@@ -8,8 +8,8 @@ from pyspark.sql import types as T
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import head_threshold
-from keysplit.spark.request import Options, check
 from keysplit.spark.counting.summary import summarise
+from keysplit.spark.request import Options, check
 
 ENGINES = pytest.mark.parametrize("engine", ["columns", "rust"])
 BAD = r"^weight must be finite, at least 0 and not null in every row, and have a finite sum, got "
