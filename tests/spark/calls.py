@@ -1,6 +1,7 @@
-"""Counts calls to the JVM."""
+"""Counts calls to the JVM, and jobs."""
 
 import threading
+from contextlib import contextmanager
 
 
 class Calls:
@@ -16,3 +17,14 @@ class Calls:
             return send(client, command, *rest, **options)
 
         patch.setattr(client, "send_command", counted)
+
+
+@contextmanager
+def no_job(spark, name):
+    """Fail if what is done within runs a job; the name is that of its jobs alone."""
+    spark.sparkContext.setJobGroup(name, name)
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup(name) == []

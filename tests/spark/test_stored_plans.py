@@ -60,6 +60,7 @@ def test_every_version_is_read(version, kind):
     assert plan.group_weight == (150 if version >= 3 else 0)
     assert plan.weighted is (version >= 4)
     assert plan.heaviest == ((1250.5, 800.0) if version >= 5 else None)
+    assert plan.trust == (("cleaned()", "day.of`it") if version >= 6 else ())
     # where the rows of the first key go, of the second, and of three that are not frequent
     keys = np.array([-5] * 6 + [2**62] + [0, 2**52, -(2**53)])
     rows = np.array([0, 2**32 - 1, 3 << 61, (3 << 61) + 2**32 - 1, -1, -(2**32)] + [0] * 4)
@@ -79,11 +80,13 @@ def test_a_plan_is_written_in_the_oldest_version_that_holds_it(version):
     assert pickle.loads(pickle.dumps(plan)) == plan
 
 
-def test_the_identity_of_rows_is_part_of_a_plan(plan):
-    other = replace(plan, row_id=("id",))
-    assert Plan.from_json(other.to_json()).row_id == ("id",)
+@pytest.mark.parametrize(("field", "value"), [("row_id", ("id",)), ("trust", ("id", "cleaned()"))])
+def test_what_operations_take_from_a_plan_is_part_of_it(plan, field, value):
+    other = replace(plan, **{field: value})
+    assert getattr(Plan.from_json(other.to_json()), field) == value
+    assert getattr(other.with_workers(3), field) == value
     assert other != plan
-    assert "row_id: None, the other has ('id',)" in plan.compare(other)
+    assert f"{field}: {getattr(plan, field)}, the other has {value}" in plan.compare(other)
 
 
 def test_a_parameter_that_a_plan_has_not_takes_its_default(monkeypatch):
@@ -116,6 +119,7 @@ def changed_key(**changes):
     [
         (changed(version=99), "version 99"),
         (changed(row_id=["id"]), "the field 'row_id'"),
+        (changed(5, trust=["id"]), "the field 'trust'"),
         (changed(2, salt=7), "the field 'salt'"),
         (changed(2, sample={}), "the field 'sample'"),
         (changed(3, sample={"rows": 1, "shade": 1}), "the field of a sample 'shade'"),
@@ -144,8 +148,8 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
     [
         ("", "^text must be a plan as JSON"),
         ("[1]", "^text must be a plan that keysplit wrote"),
-        (changed(version=0), r"^version of the plan must be in 1\.\.=5, got 0$"),
-        (changed(version="1"), r"^version of the plan must be in 1\.\.=5, got '1'$"),
+        (changed(version=0), r"^version of the plan must be in 1\.\.=6, got 0$"),
+        (changed(version="1"), r"^version of the plan must be in 1\.\.=6, got '1'$"),
         (changed(grouping={"name": "d_choices", "workers": 1000}), "^plan is damaged: its keys, workers"),
         (changed(grouping=5), "^plan is damaged: TypeError"),
         (changed(head=[{}]), "^plan is damaged: KeyError"),
@@ -164,6 +168,8 @@ def test_what_a_newer_keysplit_wrote_is_refused_in_one_line(text, what):
         (changed(5, heaviest=[1.0]), "^plan is damaged: its keys, workers"),
         (changed(5, heaviest=[1.0, -1.0]), "^plan is damaged: its keys, workers"),
         (changed(5, heaviest=5), "^plan is damaged: TypeError"),
+        (changed(6, trust=5), "^plan is damaged: TypeError"),
+        (changed(6, trust=[5]), "^plan is damaged: its keys, workers"),
         (changed(total=0), "^plan is damaged: its keys, workers"),
         (changed_key(count=float("nan")), "^plan is damaged: its keys, workers"),
         (changed_key(count=-5), "^plan is damaged: its keys, workers"),

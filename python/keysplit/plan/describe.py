@@ -21,6 +21,7 @@ _TITLES = {
     "group_weight": "group_weight",
     "weighted": "weighted",
     "heaviest": "heaviest rows",
+    "trust": "trust",
 }
 
 

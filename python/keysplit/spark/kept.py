@@ -51,22 +51,15 @@ class Place:
         except FileNotFoundError:
             paths.check_new(self.path)
             return None
+        plan = self._read(text)
+        self._refuse_other(plan, request)
         self.is_old = self.max_age is not None and self._age() >= self.max_age
         if self.is_old:
             paths.check_new(self.path)
             return None
-        plan = self._read(text)
-        self._refuse_other("key types", plan.key_types, tuple(key_kinds(request.key_types)))
-        self._refuse_other("grouping", plan.grouping, request.params)
-        self._refuse_other("capacities", plan.capacities, request.capacities)
-        self._refuse_other("group_weight", plan.group_weight, request.group_weight)
-        self._refuse_other("weight", plan.weighted, request.weight is not None)
-        if request.row_id is not None:
-            self._refuse_other("row_id", plan.row_id, tuple(request.row_id))
-        self._refuse_other("trust", plan.trust, tuple(sorted(request.query.trust)))
         return plan
 
-    def save(self, plan: Plan) -> Plan:
+    def save(self, plan: Plan, request: Request) -> Plan:
         """Save a plan that was made, and return the one that is there then: of several jobs the first one's.
 
         Raises:
@@ -79,10 +72,8 @@ class Place:
         if self.is_old:
             paths.write(self.path, text)
         elif not paths.create(self.path, text):
-            other = self._read(paths.read(self.path))
-            self._refuse_other("key types", other.key_types, plan.key_types)
-            self._refuse_other("grouping", other.grouping, plan.grouping)
-            return other
+            plan = self._read(paths.read(self.path))
+            self._refuse_other(plan, request)
         return plan
 
     def _age(self) -> timedelta:
@@ -94,9 +85,21 @@ class Place:
         except ValueError as error:
             raise ValueError(f"path must be that of a plan, got {os.fspath(self.path)!r}: {error}") from error
 
-    def _refuse_other(self, what: str, stored: Any, asked: Any) -> None:
-        if stored != asked:
-            raise ValueError(
-                f"the plan at {os.fspath(self.path)!r} must be for the same {what}: it has {stored!r}, got "
-                f"{asked!r}. Use another path, or delete that plan"
-            )
+    def _refuse_other(self, plan: Plan, request: Request) -> None:
+        """Raise ValueError if a stored plan was made for other arguments than those of a request."""
+        pairs = {
+            "key types": (plan.key_types, tuple(key_kinds(request.key_types))),
+            "grouping": (plan.grouping, request.params),
+            "capacities": (plan.capacities, request.capacities),
+            "group_weight": (plan.group_weight, request.group_weight),
+            "weight": (plan.weighted, request.weight is not None),
+            "trust": (plan.trust, tuple(sorted(request.query.trust))),
+        }
+        if request.row_id is not None:
+            pairs["row_id"] = (plan.row_id, tuple(request.row_id))
+        for what, (stored, asked) in pairs.items():
+            if stored != asked:
+                raise ValueError(
+                    f"the plan at {os.fspath(self.path)!r} must be for the same {what}: it has {stored!r}, "
+                    f"got {asked!r}. Use another path, or delete that plan"
+                )

@@ -139,7 +139,7 @@ def plan(
         return stored
     made, met = make(request)
     warn_of_rows(request, made, met)
-    return made if place_ is None else place_.save(made)
+    return made if place_ is None else place_.save(made, request)
 
 
 def planning(
@@ -164,10 +164,15 @@ def planning(
     params = grouping_of(grouping, workers, seed, PLANS)
     request = request_of(df, key, params, Query(df, trusted_names(trust), checked=True))
     columns = request.columns
+    if request.query.trust:
+        _ = request.query.steadiness  # refuses what the query does not have
     names = identity_columns(row_id, columns.type_of)
+    identity = None if names is None else list(map(columns.path, names))
+    if identity is not None:
+        request.query.refuse_unsteady_id(identity)
     return replace(
         request,
-        row_id=None if names is None else list(map(columns.path, names)),
+        row_id=identity,
         weight=weight_of(columns, weight),
         capacities=None if capacities is None else tuple(speeds_of(capacities, request.workers).tolist()),
         sample=sample,
