@@ -22,75 +22,17 @@ def df(spark):
     return frame(spark, T.LongType(), skewed([1, 2, 3], 30)).withColumn("m", F.create_map(F.lit("a"), "v"))
 
 
-def aggregate(df, key, **arguments):
-    return kss.aggregate(df, key, F.sum("v"), force=True, **arguments)
-
-
-def test_flags_are_true_or_false(df):
-    with pytest.raises(TypeError, match=r"^force must be True or False, got 'no'$"):
-        kss.join(df, df, "key", workers=4, force="no")
-
-
-functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, aggregate])
+functions = pytest.mark.parametrize("function", [kss.route, kss.repartition])
 
 
 @functions
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"mode": "fast"}, ValueError, "^mode must be 'planned' or 'online', got 'fast'$"),
-        ({"plan": object()}, TypeError, "^plan must be a Plan that kss.plan made, or a path or URL"),
-        ({"row_id": "v"}, ValueError, "^row_id belongs to mode 'planned': leave row_id out$"),
-        ({"capacities": [1] * 4}, ValueError, "^capacities belongs to mode 'planned': leave capacities out$"),
-        ({"allow_inexact": "False"}, TypeError, "^allow_inexact must be True or False, got 'False'$"),
-        ({"engine": "gpu"}, ValueError, "^engine must be 'columns' or 'rust', got 'gpu'$"),
+        ({"plan": object()}, TypeError, "^plan must be a Plan that kss.plan made, got object$"),
+        ({"plan": "a.json"}, TypeError, r"^plan must be a Plan .*, got str: Plan\.load\(path\) reads one$"),
         ({"speed": 9}, TypeError, "speed"),
-        (
-            {"mode": "planned", "grouping": "fish"},
-            ValueError,
-            "^grouping must be one of cut_to_fit, .* in mode 'planned', got 'fish': pass mode='online'$",
-        ),
-        (
-            {"mode": "planned", "grouping": ks.Fish(workers=4)},
-            ValueError,
-            "^grouping must be one of .* in mode 'planned', got 'fish': pass mode='online'$",
-        ),
-        (
-            {"grouping": "cut_to_fit"},
-            ValueError,
-            "^grouping must be one of .* in mode 'online', got 'cut_to_fit': pass mode='planned'$",
-        ),
-        ({"mode": "planned", "row_id": 3}, TypeError, "^row_id must be a column name or a list .*, got 3$"),
-        (
-            {"mode": "planned", "row_id": []},
-            ValueError,
-            "^row_id must name at least one column, got an empty",
-        ),
-        (
-            {"mode": "planned", "row_id": "m"},
-            TypeError,
-            "^row_id must be of types that Spark hashes, got 'm'",
-        ),
-        (
-            {"mode": "planned", "row_id": "no"},
-            ValueError,
-            "^row_id must name one column of the DataFrame, got",
-        ),
-        (
-            {"mode": "planned", "capacities": ["x"] * 4},
-            TypeError,
-            "^capacities must be numbers, got \\['x', ",
-        ),
-        (
-            {"mode": "planned", "capacities": [1]},
-            ValueError,
-            r"^capacities must be 4 numbers, one per worker, got shape \(1,\)$",
-        ),
-        (
-            {"mode": "planned", "capacities": [1, 0, 1, 1]},
-            ValueError,
-            r"^capacities must be in 1e-09\.\.=1\S+, got 0\.0$",
-        ),
+        ({"grouping": "key"}, TypeError, "grouping"),
         (
             {"key": "nokey"},
             ValueError,
@@ -105,24 +47,9 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, agg
         ({"key": None}, TypeError, "^key must be a column name or a list of column names, got None$"),
         ({"key": ["v", 3]}, TypeError, "^key must be a column name or a list of column names, got "),
         ({"key": "m"}, TypeError, "^key must not hold maps, got 'm' of type map<string,bigint>$"),
-        (
-            {"workers": None},
-            ValueError,
-            "^workers must be given with grouping='d_choices': a number in 1..=65536$",
-        ),
+        ({"workers": None}, ValueError, "^workers must be given without a plan: .*, got None$"),
         ({"workers": 0}, ValueError, "^workers must be in 1..=65536, got 0$"),
         ({"workers": 65_537}, ValueError, "^workers must be in 1..=65536, got 65537$"),
-        ({"grouping": "best"}, ValueError, "^grouping must be one of .*d_choices.*, got 'best'$"),
-        ({"grouping": 7}, TypeError, "^grouping must be a registered name or a grouping, got int$"),
-        ({"grouping": ks.DChoices(workers=5)}, ValueError, r"^workers must .* DChoices\(workers=5.*, got 4$"),
-        (
-            {"grouping": ks.DChoices(workers=4), "seed": 1},
-            ValueError,
-            r"^seed must be left out or equal that of the grouping, DChoices\(workers=4.*, got 1$",
-        ),
-        ({"weight": "noweight"}, ValueError, "^weight must name one column of the DataFrame, got 'noweight'"),
-        ({"weight": "s"}, TypeError, "^weight must name a numeric column, got 's' of type string$"),
-        ({"weight": 2}, TypeError, "^weight must be a column name, got int$"),
         (
             {"worker_column": "v"},
             ValueError,
@@ -136,19 +63,43 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition, agg
     ],
 )
 def test_wrong_arguments(df, function, arguments, error, message):
-    arguments = {"df": df, "key": "key", "workers": 4, "mode": "online"} | arguments
+    arguments = {"df": df, "key": "key", "workers": 4} | arguments
     with pytest.raises(error, match=message) as raised:
         function(arguments.pop("df"), arguments.pop("key"), **arguments)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"grouping": "fish"}, ValueError, "^grouping must be one of .*, got 'fish': it needs the rows one "),
+        ({"grouping": "best"}, ValueError, "^grouping must be one of .*d_choices.*, got 'best'$"),
+        ({"grouping": 7}, TypeError, "^grouping must be a registered name or a grouping, got int$"),
+        ({"grouping": ks.DChoices(workers=5)}, ValueError, r"^workers must .* DChoices\(workers=5.*, got 4$"),
+        ({"grouping": ks.DChoices(workers=4), "seed": 1}, ValueError, r"^seed must be left out .*, got 1$"),
+        ({"workers": None}, ValueError, "^workers must be given with grouping='d_choices'"),
+        ({"row_id": 3}, TypeError, "^row_id must be a column name or a list .*, got 3$"),
+        ({"row_id": []}, ValueError, "^row_id must name at least one column, got an empty"),
+        ({"row_id": "m"}, TypeError, "^row_id must be of types that Spark hashes, got 'm'"),
+        ({"row_id": "no"}, ValueError, "^row_id must name one column of the DataFrame, got"),
+        ({"trust": 3}, TypeError, "^trust must be a list of column names and functions, got int$"),
+        ({"capacities": ["x"] * 4}, TypeError, r"^capacities must be numbers, got \['x', "),
+        ({"capacities": [1]}, ValueError, r"^capacities must be 4 numbers, .*, got shape \(1,\)$"),
+        ({"capacities": [1, 0, 1, 1]}, ValueError, r"^capacities must be in 1e-09\.\.=1\S+, got 0\.0$"),
+        ({"weight": "none"}, ValueError, "^weight must name one column of the DataFrame, got 'none'"),
+        ({"weight": "s"}, TypeError, "^weight must name a numeric column, got 's' of type string$"),
+        ({"weight": 2}, TypeError, "^weight must be a column name, got int$"),
+    ],
+)
+def test_wrong_arguments_of_planning(df, arguments, error, message):
+    with pytest.raises(error, match=message) as raised:
+        kss.plan(df, "key", **{"workers": 4} | arguments)
     assert "\n" not in str(raised.value)
 
 
 @functions
 def test_streams_are_refused(spark, function):
     stream = spark.readStream.format("rate").load().withColumnRenamed("value", "v")
-    with pytest.raises(
-        ValueError, match=r"^df must be a batch DataFrame, got a streaming one: in mode 'online' kss"
-    ):
-        function(stream, "v", workers=4, mode="online")
     with pytest.raises(ValueError, match=r"^plan must be given for a streaming DataFrame"):
         function(stream, "v", workers=4)
     with pytest.raises(ValueError, match=r"^df must be a batch DataFrame, got a streaming one"):
@@ -157,13 +108,13 @@ def test_streams_are_refused(spark, function):
 
 def test_column_names_differ_in_case_where_spark_says_so(conf, df):
     conf("spark.sql.caseSensitive", "true")
-    assert kss.route(df, "key", workers=4, worker_column="V", mode="online").columns[-1] == "V"
+    assert kss.route(df, "key", workers=4, worker_column="V").columns[-1] == "V"
 
 
 def test_an_ambiguous_key_is_refused(df):
     twice = df.select("key", F.col("v").alias("key"))
     with pytest.raises(ValueError, match=r"^key must name one column of the DataFrame, got 'key'"):
-        kss.route(twice, "key", workers=4, mode="online")
+        kss.route(twice, "key", workers=4)
 
 
 @pytest.mark.parametrize("name", ["user.id", "User.ID", "`user.id`"])
@@ -171,31 +122,26 @@ def test_the_very_name_of_a_column_is_that_column(spark, name):
     plain = spark.range(60).selectExpr("id % 3 AS k", "id AS n", "id AS w")
     # beside a struct that has no such field
     df = plain.selectExpr("k AS `user.id`", "n AS `n.o`", "w AS `w``t`", "named_struct('a', n) AS user")
-    plan = kss.plan(df, name, 4, "w_choices", row_id="n.o", weight="w`t")
+    plan = kss.plan(df, name, 4, grouping="w_choices", row_id="n.o", weight="w`t")
     assert plan.key == ("`user.id`",) or name != "user.id"
     assert plan.row_id == ("`n.o`",)
-    like = kss.plan(plain, "k", 4, "w_choices", row_id="n", weight="w")
+    like = kss.plan(plain, "k", 4, grouping="w_choices", row_id="n", weight="w")
     assert [each.hash for each in plan.head] == [each.hash for each in like.head]
     workers = [row.worker for row in kss.route(plain, "k", plan=like).collect()]
-    for function in (kss.route, kss.repartition, kss.streaming.route, kss.streaming.repartition):
+    for function in (kss.route, kss.repartition):
         routed = function(df, name, plan=plan)
         assert [row.worker for row in routed.orderBy("`n.o`").collect()] == workers
-    rust = kss.route(df, name, plan=plan, engine="rust")
-    assert [row.worker for row in rust.collect()] == workers
     assert kss.profile(df, name, 4).total == 60
     assert kss.drift(plan, df, weight="w`t").moved == 0
     counts = [(0, 20), (1, 20), (2, 20)]
-    options = {"plan": plan, "force": True}
+    options = {"plan": plan, "way": "place"}
 
     def size(key, rows):
         return pd.DataFrame({"k": [key[0]], "n": [rows["n"].sum() if "n" in rows else len(rows)]})
 
     results = [
-        kss.aggregate(df, name, F.count("*"), **options),
-        kss.streaming.aggregate(df, name, F.count("*"), **options),
-        kss.streaming.aggregate(df, name, F.count("*")),
         kss.apply(df, name, size, "k long, n long"),
-        kss.apply(df, name, size, size, "k long, n long", **options),
+        kss.apply(df, name, size, "k long, n long", merge=size, **options),
     ]
     if name != "`user.id`":  # a join and a write take it literally
         joined = kss.join(df, df.select("`user.id`").distinct(), name, **options)
@@ -215,15 +161,6 @@ def test_a_field_keeps_its_name(spark):
         kss.plan(spark.range(9).selectExpr("id AS `a.b`"), ["a.b", "`a.b`"], 2)
 
 
-def test_a_grouping_brings_workers_and_seed(df):
-    grouping = ks.PartialKeyGrouping(workers=6, seed=9)
-    routed = kss.route(df, "key", grouping=grouping, mode="online")
-    for arguments in ({"workers": 6}, {"seed": 9}, {"workers": 6, "seed": 9}):
-        assert (
-            kss.route(df, "key", grouping=grouping, mode="online", **arguments).collect() == routed.collect()
-        )
-
-
 def test_collated_strings_inside_a_key_are_refused(spark):
     if spark.version < "4":
         pytest.skip("this Spark has no collations")
@@ -231,7 +168,7 @@ def test_collated_strings_inside_a_key_are_refused(spark):
     with pytest.raises(
         TypeError, match=r"^key must not hold collated strings inside, got 'key' of type array<string coll"
     ):
-        kss.route(df, "key", workers=4, mode="online")
+        kss.route(df, "key", workers=4)
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow", "pandas"])
