@@ -15,7 +15,7 @@ def results(spark):
     at = F.col("id")
     word = F.when(at % 2 == 0, MARKUP).otherwise(F.concat(F.lit("w"), at % 50))
     df = spark.range(2000).select(word.alias("word"), "id")
-    plan = kss.plan(df, "word", 6, "cut_to_fit")
+    plan = kss.plan(df, "word", 6, grouping="cut_to_fit")
     return {
         "plan": plan,
         "drift": kss.drift(plan, df.filter("word <> '<b>hot</b>'")),
@@ -41,7 +41,7 @@ def test_they_show_themselves(results, name, tmp_path):
 
 
 def test_frames_without_rows_have_their_columns(spark, results):
-    plan = kss.plan(spark.range(100), "id", 1, "cut_to_fit")
+    plan = kss.plan(spark.range(100), "id", 1, grouping="cut_to_fit")
     assert str(plan).startswith("Plan cut_to_fit of id for 1 worker, seed 0")
     assert list(plan.to_pandas()) == list(results["plan"].to_pandas())
     drift = kss.drift(plan, spark.range(100))

@@ -24,7 +24,7 @@ def distance(then, today):
 
 @pytest.fixture(scope="module")
 def plan(spark):
-    return kss.plan(frame(spark, YESTERDAY), "key", 8, "cut_to_fit")
+    return kss.plan(frame(spark, YESTERDAY), "key", 8, grouping="cut_to_fit")
 
 
 def test_the_same_rows_have_not_drifted(spark, plan):
@@ -84,7 +84,7 @@ def test_weights_are_what_moves(spark, plan):
 
 def test_imbalance_is_relative_to_capacities(spark):
     df = frame(spark, range(5000), "bigint")
-    plan = kss.plan(df, "key", 4, "cut_to_fit", capacities=[1, 2, 3, 4])
+    plan = kss.plan(df, "key", 4, grouping="cut_to_fit", capacities=[1, 2, 3, 4])
     drift = kss.drift(plan, df)
     assert drift.loads == pytest.approx([500, 1000, 1500, 2000], rel=0.02)
     assert drift.imbalance < 0.01
@@ -112,13 +112,13 @@ def test_days_without_rows(spark, plan):
 
 def test_a_null_key_and_a_lonely_worker(spark):
     df = frame(spark, [None, None, "a"])
-    drift = kss.drift(kss.plan(df, "key", 1, "cut_to_fit"), df.filter("key is null"))
+    drift = kss.drift(kss.plan(df, "key", 1, grouping="cut_to_fit"), df.filter("key is null"))
     assert drift.moved == pytest.approx(1 / 3)
     assert drift.gone_keys == {"a": pytest.approx(1 / 3)}
     assert drift.verdict == (
         "the plan still fits: the busiest worker has 1.00 times the mean today, 1.00 times by a new plan"
     )
-    new = kss.drift(kss.plan(df.filter("key = 'a'"), "key", 1, "cut_to_fit"), df)
+    new = kss.drift(kss.plan(df.filter("key = 'a'"), "key", 1, grouping="cut_to_fit"), df)
     assert new.new_keys == {"null": pytest.approx(2 / 3)}
 
 

@@ -13,10 +13,8 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.plan import Plan
 from keysplit.spark import few_rows
 from keysplit.spark.few_rows import tasks_for, with_files
-from keysplit.spark.kept import pending, runs
 from keysplit.spark.session import session_of
 from keysplit.spark.session.classic import Classic
 
@@ -40,11 +38,6 @@ def tasks_of(path):
     return found
 
 
-def settle(df):
-    df.sparkSession.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(120_000)
-    pending.settle()
-
-
 @given(
     rows=st.integers(0, 10**12) | st.floats(0, 1e9),
     rows_per_file=st.integers(1, 10**9),
@@ -60,7 +53,7 @@ def test_tasks_come_in_full_waves_that_the_rows_fill(rows, rows_per_file, slots)
 
 def test_files_are_balanced_beside_rows(spark):
     rows = spark.range(40_000).selectExpr("IF(id % 10 < 8, 0, 1 + id % 400) AS key", "id")
-    plan = kss.plan(rows, "key", WORKERS, "cut_to_fit")
+    plan = kss.plan(rows, "key", WORKERS, grouping="cut_to_fit")
     assert [each.key[0] for each in plan.head] == ["0"]
     partitions = np.count_nonzero(plan.buckets)
     assert partitions in range(78, 82)  # 80 rare keys, few of them in one bucket
@@ -80,7 +73,7 @@ def test_files_are_balanced_beside_rows(spark):
 
 
 def test_rows_go_where_a_plan_for_fewer_tasks_says(spark, tmp_path, sales):
-    plan = kss.plan(sales, "country", WORKERS, "cut_to_fit")
+    plan = kss.plan(sales, "country", WORKERS, grouping="cut_to_fit")
     fewer = with_files(plan, 3000).with_workers(4)
     whole = {int(each.key[0]) for each in fewer.head if len(each.workers) == 1}
     for number, how in enumerate(({"plan": plan}, {"workers": WORKERS})):
@@ -111,8 +104,8 @@ def test_never_fewer_tasks_write_than_run_at_once(tmp_path, sales):
 
 
 def test_where_workers_are_no_more_than_the_rows_fill_they_stay(tmp_path, sales):
-    plan = kss.plan(sales, "country", WORKERS, "cut_to_fit")
-    for number, how in enumerate(({"force": True}, {"rows_per_file": 1}, {"rows_per_file": 250})):
+    plan = kss.plan(sales, "country", WORKERS, grouping="cut_to_fit")
+    for number, how in enumerate(({"way": "place"}, {"rows_per_file": 1}, {"rows_per_file": 250})):
         writer = kss.write(sales, "country", plan=plan, **how)
         writer.parquet(str(tmp_path / str(number)))
         assert {task for _, task in tasks_of(tmp_path / str(number))} == set(range(WORKERS))
@@ -122,43 +115,16 @@ def test_where_workers_are_no_more_than_the_rows_fill_they_stay(tmp_path, sales)
 
 
 def test_weights_are_no_rows(sales):
-    plan = kss.plan(sales, "country", WORKERS, "cut_to_fit", weight=F.lit(0.01))
+    plan = kss.plan(sales, "country", WORKERS, grouping="cut_to_fit", weight=F.lit(0.01))
     writer = kss.write(sales, "country", plan=plan)
     assert kss.explain(writer).endswith(f"split over {WORKERS} workers by cut_to_fit")
 
 
-def test_a_kept_plan_counts_its_own_workers(tmp_path, sales):
-    path = str(tmp_path / "plan.json")
-    writer = kss.write(sales, "country", workers=WORKERS, plan=path)
-    writer.parquet(str(tmp_path / "first"))
-    settle(sales)
-    assert "split over 2 workers" in kss.explain(writer)
-    routed = kss.route(sales, "country", plan=Plan.load(path)).groupBy("worker").count().collect()
-    (run,) = runs.read(path)
-    assert dict(enumerate(run.rows.tolist())) == {row.worker: row["count"] for row in routed}
-    assert run.fresh
-    # from now on the last run says how many rows there are
-    some = sales.filter("id % 3 = 0")
-    for name, rows in (("second", 3000), ("third", 1000)):
-        writer = kss.write(some, "country", plan=path, rows_per_file=500)
-        assert kss.explain(writer).endswith(f"as {rows:,} rows fill no more files of 500")
-        writer.parquet(str(tmp_path / name))
-        settle(sales)
-    assert len({task for _, task in tasks_of(tmp_path / "second")}) == 6
-    assert len({task for _, task in tasks_of(tmp_path / "third")}) == 2
-    assert [len(each.rows) for each in runs.read(path)] == [WORKERS] * 3
-    other = sales.withColumn("country", F.lit(99))
-    kss.write(other, "country", plan=path, refresh="never").parquet(str(tmp_path / "fourth"))
-    settle(sales)
-    with pytest.warns(UserWarning, match="no longer fits: in its last run"):
-        kss.write(sales, "country", plan=path)
-
-
 def test_a_sample_says_how_many_rows_there_are(spark):
     df = spark.range(0, 200_000, numPartitions=2).selectExpr("id % 10 * id % 7 AS key", "id")
-    plan = kss.plan(df, "key", WORKERS, "cut_to_fit", weight=F.lit(1e-6))
+    plan = kss.plan(df, "key", WORKERS, grouping="cut_to_fit", weight=F.lit(1e-6))
     assert plan.sample is not None
-    for how in ({"plan": plan}, {"workers": WORKERS, "weight": F.lit(1e-6)}):
+    for how in ({"plan": plan}, {"workers": WORKERS}):
         told = kss.explain(kss.write(df, "key", rows_per_file=30_000, **how))
         rows = re.search(r"split over 6 workers by cut_to_fit, not over 12, as ([\d,]+) rows", told)
         assert float(rows[1].replace(",", "")) == pytest.approx(200_000, rel=0.05)
@@ -168,23 +134,22 @@ def test_where_nothing_says_how_many_rows_or_tasks_there_are_all_workers_write(m
     def told(**how):
         return kss.explain(kss.write(sales, "country", workers=WORKERS, **how))
 
-    assert told(weight="bytes").endswith(f"over {WORKERS} workers by cut_to_fit")
-    assert told(capacities=[1.0] * WORKERS).endswith(f"over {WORKERS} workers by cut_to_fit")
-    assert told(mode="online", grouping="shuffle").startswith("online: ")
+    for by in ({"weight": "bytes"}, {"capacities": [1.0] * WORKERS}):
+        plan = kss.plan(sales, "country", WORKERS, grouping="cut_to_fit", **by)
+        writer = kss.write(sales, "country", plan=plan)
+        assert kss.explain(writer).endswith(f"over {WORKERS} workers by cut_to_fit")
     monkeypatch.setattr(Classic, "slots", None)
     assert told().endswith(f"over {WORKERS} workers by cut_to_fit")
     assert "over 3 workers by cut_to_fit, not over 12" in told(rows_per_file=1000)
     assert "over 1 worker by cut_to_fit, not over 12" in told(rows_per_file=10_000)
 
 
-def test_a_plan_of_far_fewer_rows_is_held_against_the_bytes(monkeypatch, tmp_path, sales):
-    plan = kss.plan(sales, "country", WORKERS, "cut_to_fit")
+def test_a_plan_of_far_fewer_rows_is_held_against_the_bytes(monkeypatch, sales):
+    plan = kss.plan(sales, "country", WORKERS, grouping="cut_to_fit")
     monkeypatch.setattr(few_rows, "_BYTES_PER_TASK", session_of(sales).size(sales) / 5)
     assert "over 5 workers" in kss.explain(kss.write(sales, "country", plan=plan))
-    few, path = sales.limit(100).localCheckpoint(), tmp_path / "plan.json"
-    kss.write(few, "country", workers=WORKERS, plan=path).parquet(str(tmp_path / "few"))
-    kept = kss.write(sales, "country", plan=path)
-    assert "over 5 workers" in kss.explain(kept), "far more rows than in the last run"
+    few = kss.plan(sales.filter("id < 100"), "country", WORKERS, grouping="cut_to_fit")
+    assert "over 5 workers" in kss.explain(kss.write(sales, "country", plan=few))
     monkeypatch.setattr(few_rows, "_BYTES_PER_TASK", 1)
     assert kss.explain(kss.write(sales, "country", plan=plan)).endswith(
         f"over {WORKERS} workers by cut_to_fit"
@@ -192,13 +157,13 @@ def test_a_plan_of_far_fewer_rows_is_held_against_the_bytes(monkeypatch, tmp_pat
 
 
 def test_a_plan_that_only_streams_follow_stays(sales):
-    plan = kss.plan(sales, "country", WORKERS, "w_choices")
+    plan = kss.plan(sales, "country", WORKERS, grouping="w_choices")
     streams = replace(plan, grouping=ks.Fish(workers=WORKERS))
     told = kss.explain(kss.write(sales, "country", plan=streams))
     assert told.endswith(f"over {WORKERS} workers by fish")
 
 
-def test_rows_that_look_alike_are_warned_of_where_that_can_be_noticed(spark, monkeypatch, tmp_path):
+def test_rows_that_look_alike_are_warned_of_where_that_can_be_noticed(spark, monkeypatch):
     def caught(hot, **how):
         df = spark.range(1000).selectExpr(
             f"IF(id < {hot}, 'hot', concat('c', id % 20)) AS key", f"IF(id < {hot}, 0, id) AS id"
@@ -208,10 +173,9 @@ def test_rows_that_look_alike_are_warned_of_where_that_can_be_noticed(spark, mon
             kss.write(df, "key", workers=WORKERS, **how)
         return [str(each.message) for each in found if "look alike" in str(each.message)]
 
-    assert caught(900, force=True)
-    assert caught(900, plan=str(tmp_path / "plan.json"))  # which may be of more rows on other days
+    assert caught(900, way="place")
     assert not caught(900)  # on two slots
     monkeypatch.setattr(Classic, "slots", 3)
     assert "too few for 2 workers" in caught(900)[0]
     assert not caught(400)  # three tasks split none
-    assert caught(400, force=True)
+    assert caught(400, way="place")

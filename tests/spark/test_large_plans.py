@@ -10,7 +10,7 @@ from keysplit import spark as kss
 from keysplit.plan import Plan, Summary, bucket_bits, bucket_of, place
 from keysplit.spark.expr import columns, hashes, literals
 from keysplit.spark.keys import seeded_hash
-from keysplit.spark.request import Options, check
+from keysplit.spark.request import check
 from reference.plan_table import PlanTable
 
 pytestmark = pytest.mark.newest
@@ -34,6 +34,7 @@ def made(spark, grouping, frequent):
         key_types=("bigint",),
         texts={int(hash_): (str(key),) for key, hash_ in enumerate(found.tolist())},
         capacities=None,
+        row_id=("id",),
     )
 
 
@@ -56,7 +57,7 @@ def values(df):
 
 
 def expected(df, plan):
-    request = check(df, "key", Options(plan=plan, row_id="id"))
+    request = check(df, "key", plan)
     pairs = df.select(hashes.plan_hash(request), hashes.row_hash(request)).collect()
     model = PlanTable(*(getattr(plan.tables, name).tolist() for name in PlanTable._fields))
     return model.route([pair[0] for pair in pairs], [pair[1] for pair in pairs])
@@ -66,20 +67,17 @@ def expected(df, plan):
 def test_a_large_plan_answers_as_its_tables_say(rows, large, conf, adaptive):
     conf("spark.sql.adaptive.enabled", adaptive)
     assert len(large.head) == FREQUENT
-    wanted = expected(rows, large)
-    for engine in ("columns", "rust"):
-        routed = kss.route(rows, "key", plan=large, row_id="id", engine=engine)
-        assert routed.columns == [*rows.columns, "worker"]
-        assert not routed.schema["worker"].nullable
-        assert [row.worker for row in routed.collect()] == wanted
-        text = routed._jdf.queryExecution().toString()
-        assert len(text) < 100_000
+    routed = kss.route(rows, "key", plan=large)
+    assert routed.columns == [*rows.columns, "worker"]
+    assert not routed.schema["worker"].nullable
+    assert [row.worker for row in routed.collect()] == expected(rows, large)
+    assert len(routed._jdf.queryExecution().toString()) < 100_000
 
 
 @pytest.mark.parametrize("rows_of_batch", ["0", "-1", "7"])
 def test_a_large_plan_does_not_depend_on_the_batches_of_arrow(rows, large, conf, rows_of_batch):
     conf("spark.sql.execution.arrow.maxRecordsPerBatch", rows_of_batch)
-    ours = kss.route(rows, "key", plan=large, row_id="id")
+    ours = kss.route(rows, "key", plan=large)
     assert [row.worker for row in ours.collect()] == expected(rows, large)
 
 
@@ -100,11 +98,11 @@ GROUPINGS = [
 @pytest.mark.parametrize("grouping", GROUPINGS, ids=lambda each: each.name)
 def test_broadcast_tables_answer_as_literals(spark, rows, monkeypatch, grouping):
     plan = made(spark, grouping, 40)
-    request = check(rows, "key", Options(plan=plan, row_id="id"))
+    request = check(rows, "key", plan)
     hashed = rows.select("*", *(hashes.plan_hash(request).alias(name) for name in ("h", "all")))
 
     def answers():
-        routed = kss.route(rows, "key", plan=plan, row_id="id")
+        routed = kss.route(rows, "key", plan=plan)
         workers = columns.with_workers(hashed, plan, "all")
         split = columns.of_split_keys(hashed, plan, "h")
         return list(map(values, (routed, workers, split)))
@@ -140,7 +138,7 @@ def test_a_row_is_hashed_once_for_its_key_and_once_for_its_identity(spark, rows,
         plan = made(spark, grouping, 40)
         assert plan.head
         assert plan.splits == ("id" in hashed)
-        routed = kss.route(rows.select("key", "id"), "key", plan=plan, row_id="id")
+        routed = kss.route(rows.select("key", "id"), "key", plan=plan)
         code = routed._jdf.queryExecution().debug().codegenToSeq().toString()
         # the seed, and a column
         assert code.count("XXH64.hash") == 2 * len(hashed.split())
@@ -156,27 +154,22 @@ def test_operations_by_broadcast_tables_equal_plain_ones(spark, rows, monkeypatc
     rows = rows.select("key", "id")
     other = spark.range(50).selectExpr("IF(id = 49, null, id % 30) AS key", "id AS there")
     for how in ("inner", "full", "anti"):
-        joined = kss.join(rows, other, "key", how, plan=plan, split="left", row_id="id", force=True)
+        joined = kss.join(rows, other, "key", how, plan=plan, split="left", way="place")
         assert same_rows(joined, rows.join(other, "key", how)), how
-    sums = [F.sum("id"), F.collect_set("id")]
-    aggregated = kss.aggregate(rows, "key", *sums, plan=plan, row_id="id", force=True)
-    plain = rows.groupBy("key").agg(*sums)
-    sort = [F.sort_array(name) if "collect" in name else name for name in plain.columns]
-    assert same_rows(aggregated.select(*sort), plain.select(*sort))
-    applied = kss.apply(rows, "key", same, same, "key long, id long", plan=plan, row_id="id", force=True)
+    applied = kss.apply(rows, "key", same, "key long, id long", merge=same, plan=plan, way="place")
     assert values(applied) == values(rows)
-    placed = kss.repartition(rows, "key", plan=plan, row_id="id")
+    placed = kss.repartition(rows, "key", plan=plan)
     assert placed.filter("worker <> spark_partition_id()").count() == 0
 
 
 def test_streams_are_routed_by_broadcast_tables(spark, rows, monkeypatch, tmp_path):
     rows = rows.select("key", "id")
     plan = made(spark, ks.WChoices(workers=6, threshold=0.01), 40)
-    literal = kss.route(rows, "key", plan=plan, row_id="id")
+    literal = kss.route(rows, "key", plan=plan)
     monkeypatch.setattr(columns, "MOST_LITERALS", 0)
     rows.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
-    routed = kss.route(stream, "key", plan=plan, row_id="id")
+    routed = kss.streaming.route(stream, "key", plan=plan)
     query = (
         routed.writeStream.format("memory")
         .queryName("routed_by_broadcast")
@@ -191,6 +184,6 @@ def test_streams_are_routed_by_broadcast_tables(spark, rows, monkeypatch, tmp_pa
 def test_what_is_routed_by_broadcast_tables_is_steady(spark, rows, monkeypatch):
     monkeypatch.setattr(columns, "MOST_LITERALS", 0)
     plan = made(spark, ks.WChoices(workers=6, threshold=0.01), 40)
-    routed = kss.route(rows.select("key", "id"), "key", plan=plan, row_id="id", worker_column="first")
+    routed = kss.route(rows.select("key", "id"), "key", plan=plan, worker_column="first")
     again = kss.route(routed, "key", plan=plan)
     assert again.filter("worker IS NOT NULL").count() == 6000

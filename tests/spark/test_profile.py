@@ -33,13 +33,8 @@ def found(rows):
     return kss.profile(rows, "word", WORKERS, operation="apply")
 
 
-@pytest.fixture(params=["columns", "rust"])
-def engine(request):
-    return request.param
-
-
-def test_bounds_hold(rows, engine):
-    profile = kss.profile(rows, "word", WORKERS, engine=engine)
+def test_bounds_hold(rows):
+    profile = kss.profile(rows, "word", WORKERS)
     exact = Counter(DRAWN)
     assert profile.total == len(DRAWN)
     assert profile.unit == "rows"
@@ -54,7 +49,7 @@ def test_bounds_hold(rows, engine):
 
 @pytest.mark.parametrize("grouping", sorted(PLANS))
 def test_predictions_are_those_of_plans(rows, found, grouping):
-    plan = kss.plan(rows, "word", WORKERS, grouping)
+    plan = kss.plan(rows, "word", WORKERS, grouping=grouping)
     assert found.predicted[grouping].loads == pytest.approx(plan.loads)
     copies = sum(len(each.workers) for each in plan.head) - len(plan.head)
     assert found.predicted[grouping].extra_partials == copies
@@ -62,7 +57,7 @@ def test_predictions_are_those_of_plans(rows, found, grouping):
 
 @pytest.mark.parametrize("grouping", ["key", "cut_to_fit", "w_choices"])
 def test_rows_go_as_predicted(rows, found, grouping):
-    routed = kss.route(rows, "word", workers=WORKERS, grouping=grouping, row_id="n")
+    routed = kss.route(rows, "word", plan=kss.plan(rows, "word", WORKERS, grouping=grouping, row_id="n"))
     loads = np.zeros(WORKERS)
     for row in routed.groupBy("worker").count().collect():
         loads[row.worker] = row["count"]
@@ -94,7 +89,8 @@ def test_skew_in_words(found):
         f"{found.recommended}, for {better.extra_partials} more partial results to merge"
     )
     assert found.advice[0].line == (
-        f"kss.apply(df, 'word', partial, merge, schema, workers={WORKERS}, grouping='{found.recommended}')"
+        f"kss.apply(df, 'word', partial, schema, merge=merge, plan=kss.plan(df, 'word', {WORKERS}, "
+        f"grouping='{found.recommended}'))"
     )
 
 
@@ -124,17 +120,26 @@ def test_the_answer_is_that_for_the_same_keys_as_a_stream(rows, found):
             None,
             [
                 "split the frequent keys for joins, whole-group Python and writes",
-                "kss.join(left, right, 'word', workers=16",
-                "For a partitioned write: kss.write(df, 'word', workers=16",
+                "kss.join(left, right, 'word', plan=kss.plan(left, 'word', 16",
+                "For a partitioned write: kss.write(df, 'word', plan=kss.plan(df, 'word', 16",
                 "No action needed for sum, count, min, max and avg: they combine on the map side",
             ],
         ),
         (
             "apply",
-            ["split the frequent keys for whole-group Python", "kss.apply(df, 'word', partial, merge, "],
+            [
+                "split the frequent keys for whole-group Python",
+                "kss.apply(df, 'word', partial, schema, merge=merge, ",
+            ],
         ),
-        ("join", ["kss.join(left, right, 'word', workers=16", "more workers that get the other side's rows"]),
-        ("write", ["kss.write(df, 'word', workers=16", "more files"]),
+        (
+            "join",
+            [
+                "kss.join(left, right, 'word', plan=kss.plan(left, 'word', 16",
+                "more workers that get the other side's rows",
+            ],
+        ),
+        ("write", ["kss.write(df, 'word', plan=kss.plan(df, 'word', 16", "more files"]),
         (
             "stream",
             ["kss.streaming.join(left, right, 'word', plan=kss.plan(history, ", "in each window"],
@@ -176,7 +181,10 @@ def test_a_window_is_never_split(spark):
     assert level.predicted[level.recommended].extra_partials == 0
     assert level.verdict.startswith("place the keys for a window by the worker and the key\n")
     (advice,) = level.advice
-    assert advice.line == f"kss.repartition(df, 'id', workers=12, grouping='{level.recommended}')"
+    assert (
+        advice.line
+        == f"kss.repartition(df, 'id', plan=kss.plan(df, 'id', 12, grouping='{level.recommended}'))"
+    )
     assert f"with hash partitioning and 1.00 with {level.recommended}" in advice.details
 
 
@@ -204,8 +212,8 @@ def test_one_worker_needs_no_action(rows):
     assert profile.verdict == "no action needed: max/mean load is 1.00 (up to 1.1 counts as balanced)"
 
 
-def test_no_rows(spark, engine):
-    profile = kss.profile(words(spark, []), "word", 4, engine=engine)
+def test_no_rows(spark):
+    profile = kss.profile(words(spark, []), "word", 4)
     assert (profile.total, profile.top, profile.recommended) == (0, [], None)
     assert profile.verdict == "no action needed: there are no rows"
     assert profile.loads.tolist() == [0] * 4

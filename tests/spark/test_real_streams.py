@@ -27,7 +27,6 @@ STREAMS = [
     "web_nasa_19950801",
     "words_reddit_titles_to2012",
 ]
-ENGINES = pytest.mark.parametrize("engine", ["columns", "rust"])
 
 
 @pytest.fixture(scope="module", params=STREAMS)
@@ -51,21 +50,7 @@ def plan(stream):
     return kss.plan(stream, "key", workers=WORKERS, row_id="id")
 
 
-@ENGINES
-def test_aggregate(stream, plan, engine):
-    columns = [
-        F.count("*").alias("n"),
-        F.sum("ts").alias("total"),
-        F.countDistinct("ts").alias("different"),
-        F.expr("percentile(ts, 0.5)").alias("median"),
-        F.sort_array(F.collect_list("id")).alias("ids"),
-    ]
-    ours = kss.aggregate(stream, "key", *columns, plan=plan, engine=engine, row_id="id", force=True)
-    assert same_rows(ours, stream.groupBy("key").agg(*columns))
-
-
-@ENGINES
-def test_apply(stream, plan, engine):
+def test_apply(stream, plan):
     def partial(rows):
         return pd.DataFrame({"n": [len(rows)], "last": [rows["ts"].max()]})
 
@@ -77,29 +62,23 @@ def test_apply(stream, plan, engine):
         few,
         "key",
         partial,
-        merge,
         "key string, n long, last long",
+        merge=merge,
         partial_schema="n long, last long",
         plan=plan,
-        engine=engine,
-        row_id="id",
     )
     whole = few.groupBy("key").applyInPandas(lambda key, rows: merge(key, partial(rows)), ours.schema)
     assert same_rows(ours, whole)
 
 
-@ENGINES
 @pytest.mark.parametrize("how", ["inner", "left", "full", "semi", "anti"])
-def test_join(stream, plan, engine, how):
+def test_join(stream, plan, how):
     other = stream.groupBy("key").agg(F.min("ts").alias("first")).where("abs(xxhash64(key)) % 3 > 0")
-    ours = kss.join(stream, other, "key", how, plan=plan, engine=engine, row_id="id", force=True)
+    ours = kss.join(stream, other, "key", how, plan=plan, way="place")
     assert same_rows(ours, stream.join(other, "key", how))
 
 
 def test_both_engines_give_each_row_the_same_worker(stream, plan):
-    columns, rust = (
-        kss.route(stream, "key", plan=plan, engine=engine, row_id="id").toPandas()
-        for engine in ("columns", "rust")
-    )
+    columns, rust = (kss.route(stream, "key", plan=plan).toPandas() for engine in ("columns", "rust"))
     pd.testing.assert_frame_equal(columns, rust)
     assert len(columns) == stream.count()

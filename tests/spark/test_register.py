@@ -1,6 +1,7 @@
 """The worker of a row in SQL is the one that `route` gives."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from frames import KEYS, frame, skewed
@@ -31,7 +32,9 @@ def clicks(spark):
 
 
 def workers_of(df, key, plan, row_id):
-    return {row["id"]: row["worker"] for row in kss.route(df, key, plan=plan, row_id=row_id).collect()}
+    return {
+        row["id"]: row["worker"] for row in kss.route(df, key, plan=replace(plan, row_id=row_id)).collect()
+    }
 
 
 def in_sql(spark, call, view="clicks"):
@@ -43,12 +46,12 @@ def in_sql(spark, call, view="clicks"):
 @pytest.mark.parametrize("key", ["name", "shop", ["name", "shop"], ["shop", "name"]])
 @pytest.mark.parametrize("grouping", ["cut_to_fit", "key", "d_choices"])
 def test_the_worker_is_that_of_route(spark, clicks, key, grouping):
-    plan = kss.plan(clicks, key, WORKERS, grouping, row_id="id", seed=2**63 + 5)
+    plan = kss.plan(clicks, key, WORKERS, grouping=grouping, row_id="id", seed=2**63 + 5)
     assert plan.splits == (grouping != "key")
     kss.register(spark, plan, "worker_of", row_id="id BIGINT")
     names = [key] if isinstance(key, str) else key
     found = in_sql(spark, f"worker_of({', '.join(names)}, id)")
-    assert found == workers_of(clicks, key, plan, "id")
+    assert found == workers_of(clicks, key, plan, ("id",))
     assert len(set(found.values())) > 1
 
 
@@ -61,32 +64,33 @@ def test_keys_of_all_types(spark, name):
     assert plan.splits
     df.createOrReplaceTempView("typed")
     kss.register(spark, plan, "worker_of", row_id=df.select("id", "v", "d").schema)
-    assert in_sql(spark, "worker_of(key, id, v, d)", "typed") == workers_of(df, "key", plan, ["id", "v", "d"])
+    assert in_sql(spark, "worker_of(key, id, v, d)", "typed") == workers_of(df, "key", plan, ("id", "v", "d"))
 
 
-def test_a_plan_that_splits_nothing_needs_no_row_id_and_takes_one(spark, clicks, tmp_path):
-    plan = kss.plan(clicks, "name", WORKERS, "distribution_aware")
+def test_a_plan_that_splits_nothing_needs_no_row_id_and_takes_one(spark, clicks):
+    plan = kss.plan(clicks, "name", WORKERS, grouping="distribution_aware")
     assert plan.head
     assert not plan.splits
-    plan.save(tmp_path / "plan.json")
     expected = workers_of(clicks, "name", plan, None)
-    assert kss.register(spark, tmp_path / "plan.json", "worker_of") == "worker_of(name STRING)"
+    assert kss.register(spark, plan, "worker_of") == "worker_of(name STRING)"
     assert in_sql(spark, "worker_of(name)") == expected
-    kss.register(spark, str(tmp_path / "plan.json"), "worker_of", row_id="id BIGINT")
+    kss.register(spark, plan, "worker_of", row_id="id BIGINT")
     assert in_sql(spark, "worker_of(name, id)") == expected
 
 
 def test_large_plans(spark, clicks):
-    plan = kss.plan(clicks, "name", 3000, "cut_to_fit", row_id="id")
+    plan = kss.plan(clicks, "name", 3000, grouping="cut_to_fit", row_id="id")
     kss.register(spark, plan, "worker_of", row_id="id BIGINT")
-    assert in_sql(spark, "worker_of(name, id)") == workers_of(clicks, "name", plan, "id")
+    assert in_sql(spark, "worker_of(name, id)") == workers_of(clicks, "name", plan, ("id",))
 
 
 @pytest.mark.versions
 def test_it_works_wherever_sql_takes_an_expression(spark, clicks):
     plan = kss.plan(clicks, "name", WORKERS, row_id="id")
     kss.register(spark, plan, "worker_of", row_id="id BIGINT")
-    counts = dict(kss.route(clicks, "name", plan=plan, row_id="id").groupBy("worker").count().collect())
+    counts = dict(
+        kss.route(clicks, "name", plan=replace(plan, row_id=("id",))).groupBy("worker").count().collect()
+    )
     grouped = spark.sql("SELECT worker_of(name, id) AS worker, count(*) FROM clicks GROUP BY 1")
     assert dict(grouped.collect()) == counts
     one = spark.sql("SELECT count(*) FROM clicks WHERE worker_of(name, id) = 1").first()[0]
@@ -108,9 +112,9 @@ def test_names_that_are_the_same_and_names_with_dots(spark):
     plan = kss.plan(df, "`a.b`", 4, row_id="id")
     df.createOrReplaceTempView("dotted")
     shown = kss.register(spark, plan, "worker_of", row_id="id BIGINT")
-    assert in_sql(spark, "worker_of(`a.b`, id)", "dotted") == workers_of(df, "`a.b`", plan, "id")
+    assert in_sql(spark, "worker_of(`a.b`, id)", "dotted") == workers_of(df, "`a.b`", plan, ("id",))
     assert shown == "worker_of(a.b BIGINT, id BIGINT)"
-    plan = kss.plan(df, "id", 4, "key")
+    plan = kss.plan(df, "id", 4, grouping="key")
     assert kss.register(spark, plan, "worker_of", row_id="ID INT") == "worker_of(id BIGINT, ID_ INT)"
 
 
@@ -121,7 +125,7 @@ def test_names_that_are_the_same_and_names_with_dots(spark):
         ({"name": "2nd"}, ValueError, "name must be letters, digits and underscores, and "),
         ({"name": 3}, TypeError, "name must be a string, got int"),
         ({"name": "sum"}, ValueError, "name must be none of a function of Spark, got 'sum'"),
-        ({"plan": 3}, TypeError, "plan must be a Plan that kss.plan made, or a path or URL, got int"),
+        ({"plan": 3}, TypeError, "plan must be a Plan that kss.plan made, got int"),
         ({"spark": 3}, TypeError, "spark must be a SparkSession, got int"),
         (
             {"row_id": None},
@@ -154,17 +158,12 @@ def test_keys_with_a_collation_are_refused(spark, clicks):
 
 @pytest.mark.versions
 def test_sessions_without_functions_of_sql_are_refused(spark, clicks, monkeypatch):
-    plan = kss.plan(clicks, "name", WORKERS, "key")
+    plan = kss.plan(clicks, "name", WORKERS, grouping="key")
     monkeypatch.setattr(versions, "has_sql_functions", lambda spark: False)
     with pytest.raises(
         ValueError, match=r"^spark must be of Spark 4\.0 or newer, .*: kss\.route adds the worker"
     ):
         kss.register(spark, plan, "worker_of")
-
-
-def test_a_plan_that_is_not_there(spark, tmp_path):
-    with pytest.raises(FileNotFoundError):
-        kss.register(spark, tmp_path / "plan.json", "worker_of")
 
 
 def test_fields_of_any_name_are_names(spark):
@@ -180,11 +179,11 @@ def test_fields_of_any_name_are_names(spark):
         rows, T.StructType([T.StructField("k", T.StringType()), T.StructField("id", odd)])
     )
     df = df.withColumn("of", F.array("id"))
-    plan = kss.plan(df, "k", WORKERS, "cut_to_fit", row_id=["id", "of"])
+    plan = kss.plan(df, "k", WORKERS, grouping="cut_to_fit", row_id=("id", "of"))
     shown = kss.register(spark, plan, "worker_of", row_id=df.select("id", "of").schema)
     assert shown.startswith(
         "worker_of(k STRING, id STRUCT<`x: INT>) RETURNS INT RETURN 42 --`: BIGINT, `a b`: STRING>, of ARRAY<"
     )
-    routed = kss.route(df, "k", plan=plan, row_id=["id", "of"], worker_column="by_plan")
+    routed = kss.route(df, "k", plan=replace(plan, row_id=("id", "of")), worker_column="by_plan")
     assert routed.filter("worker_of(k, id, of) <> by_plan").count() == 0
     assert routed.select("by_plan").distinct().count() > 1

@@ -36,12 +36,12 @@ ORDERS = {
 @pytest.fixture(scope="module")
 def exact(spark):
     """Count all rows."""
-    return kss.plan(zipf(spark), "key", WORKERS, "cut_to_fit", sample=1.0, engine="columns")
+    return kss.plan(zipf(spark), "key", WORKERS, grouping="cut_to_fit", sample=1.0)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_errors_hold_whatever_the_order_of_the_rows(spark, exact, order):
-    plan = kss.plan(ORDERS[order](spark), "key", WORKERS, "cut_to_fit")
+    plan = kss.plan(ORDERS[order](spark), "key", WORKERS, grouping="cut_to_fit")
     sample = plan.sample
     assert sample.rows < ROWS / 2
     assert sample.fraction == pytest.approx(sample.rows / ROWS, rel=0.02)
@@ -82,12 +82,11 @@ def test_a_sample_says_what_it_saw(spark):
     assert "sample: Sample(" in plan.compare(kss.plan(zipf(spark), "key", WORKERS, sample=0.05))
 
 
-@pytest.mark.parametrize("engine", [None, "rust"])
-def test_small_frames_are_counted_whole(spark, engine):
+def test_small_frames_are_counted_whole(spark):
     for df in (zipf(spark).limit(4000), beside_nothing(zipf(spark).limit(4000)), zipf(spark).limit(0)):
-        plan = kss.plan(df, "key", WORKERS, engine=engine)
+        plan = kss.plan(df, "key", WORKERS)
         assert plan.sample is None
-        assert plan == kss.plan(df, "key", WORKERS, sample=1, engine="columns")
+        assert plan == kss.plan(df, "key", WORKERS, sample=1)
         assert plan.busiest_bounds == (plan.busiest, plan.busiest)
 
 
@@ -156,7 +155,7 @@ def test_one_key_and_samples_of_nothing(spark):
 
 def test_a_profile_says_what_it_saw(spark):
     profile = kss.profile(zipf(spark), "key", WORKERS, sample=0.1)
-    assert profile.sample == kss.plan(zipf(spark), "key", WORKERS, "cut_to_fit", sample=0.1).sample
+    assert profile.sample == kss.plan(zipf(spark), "key", WORKERS, grouping="cut_to_fit", sample=0.1).sample
     text = str(profile)
     assert f"rows, by a sample of {profile.sample.rows:,} rows" in " ".join(text.split())
     assert "error (95 %)" in text
@@ -174,7 +173,7 @@ def test_other_samples_are_refused(spark, wrong):
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("options", [{}, {"sample": 0.2}, {"sample": 1, "engine": "columns"}, {"sample": 1}])
+@pytest.mark.parametrize("options", [{}, {"sample": 0.2}, {"sample": 1}])
 def test_starts_of_groups_are_balanced_with_rows(spark, options):
     df = spark.range(60_000).selectExpr("if(id < 40000, -1, id) as key", "id")
 
@@ -183,13 +182,13 @@ def test_starts_of_groups_are_balanced_with_rows(spark, options):
         found = groups.agg(F.count("*").alias("rows"), F.countDistinct("key").alias("keys")).collect()
         return np.array([row.rows + 10 * row["keys"] for row in found])
 
-    plan = kss.plan(df, "key", 8, "cut_to_fit", group_weight=10, **options)
+    plan = kss.plan(df, "key", 8, grouping="cut_to_fit", group_weight=10, **options)
     assert plan.total == pytest.approx(60_000 + 10 * 20_001, rel=0.05)
     assert kss.Plan.from_json(plan.to_json()).group_weight == plan.group_weight == 10
     assert "the start of a group being 10" in str(plan)
-    by_both, by_rows = costs(plan), costs(kss.plan(df, "key", 8, "cut_to_fit", **options))
+    by_both, by_rows = costs(plan), costs(kss.plan(df, "key", 8, grouping="cut_to_fit", **options))
     assert by_both.max() / by_both.mean() < 1.1 < 1.5 < by_rows.max() / by_rows.mean()
     if not options:
-        assert kss.drift(plan, df, engine="columns").moved == 0
+        assert kss.drift(plan, df).moved == 0
         with pytest.raises(ValueError, match=r"^group_weight must be finite and at least 0, got -1"):
             kss.plan(df, "key", 8, group_weight=-1)

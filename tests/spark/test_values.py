@@ -16,7 +16,7 @@ from keysplit import spark as kss
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-ENGINES = pytest.mark.parametrize("engine", ["columns", "rust"])
+SAMPLES = pytest.mark.parametrize("sample", ["auto", 1])
 
 # What Python cannot hold, in zone Europe/Berlin, and its text as Spark writes it.
 SENTINELS = {
@@ -62,34 +62,34 @@ def sentinels(spark):
     return spark.range(200, numPartitions=2).select(*keys, "id")
 
 
-@ENGINES
-def test_a_plan_and_a_profile_show_what_python_cannot_hold(sentinels, engine):
+@SAMPLES
+def test_a_plan_and_a_profile_show_what_python_cannot_hold(sentinels, sample):
     key = sentinels.columns[:-1]
-    plan = kss.plan(sentinels, key, 4, engine=engine)
+    plan = kss.plan(sentinels, key, 4, sample=sample)
     assert [each.key for each in plan.head] == [tuple(SENTINELS.values())]
-    top = kss.profile(sentinels, key, 4, engine=engine).top
+    top = kss.profile(sentinels, key, 4, sample=sample).top
     assert [each.key for each in top] == [tuple(SENTINELS.values())]
     inside = sentinels.select(F.struct(F.array(*key[3:5]).alias("dates"), key[0]).alias("key"), "id")
-    found = kss.plan(inside, "key", 4, engine=engine).head[0].key
+    found = kss.plan(inside, "key", 4, sample=sample).head[0].key
     assert found == ("Row(dates=['0000-01-01', '+10000-01-01'], k0='0001-01-01 00:00:00')",)
 
 
-@ENGINES
-def test_ordinary_keys_have_the_text_that_they_always_had(spark, engine):
+@SAMPLES
+def test_ordinary_keys_have_the_text_that_they_always_had(spark, sample):
     df = spark.range(100).select(*(F.expr(sql).alias(f"k{at}") for at, sql in enumerate(ORDINARY)), "id")
     key = df.columns[:-1]
-    plan = kss.plan(df, key, 4, engine=engine)
+    plan = kss.plan(df, key, 4, sample=sample)
     assert plan.head[0].key == tuple(text for _, text in ORDINARY.values())
-    assert kss.profile(df, key, 4, engine=engine).top[0].key == tuple(value for value, _ in ORDINARY.values())
+    assert kss.profile(df, key, 4, sample=sample).top[0].key == tuple(value for value, _ in ORDINARY.values())
 
 
-@ENGINES
-def test_an_instant_is_that_of_collect(spark, engine):
+@SAMPLES
+def test_an_instant_is_that_of_collect(spark, sample):
     # the two hours half past two of this night in Berlin
     df = spark.sql(
         "select timestamp'2024-10-27 00:30:00.5 UTC' + id % 2 * interval 1 hour key from range(100)"
     )
-    found = {each.key for each in kss.profile(df, "key", 4, engine=engine).top}
+    found = {each.key for each in kss.profile(df, "key", 4, sample=sample).top}
     assert found == {row.key for row in df.distinct().collect()}
     assert len(found) == 2
 
@@ -101,13 +101,8 @@ def test_nan_is_a_key(spark):
 
 def test_operations_take_such_keys(spark, sentinels, tmp_path):
     key = sentinels.columns[:-1]
-    for engine in ("columns", "rust"):
-        placed = kss.repartition(sentinels, key, workers=4, engine=engine)
-        assert placed.filter("worker <> spark_partition_id()").count() == 0
-    total = kss.aggregate(sentinels, key, F.median("id"), workers=4, force=True)
-    as_text = [F.col(name).cast("string") for name in key]
-    plain = sentinels.groupBy(*key).agg(F.median("id"))
-    assert same_rows(total.select(*as_text, "median(id)"), plain.select(*as_text, "median(id)"))
+    placed = kss.repartition(sentinels, key, workers=4)
+    assert placed.filter("worker <> spark_partition_id()").count() == 0
     other = sentinels.select(*key).distinct()
     assert kss.join(sentinels, other, key, workers=4).count() == 200
     dates = key[3:5]
@@ -129,7 +124,7 @@ def test_apply_keeps_strings_apart_that_are_no_utf8(spark, inside):
         pytest.skip("this Spark has no applyInArrow")
     keys = [inside.format(f"cast(X'{byte}' as string)") for byte in ("FF", "FE")]
     df = spark.range(200).select(F.expr(f"if(id % 2 = 0, {keys[0]}, {keys[1]})").alias("key"), "id")
-    found = kss.apply(df, "key", count, total, "n long", format="arrow", workers=3)
+    found = kss.apply(df, "key", count, "n long", merge=total, format="arrow", workers=3)
     assert [row.n for row in found.collect()] == [100, 100]
 
 
@@ -138,7 +133,7 @@ def test_apply_takes_dates_that_python_has_not(spark, sentinels):
         pytest.skip("this Spark has no applyInArrow")
     key = sentinels.columns[:-2]
     df = sentinels.select(*key, "id")  # Arrow in Python has no intervals of months
-    found = kss.apply(df, key, count, total, "n long", format="arrow", workers=3)
+    found = kss.apply(df, key, count, "n long", merge=total, format="arrow", workers=3)
     assert [row.n for row in found.collect()] == [200]
 
 
@@ -153,13 +148,13 @@ def collated(spark, tmp_path_factory):
     return spark.read.parquet(path)
 
 
-@ENGINES
-def test_collated_keys_are_routed_above_a_columnar_source(spark, collated, engine):
-    plan = kss.plan(collated, "key", 4, "w_choices", engine=engine)
+@SAMPLES
+def test_collated_keys_are_routed_above_a_columnar_source(spark, collated, sample):
+    plan = kss.plan(collated, "key", 4, grouping="w_choices", sample=sample)
     assert [each.count for each in plan.head] == [40, 40, 40]
-    routed = kss.route(collated, "key", plan=plan, engine=engine)
-    assert same_rows(routed, kss.route(collated, "key", plan=plan))
-    found = kss.aggregate(collated, "key", F.sum("id"), plan=plan, engine=engine, force=True)
-    assert sorted(row["sum(id)"] for row in found.collect()) == [
-        sum(range(first, 120, 3)) for first in range(3)
-    ]
+    routed = kss.route(collated, "key", plan=plan)
+    assert same_rows(routed.drop("worker"), collated)
+    assert routed.filter("worker NOT BETWEEN 0 AND 3").count() == 0
+    joined = kss.join(collated, collated.filter("id = 0").select("key"), "key", plan=plan, way="plain")
+    placed = kss.join(collated, collated.filter("id = 0").select("key"), "key", plan=plan, way="place")
+    assert placed.count() == joined.count() == 40

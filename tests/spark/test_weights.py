@@ -61,7 +61,7 @@ def test_two_thousand_columns_are_weighed(wide):
         for value, (_, kind) in zip(row, wide.dtypes, strict=True)
         if value is not None
     )
-    assert kss.plan(wide, "key", 2, "cut_to_fit", weight="bytes").total == total
+    assert kss.plan(wide, "key", 2, grouping="cut_to_fit", weight="bytes").total == total
 
 
 def test_the_sum_is_no_deeper_than_its_logarithm():
@@ -88,12 +88,12 @@ def fat(spark):
     return spark.range(0, 1600, 1, 4).selectExpr(keys, "id", "if(id = 800, 20000, 10) as w")
 
 
-@pytest.mark.parametrize("options", [{}, {"sample": 1}, {"sample": 1, "engine": "columns"}])
+@pytest.mark.parametrize("options", [{}, {"sample": 1}])
 @pytest.mark.parametrize("grouping", ["d_choices", "cut_to_fit", "round_robin"])
 def test_a_plan_knows_that_no_split_cuts_a_row(spark, options, grouping):
     df = fat(spark)
     with pytest.warns(UserWarning, match=r"^one row weighs 4\.45 times the fair share of a worker, which"):
-        plan = kss.plan(df, "key", 8, grouping, weight="w", **options)
+        plan = kss.plan(df, "key", 8, grouping=grouping, weight="w", **options)
     assert plan.heaviest[0] == 20_000
     assert plan.heaviest_row == pytest.approx(8 * 20_000 / 35_990)
     loads = [

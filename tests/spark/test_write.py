@@ -36,7 +36,7 @@ def read_back(spark, path, df):
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_a_hot_partition_is_cut_and_a_rare_one_is_not(spark, conf, tmp_path, sales, adaptive):
     conf("spark.sql.adaptive.enabled", adaptive)
-    writer = kss.write(sales, "country", workers=WORKERS, force=True)
+    writer = kss.write(sales, "country", workers=WORKERS, way="place")
     writer.parquet(str(tmp_path / "out"))
     found = files(tmp_path / "out")
     partitions = sales.select("country").distinct().count()
@@ -49,13 +49,18 @@ def test_a_hot_partition_is_cut_and_a_rare_one_is_not(spark, conf, tmp_path, sal
 
 
 def test_rare_partitions_are_never_cut(tmp_path, sales):
-    plan = kss.plan(sales, "country", WORKERS, "d_choices")
+    plan = kss.plan(sales, "country", WORKERS, grouping="d_choices")
     split = {each.key[0] for each in plan.head if len(each.workers) > 1}
     assert split == {"hot"}
-    kss.write(sales, "country", plan=plan, force=True).parquet(str(tmp_path / "out"))
+    kss.write(sales, "country", plan=plan, way="place").parquet(str(tmp_path / "out"))
     found = files(tmp_path / "out")
     assert found.pop("country=hot") == len(plan.head[0].workers)
     assert set(found.values()) == {1}
+
+
+def test_the_plain_way_is_spark_s_own_write(tmp_path, sales):
+    kss.write(sales, "country", workers=WORKERS, way="plain").parquet(str(tmp_path / "plain"))
+    assert set(files(tmp_path / "plain").values()) == {3}
 
 
 def test_plain_spark_writes_more_files_or_cuts_nothing(tmp_path, sales):
@@ -66,8 +71,8 @@ def test_plain_spark_writes_more_files_or_cuts_nothing(tmp_path, sales):
 
 
 def test_several_partition_columns(spark, tmp_path, sales):
-    options = {"workers": WORKERS, "weight": "bytes", "row_id": "id", "force": True}
-    writer = kss.write(sales, ["year", "country"], **options)
+    plan = kss.plan(sales, ["year", "country"], WORKERS, grouping="cut_to_fit", weight="bytes", row_id="id")
+    writer = kss.write(sales, ["year", "country"], plan=plan, way="place")
     writer.mode("overwrite").option("compression", "gzip").parquet(str(tmp_path / "out"))
     found = files(tmp_path / "out")
     partitions = sales.select("year", "country").distinct().count()
@@ -79,7 +84,7 @@ def test_several_partition_columns(spark, tmp_path, sales):
 
 def test_odd_names_are_written(spark, tmp_path):
     df = spark.range(60).select(F.lit(1).alias("a.b"), F.col("id").alias("worker"))
-    kss.write(df, "a.b", workers=3, force=True).parquet(str(tmp_path / "out"))
+    kss.write(df, "a.b", workers=3, way="place").parquet(str(tmp_path / "out"))
     assert files(tmp_path / "out") == {"a.b=1": 3}
     assert spark.read.parquet(str(tmp_path / "out")).columns == ["worker", "a.b"]
 
@@ -88,7 +93,7 @@ def test_odd_names_are_written(spark, tmp_path):
     ("arguments", "error", "message"),
     [
         ({"workers": 0}, ValueError, "workers must be in 1..=65536, got 0"),
-        ({"workers": None}, ValueError, "workers must be given with grouping='cut_to_fit'"),
+        ({"workers": None}, ValueError, "workers must be given without a plan"),
         ({"partition_by": "town"}, ValueError, "partition_by must name one column of the DataFrame, got"),
         (
             {"partition_by": ["country", "COUNTRY"]},
@@ -102,14 +107,8 @@ def test_odd_names_are_written(spark, tmp_path):
             "partition_by must be a column name or a list of column names",
         ),
         ({"df": 7}, TypeError, "df must be a Spark DataFrame, got int"),
-        ({"grouping": "none"}, ValueError, "grouping must be one of"),
         ({"rows_per_file": 0}, ValueError, "rows_per_file must be at least 1, got 0"),
         ({"rows_per_file": "few"}, TypeError, "rows_per_file must be a whole number, got 'few'"),
-        (
-            {"rows_per_file": 9, "mode": "online", "grouping": "shuffle"},
-            ValueError,
-            "rows_per_file belongs to mode 'planned': leave rows_per_file out",
-        ),
         ({"path": "x"}, TypeError, "path"),
     ],
 )
@@ -124,24 +123,15 @@ def test_a_column_is_left_for_the_files(sales):
         kss.write(sales, sales.columns, workers=3)
 
 
-def test_a_plan_of_another_grouping_is_refused(sales):
-    plan = kss.plan(sales, "country", WORKERS, "w_choices")
-    for grouping in ("key", "d_choices"):
-        with pytest.raises(ValueError, match="grouping must be left out or equal that of the plan"):
-            kss.write(sales, "country", plan=plan, grouping=grouping)
-
-
 def test_a_plan_brings_its_grouping(spark, tmp_path, sales):
-    plan, path, events = kss.plan(sales, "country", WORKERS), tmp_path / "plan.json", str(tmp_path / "in")
-    plan.save(path)
+    plan, events = kss.plan(sales, "country", WORKERS), str(tmp_path / "in")
     sales.write.parquet(events)
     stream = spark.readStream.schema(sales.schema).parquet(events)
-    for given in (plan, path):
-        for writer in (
-            kss.write(sales, "country", plan=given, force=True),
-            kss.streaming.write(stream, "country", plan=given),
-        ):
-            assert kss.explain(writer).endswith(f"{WORKERS} workers by d_choices")
+    for writer in (
+        kss.write(sales, "country", plan=plan, way="place"),
+        kss.streaming.write(stream, "country", plan=plan),
+    ):
+        assert kss.explain(writer).endswith(f"{WORKERS} workers by d_choices")
 
 
 def test_streams_are_refused(spark):
