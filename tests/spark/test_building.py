@@ -5,24 +5,21 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 from calls import Calls
 from frames import same_rows
-from keysplit.spark.known import known_rows
 from pyspark.errors import AnalysisException
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark.expr.columns import with_worker
 from keysplit.spark.expr.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
 from keysplit.spark.frame import without
-from keysplit.spark.kept import pending
 from keysplit.spark.names import quoted
-from keysplit.spark.request import Options, check
+from keysplit.spark.request import check
 from keysplit.spark.session import narrow, steps, versions
 
 
@@ -50,7 +47,6 @@ def calls(spark, monkeypatch):
 OPERATIONS = {
     "route": lambda df, other, plan: kss.route(df, "key", plan=plan),
     "repartition": lambda df, other, plan: kss.repartition(df, "key", plan=plan),
-    "aggregate": lambda df, other, plan: kss.aggregate(df, "key", F.sum("id"), plan=plan, force=True),
     "join": lambda df, other, plan: kss.join(df, other, "key", plan=plan),
     "full join": lambda df, other, plan: kss.join(df, other, "key", "full", plan=plan),
     "write": lambda df, other, plan: kss.write(df, "key", plan=plan),
@@ -60,18 +56,16 @@ OPERATIONS = {
 MOST_CALLS = {
     "route": 70,
     "repartition": 75,
-    "aggregate": 118,
     "join": 20,
     "full join": 20,
     "write": 88,
 }
-MOST_MORE_CALLS = 45  # most of them are PySpark's own for an observation
 MORE_BEFORE_4_1 = 15  # rows are placed by the hash of a number, in a step of its own
 
 
 def test_the_jvm_sends_long_texts_to_each_thread_at_once(spark):
     df = rows(spark, 10)
-    plan = kss.plan(df, "key", 4, "w_choices", row_id="id")
+    plan = kss.plan(df, "key", 4, grouping="w_choices", row_id="id")
 
     def waits() -> bool:
         client = spark.sparkContext._gateway.java_gateway_server.getCallbackClient()
@@ -105,23 +99,14 @@ def test_a_thread_from_before_the_callback_server_is_served_all_the_same():
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_more_columns_are_no_more_calls(spark, calls, name):
     build, other = OPERATIONS[name], spark.range(3).select(F.col("id").alias("key"))
-    plan = kss.plan(rows(spark, 10), "key", 4, "w_choices", engine="columns")
-    known_rows(plan).are_met = True
+    plan = kss.plan(rows(spark, 10), "key", 4, grouping="w_choices")
     found = {}
-    for columns in (10, 500):
+    for columns in (10, 2000):
         df = rows(spark, columns)
         found[columns] = calls(partial(build, df, other, plan))
-    assert found[500] == found[10]
+    assert found[2000] == found[10]
     more = 0 if versions.has_repartition_by_id(other) else MORE_BEFORE_4_1
     assert found[10] < MOST_CALLS[name] + more
-
-
-def test_a_plan_that_may_be_for_other_rows_is_looked_at_with_few_calls(spark, calls, monkeypatch):
-    df = rows(spark, 10)
-    plan = kss.plan(df, "key", 4, "w_choices", engine="columns")
-    known = calls(partial(kss.repartition, df, "key", plan=plan))
-    monkeypatch.setattr(pending, "_pending", [])
-    assert calls(partial(kss.repartition, df.select("*"), "key", plan=plan)) < known + MOST_MORE_CALLS
 
 
 AT_THE_CALL = {
@@ -134,9 +119,9 @@ AT_THE_CALL = {
 @pytest.mark.parametrize("name", AT_THE_CALL)
 def test_a_plan_made_at_the_call_costs_no_query_more(spark, calls, name):
     df, build = rows(spark, 10), AT_THE_CALL[name]
-    plan = kss.plan(df, "key", 4, "w_choices")
-    apart = calls(lambda: kss.plan(df, "key", 4, "w_choices")) + calls(lambda: build(df, plan=plan))
-    assert calls(lambda: build(df, grouping="w_choices", workers=4)) <= apart
+    plan = kss.plan(df, "key", 4, grouping="w_choices")
+    apart = calls(lambda: kss.plan(df, "key", 4, grouping="w_choices")) + calls(lambda: build(df, plan=plan))
+    assert calls(lambda: build(df, workers=4)) <= apart
 
 
 def odd_names(spark):
@@ -159,9 +144,9 @@ def odd_names(spark):
 def test_steps_on_few_columns_are_those_on_all(spark, row_id):
     df, key = odd_names(spark), "`a.b`"
     row_id = [quoted(each) if "`" in each else each for each in row_id]
-    plan = kss.plan(df, key, 4, "w_choices", row_id=row_id, engine="columns")
+    plan = kss.plan(df, key, 4, grouping="w_choices", row_id=row_id)
     assert plan.splits
-    request = check(df, key, Options(plan=plan, row_id=row_id, worker_column="w.`"))
+    request = check(df, key, plan, worker_column="w.`")
     given = row_hash_in_sql(request), request.worker_column
     fast = with_worker(df, plan, plan_hash_in_sql(request), *given)
     slow = with_worker(df, plan, plan_hash(request), *given)
@@ -170,20 +155,9 @@ def test_steps_on_few_columns_are_those_on_all(spark, row_id):
     assert len({row[-1] for row in fast.collect()}) > 1
 
 
-def test_an_aggregation_is_put_on_placed_rows_or_asked_for_anew(spark):
-    df = rows(spark, 10).withColumn("worker", F.col("c1") + F.col("id"))
-    plan = kss.plan(df, "key", 4, "w_choices", engine="columns")
-    total = F.sum(F.max("id")).over(Window.partitionBy("key"))
-    for call in ([F.sum("worker"), F.count("*")], [F.count_distinct("id")], [total]):
-        plain = df.groupBy("key").agg(*call)
-        found = kss.aggregate(df, "key", *call, plan=plan, force=True)
-        assert found.schema == plain.schema
-        assert same_rows(found, plain)
-
-
 def test_rows_without_the_worker_are_the_columns_of_the_frame(spark):
     df = odd_names(spark)
-    placed = kss.repartition(df, "`a.b`", workers=3, row_id=quoted("`x`"), engine="columns")
+    placed = kss.repartition(df, "`a.b`", plan=kss.plan(df, "`a.b`", 3, row_id=quoted("`x`")))
     found = without(placed, df, "worker")
     assert found.schema == df.schema
     assert found.rdd.getNumPartitions() == 3
@@ -217,13 +191,13 @@ def drawn(df):
     [
         (
             "named_struct('a', id % 2, 'A', 1)",
-            lambda df: kss.apply(df, "key", same, same, "id long", workers=3),
+            lambda df: kss.apply(df, "key", same, "id long", merge=same, workers=3),
             TypeError,
             "key must not hold structs with two fields of one name, got 'key'",
         ),
         (
             "named_struct('a', id % 2, 'b', null)",
-            lambda df: kss.apply(df, "key", same, same, "id long", workers=3),
+            lambda df: kss.apply(df, "key", same, "id long", merge=same, workers=3),
             TypeError,
             "key must not hold void fields, got 'key'",
         ),
@@ -241,25 +215,7 @@ def drawn(df):
         ),
         (
             "id % 2",
-            lambda df: kss.apply(df, "key", same, "id long", weight=F.col("id")),
-            ValueError,
-            "weight belongs to a plan: pass grouping='distribution_aware' with it",
-        ),
-        (
-            "id % 2",
-            lambda df: kss.apply(df, "key", same, "id long", capacities=np.ones(3)),
-            ValueError,
-            "capacities belongs to a plan: pass grouping='distribution_aware' with it",
-        ),
-        (
-            "id % 2",
-            lambda df: kss.apply(df, "key", same, "id long", grouping=np.ones(3), workers=3),
-            TypeError,
-            "grouping must be a registered name or a grouping, got numpy.ndarray",
-        ),
-        (
-            "id % 2",
-            lambda df: kss.apply(df, "key", same, same, "", workers=3),
+            lambda df: kss.apply(df, "key", same, "", merge=same, workers=3),
             ValueError,
             "schema must have columns, each with a name of its own, got",
         ),
@@ -271,15 +227,7 @@ def drawn(df):
         ),
         (
             "id % 2",
-            lambda df: kss.join(
-                df, df.select("key", F.lit(1).alias("x")), "key", "inner", weight="no", workers=3
-            ),
-            ValueError,
-            "weight must name one column",
-        ),
-        (
-            "id % 2",
-            lambda df: kss.route(drawn(df), "key", row_id="r", workers=3),
+            lambda df: kss.plan(drawn(df), "key", 3, row_id="r"),
             ValueError,
             "row_id must name columns that have the same values when a task is retried, got 'r'",
         ),
@@ -288,12 +236,6 @@ def drawn(df):
             lambda df: kss.join(drawn(df).filter("r > 0"), df, "key", way="broadcast", workers=3),
             ValueError,
             "left must have the same rows each time that it is read, as way='broadcast' reads both",
-        ),
-        (
-            "id % 2",
-            lambda df: kss.join(df, drawn(df).filter("r > 0"), "key", way="grid", workers=3),
-            ValueError,
-            "row_id must be given: df may have other rows",
         ),
     ],
 )
@@ -308,7 +250,7 @@ def test_geometry_is_no_key_and_no_identity(spark, conf):
     df = spark.range(40).selectExpr(
         "id % 2 AS key", "id", "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') AS g"
     )
-    assert kss.route(df, "key", workers=3, grouping="w_choices").count() == 40
+    assert kss.route(df, "key", plan=kss.plan(df, "key", 3, grouping="w_choices")).count() == 40
     with pytest.raises(TypeError, match=r"^key must not hold values that Spark does not group by, got 'g'"):
         kss.route(df, "g", workers=3)
 
@@ -317,7 +259,7 @@ def test_geometry_is_no_key_and_no_identity(spark, conf):
 def test_key_columns_of_both_sides_may_be_selected(spark, how):
     left = spark.createDataFrame([(1, at) for at in range(60)] + [(2, 1), (None, 5), (7, 7)], "k int, x int")
     right = spark.createDataFrame([(1, 10), (2, 20), (3, 30), (None, 40)], "k int, y int")
-    plan = kss.plan(left, "k", 4, "w_choices", engine="columns")
+    plan = kss.plan(left, "k", 4, grouping="w_choices")
     joined = kss.join(left, right, "k", how, split="left", plan=plan)
     plain = left.join(right, "k", how)
     both = [left["k"], right["k"], "x", "y", "k"]
@@ -326,23 +268,12 @@ def test_key_columns_of_both_sides_may_be_selected(spark, how):
     )
 
 
-def test_streams_say_what_their_aggregation_cannot_do(spark, conf):
-    events = spark.range(40).selectExpr("timestamp_seconds(id) AS at", "id % 3 AS key", "id AS v")
-    plan, span = kss.plan(events, "key", 3, engine="columns"), F.window("at", "10 seconds")
-    over = F.sum(F.sum("v")).over(Window.partitionBy("key"))
-    with pytest.raises(ValueError, match=r"^columns must be bare aggregates, got sum\(sum\(v\)\) OVER"):
-        kss.streaming.aggregate(events, "key", over, window=span, plan=plan, split_state=True)
-    conf("spark.sql.retainGroupColumns", "false")
-    with pytest.raises(ValueError, match=r"^spark.sql.retainGroupColumns must be true with split"):
-        kss.streaming.aggregate(events, "key", F.sum("v"), window=span, plan=plan, split_state=True)
-
-
 def test_steps_are_analysed_twice_at_most_and_read_each_frame_anew(spark, conf, monkeypatch):
     df = rows(spark, 10)
     if not versions.has_classic_package(df):
         pytest.skip("before Spark 4.0 each step is analysed with all columns")
     other = df.withColumn("key", F.col("key") + 1)
-    plan = kss.plan(df, "key", 4, "w_choices", engine="columns", seed=295)  # no other test asks for it
+    plan = kss.plan(df, "key", 4, grouping="w_choices", seed=295)  # no other test asks for it
     analysed, texts = steps._analysed, []
 
     def counted(df, names, text, *rest):
@@ -352,7 +283,7 @@ def test_steps_are_analysed_twice_at_most_and_read_each_frame_anew(spark, conf, 
     monkeypatch.setattr(steps, "_analysed", counted)
 
     def routed(frame):
-        return kss.route(frame, "key", plan=plan, row_id="id")
+        return kss.route(frame, "key", plan=replace(plan, row_id=("id",)))
 
     # only what is asked for again is worth to be kept
     first, second = routed(df), routed(df)
@@ -361,14 +292,13 @@ def test_steps_are_analysed_twice_at_most_and_read_each_frame_anew(spark, conf, 
     again, moved = routed(df), routed(other)
     assert len(texts) == 2
     assert same_rows(again, first)
-    same_by_rust = kss.route(other, "key", plan=plan, row_id="id", engine="rust")
-    assert same_rows(moved, same_by_rust)
+    assert same_rows(moved, at_once(other, "key", replace(plan, row_id=("id",))))
     assert not same_rows(moved, first)
     # the tables of another plan stand in the places of those of the first
-    plan_of_others = kss.plan(other, "key", 4, "w_choices", engine="columns", seed=295)
-    by_another = kss.route(other, "key", plan=plan_of_others, row_id="id")
+    plan_of_others = kss.plan(other, "key", 4, grouping="w_choices", seed=295)
+    by_another = kss.route(other, "key", plan=replace(plan_of_others, row_id=("id",)))
     assert len(texts) == 2
-    assert same_rows(by_another, kss.route(other, "key", plan=plan_of_others, row_id="id", engine="rust"))
+    assert same_rows(by_another, at_once(other, "key", replace(plan_of_others, row_id=("id",))))
     assert not same_rows(by_another, moved)
     # frames of the same steps have columns of their own
     both = first.alias("a").join(again.alias("b"), "id")
@@ -389,7 +319,7 @@ def test_spark_need_not_cast_what_steps_compute_with(spark, monkeypatch, groupin
     df = rows(spark, 10)
     if not versions.has_classic_package(df):
         pytest.skip("before Spark 4.0 each step is analysed with all columns")
-    plan = kss.plan(df, "key", 4, grouping, engine="columns", seed=296)  # no other test asks for it
+    plan = kss.plan(df, "key", 4, grouping=grouping, seed=296)  # no other test asks for it
     analysed, casts = steps._analysed, []
 
     def counted(df, names, text, *rest):
@@ -398,7 +328,7 @@ def test_spark_need_not_cast_what_steps_compute_with(spark, monkeypatch, groupin
         return found
 
     monkeypatch.setattr(steps, "_analysed", counted)
-    kss.route(df, "key", plan=plan, row_id="id")
+    kss.route(df, "key", plan=replace(plan, row_id=("id",)))
     ((written, found),) = casts
     assert found == written > 0
 
@@ -410,7 +340,7 @@ def test_steps_are_those_that_spark_makes_of_literals(spark, conf, monkeypatch, 
     if not versions.has_classic_package(df):
         pytest.skip("before Spark 4.0 each step is analysed with all columns")
     conf("spark.sql.ansi.enabled", ansi)
-    plan = kss.plan(df, "key", 4, grouping, engine="columns", seed=297)
+    plan = kss.plan(df, "key", 4, grouping=grouping, seed=297)
     replacing = spark._jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions
     analysed_steps, found = steps.analysed_steps, []
 
@@ -424,7 +354,7 @@ def test_steps_are_those_that_spark_makes_of_literals(spark, conf, monkeypatch, 
 
     monkeypatch.setattr(narrow, "analysed_steps", both)
     for _ in range(4):  # analysed, and then kept
-        kss.route(df, "key", plan=plan, row_id="id")
+        kss.route(df, "key", plan=replace(plan, row_id=("id",)))
     assert len(found) == 4
     for pair in found:
         # before Spark 4.1 an expression that stands for another one is printed as it was written
@@ -434,15 +364,22 @@ def test_steps_are_those_that_spark_makes_of_literals(spark, conf, monkeypatch, 
         assert "worker_tail" not in ours
 
 
-def by_columns(df, key, plan, **options):
+def by_columns(df, key, plan):
     """Return the rows as they are routed when it is asked for so often that the steps are kept."""
-    return [kss.route(df, key, plan=plan, engine="columns", **options) for _ in range(3)][-1]
+    return [kss.route(df, key, plan=plan) for _ in range(3)][-1]
 
 
-def by_both(df, key, plan, **options):
-    """Return the rows as they are routed, which is the same by columns and in Rust."""
-    found = by_columns(df, key, plan, **options)
-    assert same_rows(found, kss.route(df, key, plan=plan, engine="rust", **options))
+def at_once(df, key, plan):
+    """Return the rows as they are routed by columns of the DataFrame itself."""
+    request = check(df, key, plan, worker_column="worker")
+    row = row_hash_in_sql(request) if plan.splits else None
+    return with_worker(df, plan, plan_hash(request), row, "worker")
+
+
+def by_both(df, key, plan):
+    """Return the rows as they are routed, which is the same by kept steps and at once."""
+    found = by_columns(df, key, plan)
+    assert same_rows(found, at_once(df, key, plan))
     return found
 
 
@@ -453,7 +390,7 @@ def hot(spark, *columns):
 
 def test_steps_over_paths_follow_the_names_of_frames(spark):
     df = hot(spark, F.struct((F.col("id") % 37).alias("k")).alias("s"))
-    plan = kss.plan(df, "s.k", 4, "w_choices", row_id="id", engine="columns")
+    plan = kss.plan(df, "s.k", 4, grouping="w_choices", row_id="id")
     by_both(df, "s.k", plan)
     # now `s` is the frame, and its column k comes before the field of that name
     placed = by_both(df.alias("s"), "s.k", plan)
@@ -463,23 +400,23 @@ def test_steps_over_paths_follow_the_names_of_frames(spark):
     one = hot(spark).alias("o1")
     two = hot(spark).withColumn("k", F.col("k") + 1).alias("o2")
     both = one.join(two, F.col("o1.id") == F.col("o2.id"))
-    plan = kss.plan(hot(spark), "k", 4, "w_choices", engine="columns", row_id="id")
+    plan = kss.plan(hot(spark), "k", 4, grouping="w_choices", row_id="id")
     for names in (("o1.k", "o2.k"), ("o2.k", "o1.k")):
         columns = F.col("o1.id").alias("id"), F.lit(1).alias("o"), *names
-        by_both(both.select(*columns), "o1.k", plan, row_id="id")
+        by_both(both.select(*columns), "o1.k", plan)
 
 
 def test_steps_over_columns_of_one_name_are_analysed_anew(spark, conf):
     df = hot(spark)
-    plan = kss.plan(df, "k", 4, "w_choices", engine="columns", row_id="id")
+    plan = kss.plan(df, "k", 4, grouping="w_choices", row_id="id")
     by_columns(df.select("id", "id", "k"), "k", plan).count()  # one column twice
     with pytest.raises(AnalysisException, match="AMBIGUOUS"):
         kss.route(df.select("id", (F.col("id") * 3).alias("id"), "k"), "k", plan=plan)
     one = df.select("id", "k", "K")
     conf("spark.sql.caseSensitive", "true")
     two = df.select("id", "k", (F.col("id") % 5).alias("K"))
-    by_columns(one, "k", plan, row_id="id")
-    assert same_rows(by_both(two, "k", plan, row_id="id").drop("K"), by_both(df, "k", plan, row_id="id"))
+    by_columns(one, "k", plan)
+    assert same_rows(by_both(two, "k", plan).drop("K"), by_both(df, "k", plan))
 
 
 def test_steps_go_by_what_spark_says_of_columns(spark):
@@ -489,10 +426,10 @@ def test_steps_go_by_what_spark_says_of_columns(spark):
         return spark.range(200).select("id", key.alias("k"), F.lit(1).alias("z"))
 
     never, some, same = frame(null=False), frame(null=True), frame(null=True)
-    plan = kss.plan(some, ["k", "z"], 4, "w_choices", row_id="id", engine="columns")
-    by_columns(never, ["k", "z"], plan, row_id="id")
+    plan = kss.plan(some, ["k", "z"], 4, grouping="w_choices", row_id="id")
+    by_columns(never, ["k", "z"], plan)
     some.schema["k"].nullable = False  # what users do, though it is Spark's own
-    found, expected = (by_both(df, ["k", "z"], plan, row_id="id") for df in (some, same))
+    found, expected = (by_both(df, ["k", "z"], plan) for df in (some, same))
     assert found.select("id", "worker").collect() == expected.select("id", "worker").collect()
 
 
@@ -500,7 +437,7 @@ def test_steps_with_functions_of_the_user_are_not_kept(spark, conf):
     df, order = hot(spark), "spark.sql.functionResolution.sessionOrder"
     if spark.version < "4.2":
         pytest.skip("a function of Spark cannot be had back here")
-    plan = kss.plan(df, "k", 4, "w_choices", engine="columns", row_id="id")
+    plan = kss.plan(df, "k", 4, grouping="w_choices", row_id="id")
     conf(order, "first")
     spark.udf.register("shiftleft", lambda *_: 0, "bigint")
     try:
