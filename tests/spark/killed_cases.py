@@ -20,6 +20,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -35,8 +36,8 @@ from quick_java import QUICK
 from keysplit import spark as kss
 from keysplit.spark.query import CHECKSUMS
 
-BY_ID = {"row_id": "id", "trust": ["id"]}
-BY_INDEX = {"row_id": "at", "trust": ["at"]}
+BY_ID = {"row_id": ("id",), "trust": ("id",)}
+BY_INDEX = {"row_id": ("at",), "trust": ("at",)}
 
 
 def zip_with_index(df):
@@ -110,7 +111,7 @@ CASES = {
     "uuids_in_python": (uuids_in_python, BY_ID),
     "script": (script, BY_ID),
     "unsteady_columns": (unsteady_columns, None),
-    "zero_trusted": (unsteady_columns, {"trust": ["noted", "z"]}),
+    "zero_trusted": (unsteady_columns, {"trust": ("noted", "z")}),
     "collated": (collated, None),
     "sample": (sampled, None),
     "offset_and_limit": (limited, None),
@@ -121,7 +122,7 @@ TRUSTED = ("index_trusted", "zero_trusted")
 TRIES = 4
 """Outputs of the tasks upstream may come in the same order once more, by chance."""
 
-JOINS = {"join": "place", "join_by_broadcast": "broadcast", "join_by_grid": "grid"}
+JOINS = {"join": "place", "join_by_broadcast": "broadcast"}
 ACTS = (*JOINS, "apply", "write", "write_of_few_rows", "in_foreach_batch")
 
 
@@ -181,15 +182,15 @@ def placed(numbers, plan, job, case):
     except (AttributeError, ImportError):  # this Spark's pandas API does not know this pandas or NumPy
         return {"outcome": "cannot run here"}
     rows = made.withColumn("id", noted(job, "route")("id"))
-    given = {"trust": ["noted"]}
+    given = {"trust": ("noted",)}
     refused = None
     if remedy:
         try:
-            kss.route(rows, "key", plan=plan, trust=["noted"])
+            kss.route(rows, "key", plan=replace(plan, trust=("noted",)))
         except ValueError as error:
             refused = str(error)
         given = remedy
-    routed = kss.repartition(rows, "key", plan=plan, **given)
+    routed = kss.repartition(rows, "key", plan=replace(plan, **given))
     routed.mapInArrow(job.work("partial"), routed.schema).write.parquet(str(job.folder / "rows"))
     spark = numbers.sparkSession
     # what a checkpoint has cut off is read from it again
@@ -203,7 +204,7 @@ def acted(numbers, plan, job, case, *, hang):
     spark = numbers.sparkSession
     below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
     rows = below.withColumn("id", noted(job, "route", hang=hang)("id"))
-    given = {"plan": plan, "trust": ["noted"]}
+    given = {"plan": replace(plan, trust=("noted",))}
     if case in JOINS:
         right = spark.range(150).select(F.col("id").alias("key"), (F.col("id") * 2).alias("w"))
         right = right.repartition(SOURCES, "w")
@@ -225,7 +226,7 @@ def acted(numbers, plan, job, case, *, hang):
             )
 
         few = rows.filter("key < 12")  # each group sleeps
-        found = kss.apply(few, "key", part, whole, schema, force=True, **given)
+        found = kss.apply(few, "key", part, schema, merge=whole, way="place", **given)
         true = numbers.filter("key < 12").groupBy("key").agg(F.count("*"), F.sum("id"))
     elif case == "in_foreach_batch":
         place_micro_batch(numbers, job, given, hang=hang)

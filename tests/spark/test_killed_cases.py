@@ -34,7 +34,6 @@ ACTS = [
     "write_of_few_rows",
     "in_foreach_batch",
     "join_by_broadcast",
-    "join_by_grid",
 ]
 
 pytestmark = [
