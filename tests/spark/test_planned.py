@@ -9,7 +9,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from calls import no_job
 from frames import KEYS, frame, same_rows, skewed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -326,20 +325,3 @@ def test_what_a_plan_trusts_is_trusted_by_operations(spark):
     assert found.count() == names.count()
     untrusted = kss.repartition(df, "key", plan=replace(plan, trust=()))
     assert untrusted.filter("key = 'hot'").select("worker").distinct().count() == 1
-
-
-def test_a_missing_identity_is_named_before_any_job(spark):
-    def first(rows):
-        return rows.head(1)
-
-    df = spark.range(400).selectExpr("IF(id % 4 > 0, 0, id) AS key", "id").repartition(2).limit(300)
-    calls = {
-        "route": lambda: kss.route(df, "key", workers=3),
-        "repartition": lambda: kss.repartition(df, "key", workers=3),
-        "write": lambda: kss.write(df, "key", workers=3),
-        "join": lambda: kss.join(df, spark.range(9).toDF("key"), "key", workers=3, way="place"),
-        "apply": lambda: kss.apply(df, "key", first, df.schema, merge=first, workers=3, way="place"),
-    }
-    for name, call in calls.items():
-        with no_job(spark, f"no identity for {name}"), pytest.raises(ValueError, match="row_id"):
-            call()

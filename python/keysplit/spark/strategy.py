@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame
 
 from keysplit.plan import BALANCED, Plan
-from keysplit.spark.expr.hashes import identity_of
 from keysplit.spark.frame import analysed
 from keysplit.spark.plan import make, stand_in, warn_of_rows
 from keysplit.spark.request import Request
@@ -125,8 +124,6 @@ def built(
         unplanned = _reason_for_no_plan(request)
         if plain is not None and unplanned is not None:
             return took(plain(), Way("plain", unplanned))
-        if request.workers > 1 and request.way != "broadcast":
-            identity_of(request)  # raises an error here where there is none, not on days with hot keys
         if not tried:
             analysed(_query(replace(request, plan=stand_in(request)), build)[0])
         plan, met = make(request)
