@@ -126,9 +126,9 @@ def join(
     if way is None:
         # Spark's plan takes longer to make than its estimate of a side
         unplanned = reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
-        if unplanned is None and kind != "full":  # of a full join Spark broadcasts no side
-            if session.joins_by_broadcast(plain):
-                unplanned = "Spark broadcasts one side whole, and shuffles nothing"
+        # of a full join Spark broadcasts no side
+        if unplanned is None and kind != "full" and session.joins_by_broadcast(plain):
+            unplanned = "Spark broadcasts one side whole, and shuffles nothing"
         if unplanned is not None:
             return took(plain, Way("plain", unplanned))
     # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
