@@ -36,15 +36,14 @@ class Figures(NamedTuple):
 
     Attributes:
         batch: its number.
-        version: the version of the plan that it went by.
+        version: the version of the plan that it used.
         workers: the workers of the plan.
         rows: the rows of each counter of workers, int64.
         busiest: the load of the busiest worker in multiples of its fair share.
-        hash_busiest: the same if all rows of a key went where its hash says; see `Plan.hash_busiest`. None
-            where no rows are drawn.
+        hash_busiest: the same if all rows of a key went where its hash says; see `Plan.hash_busiest`.
         replication: the mean number of workers of a key. It is over the keys that were drawn, and a key
-            that was met rarely is drawn rarely: over all keys it is at most this. None as above.
-        copies: the workers that the plan's frequent keys have beyond one each; None of an online router.
+            that was met rarely is drawn rarely: over all keys it is at most this.
+        copies: the workers that the plan's frequent keys have beyond one each.
         hot: the keys that the plan places by themselves, the most frequent first.
         busy_s: for how long each counter's workers were busy, in seconds, float64; None where nobody knows.
     """
@@ -54,9 +53,9 @@ class Figures(NamedTuple):
     workers: int
     rows: np.ndarray
     busiest: float
-    hash_busiest: float | None
-    replication: float | None
-    copies: int | None
+    hash_busiest: float
+    replication: float
+    copies: int
     hot: tuple[HotKey, ...]
     busy_s: np.ndarray | None = None
 
