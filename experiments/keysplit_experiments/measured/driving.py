@@ -35,9 +35,8 @@ from keysplit.plan import Plan, Summary, bucket_bits, place
 from keysplit.spark.session import MicroBatch, Sent
 from keysplit.spark.streaming import Adapt, running
 from keysplit.spark.streaming.drawn import Bounds
-from keysplit.spark.streaming.learning import Batch, Memory
+from keysplit.spark.streaming.learning import Batch, Memory, Speeds
 from keysplit.spark.streaming.running import Running, Shared, rows_wanted
-from keysplit.spark.streaming.speeds import Speeds
 from keysplit.spark.streaming.tables import BY_CELLS
 from keysplit_experiments.measured.files import data_folder, numbered, why_left_out
 

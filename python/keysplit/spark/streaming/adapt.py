@@ -32,7 +32,7 @@ class Adapt:
       explains;
     - under the new plan it would have got less, by at least `gain` of a fair share;
     - over `horizon` batches the busiest worker is spared more rows than the change costs one worker:
-      `copy_cost` rows for each worker that a frequent key gets anew, and for each row per batch of the rare
+      `copy_cost` rows for each worker that a frequent key gets, and for each row per batch of the rare
       keys that move, divided by the number of workers, which share that work;
     - the last change is at least `every` batches ago.
 

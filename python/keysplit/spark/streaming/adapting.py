@@ -1,4 +1,4 @@
-"""A plan that changes while streams go by it, and which queries do."""
+"""A plan that changes while streams use it, and which queries do."""
 
 import hashlib
 import os
@@ -12,11 +12,10 @@ from pyspark.sql.types import DataType
 from keysplit.plan import Plan
 from keysplit.spark.session import Listening, MicroBatch, session_of
 from keysplit.spark.streaming import Adapt, by_worker
-from keysplit.spark.streaming.drawn import Bounds
+from keysplit.spark.streaming.drawn import Bounds, SentByBatch
 from keysplit.spark.streaming.figures import Figures
 from keysplit.spark.streaming.log import Log
 from keysplit.spark.streaming.running import Running, Shared, rows_wanted
-from keysplit.spark.streaming.sent import SentByBatch
 from keysplit.spark.streaming.tables import Tables
 
 # Of so many drawn rows the values of the key come along.
@@ -30,7 +29,7 @@ _taken: dict[tuple[str, str], "Adapting"] = {}
 
 
 class Adapting:
-    """A plan that changes while streams go by it.
+    """A plan that changes while streams use it.
 
     Args:
         df: rows of the session.
@@ -128,7 +127,7 @@ class Adapting:
         with _lock:
             if place in _taken:
                 raise ValueError(
-                    f"adapt must have a log of its own for each plan of a query, got {folder!r} twice: pass "
+                    f"log must be another folder for each plan of a query, got {folder!r} twice: pass "
                     "Adapt(log=...), or another worker_column"
                 )
             _taken[place] = self

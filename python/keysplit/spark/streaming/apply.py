@@ -35,11 +35,10 @@ from keysplit.spark.place import placed
 from keysplit.spark.request import Request
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion_settings import settings_of
-from keysplit.spark.session.times import watermark_ms, with_watermark
+from keysplit.spark.session.times import is_session, watermark_ms, with_watermark
 from keysplit.spark.streaming import blobs
 from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.placing import StreamRequest, built, check, routed
-from keysplit.spark.streaming.sessions import refuse_session
 from keysplit.spark.streaming.slots import slot
 
 _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
@@ -80,7 +79,7 @@ def apply(
     Each row is in exactly one call of `merge`, after failures and restarts, too. The functions compose as in
     `kss.apply`: `merge(function(a) + function(b))` equals `merge(function(a + b))`.
 
-    The state is one value for each worker and window, a table of partial results. It is written anew in each
+    The state is one value for each worker and window, a table of partial results. It is written again in each
     batch that has rows for it. A query that starts again from its checkpoint may have another plan, another
     number of workers, other functions, and more columns in `partial_schema`: those that old partial results
     lack are null.
@@ -269,7 +268,11 @@ class _Groups:
             if len(fields) == 1:
                 raise ValueError("spark.sql.retainGroupColumns must be true with a window, got false")
             field = fields[0]
-            refuse_session(field)
+            if is_session(field):
+                raise ValueError(
+                    "window must be F.window(...) or the column of the time, got a session window: the rows "
+                    "of one worker do not tell where a session ends"
+                )
             request = replace(
                 request,
                 columns=Columns(request.df.select("*", window), request.columns.fold),

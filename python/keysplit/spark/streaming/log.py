@@ -19,7 +19,7 @@ from keysplit.spark.warn import warn
 MOST_BATCHES = 100
 """Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
 
-ANEW = "move the folder of the log away, and the query makes its plans anew"
+REMEDY = "move the folder of the log away, and the query starts with new plans"
 """What begins again without the log."""
 
 _Value = TypeVar("_Value", int, str)
@@ -70,17 +70,19 @@ class Log:
             return Plan.load(path)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the plan log must hold each plan in use, {path!r} is gone: {ANEW}"
+                f"the plan log must hold each plan in use, {path!r} is gone: {REMEDY}"
             ) from error
         except ValueError as error:
-            raise ValueError(f"the plan log must hold whole plans, got {path!r}: {error}: {ANEW}") from error
+            raise ValueError(
+                f"the plan log must hold whole plans, got {path!r}: {error}: {REMEDY}"
+            ) from error
 
     def check(self, first: Plan, version: int, plan: Plan, query: str = "the query") -> None:
         """Raise ValueError if a version cannot follow the plan that a query was built with."""
         try:
             first.refuse_other(plan, query, f"version {version} in the plan log {self._folder!r}")
         except ValueError as error:
-            raise ValueError(f"{error}, or {ANEW}") from None
+            raise ValueError(f"{error}, or {REMEDY}") from None
 
     def newest(
         self, first: Plan, after: int = -1, refused: set[int] | None = None
@@ -145,8 +147,8 @@ class Log:
         owner = self._record(path, "query", str)
         if owner != query:
             raise ValueError(
-                f"adapt must have a log of its own for each query, got {self._folder!r} of the query {owner} "
-                f"for the query {query}: pass Adapt(log=...) another folder, and its newest plan as plan"
+                f"log must be another folder for each query, got {self._folder!r} of the query {owner} for "
+                f"the query {query}: pass Adapt(log=...) another folder, and its newest plan as start"
             )
 
     def refresh(self) -> None:
@@ -169,8 +171,8 @@ class Log:
             first = paths.create(path, json.dumps({"batch": batch, "plan": version}))
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the plan log must stay where it is, {self._folder!r} is gone: start the query again, and "
-                "it makes its plans anew"
+                f"the plan log must stay where it is, {self._folder!r} is gone: start the query again, with "
+                "new plans"
             ) from error
         if first:
             self._batches.append(batch)
@@ -210,7 +212,7 @@ class Log:
             found = None
         if type(found) is not kind:  # a truth value is no number
             raise ValueError(
-                f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: {ANEW}"
+                f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: {REMEDY}"
             )
         return found
 

@@ -12,7 +12,7 @@ from keysplit.spark.warn import warn
 
 
 def publish(plan: Plan, to: Any) -> int:
-    """Give a stream with `adapt` another plan, from its next micro-batch on.
+    """Give a stream whose plan is an `Adapt` another one, from its next micro-batch on.
 
     So workers come and go while a query runs, with `plan.with_workers(n)`, or get other capacities. Nothing
     moves: partial results of the batches before stay where they are, and are merged by key. The query goes on
@@ -60,7 +60,7 @@ def publish(plan: Plan, to: Any) -> int:
     if not found:
         raise ValueError(
             "to must be a query with a plan that changes, got one without, or whose first batch has not "
-            "begun: start it with adapt"
+            "begun: pass the query an Adapt as its plan"
         )
     if len(found) > 1:
         raise ValueError(

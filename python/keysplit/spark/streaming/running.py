@@ -13,13 +13,11 @@ from pyspark.sql.types import DataType
 from keysplit.plan import PLANS, Plan, Summary, head_threshold, place, speeds_of
 from keysplit.spark.session import Listening, MicroBatch, Session
 from keysplit.spark.streaming import Adapt, by_worker, drawn, rule
-from keysplit.spark.streaming.drawn import Bounds
+from keysplit.spark.streaming.drawn import Bounds, SentByBatch
 from keysplit.spark.streaming.figures import Figures, figures_of
 from keysplit.spark.streaming.following import Following
-from keysplit.spark.streaming.learning import Batch, Memory
-from keysplit.spark.streaming.log import ANEW, Log
-from keysplit.spark.streaming.sent import SentByBatch
-from keysplit.spark.streaming.speeds import Speeds
+from keysplit.spark.streaming.learning import Batch, Memory, Speeds
+from keysplit.spark.streaming.log import REMEDY, Log
 from keysplit.spark.streaming.tables import Tables
 from keysplit.spark.warn import warn
 
@@ -91,7 +89,9 @@ class Running:
         try:
             self._log = Log(folder)
         except (OSError, ValueError) as error:  # a store that pyarrow does not know, or cannot reach
-            raise ValueError(f"adapt must have a log: pass Adapt(log=...), as {error}") from error
+            raise ValueError(
+                f"log must be a folder that can be written: pass Adapt(log=...), as {error}"
+            ) from error
         self._log.claim(batch.query)
         if self._log.last is None:
             self._log.publish(of.first)
@@ -162,7 +162,7 @@ class Running:
                 warn(
                     f"the stream goes on by version {self._version} of its plan log, for {kept!r}, although "
                     f"this start asks for {asked!r}: publish such a plan by kss.streaming.publish(plan, "
-                    f"query), or {ANEW}"
+                    f"query), or {REMEDY}"
                 )
             except UserWarning as warning:  # where warnings are errors: the stream goes on all the same
                 _log.warning("%s", warning)

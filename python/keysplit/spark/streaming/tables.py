@@ -2,7 +2,7 @@
 
 They are one answer of the driver, as Spark plans each subquery by itself. They are an array, as what an array
 holds is no part of the code that Spark generates. A single number would be: Spark would compile the query
-anew for each micro-batch that has another one.
+again for each micro-batch that has another one.
 """
 
 from functools import cached_property
