@@ -28,7 +28,7 @@ from keysplit.spark.session.interface import (
 from keysplit.spark.session.joins import JoinOfNames
 from keysplit.spark.warn import warn
 
-_NO_ADAPT = "adapt must be left out on Spark Connect: the server cannot ask the client for the next plan"
+_NO_ADAPT = "plan must be a Plan on Spark Connect: the server cannot ask the client for the next plan"
 _PYTHON_AGGREGATES = [
     value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
 ]

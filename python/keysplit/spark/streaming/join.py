@@ -7,7 +7,7 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 
 from keysplit.plan import Plan
-from keysplit.spark.checks import by_name, key_names, refuse_other_frames
+from keysplit.spark.checks import by_name, key_names, refuse_other_frames, type_name
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.join.arguments import How, condition_of, key_types_of, kind_of, split_of
 from keysplit.spark.join.place import Copied, by_worker
@@ -116,10 +116,10 @@ def join(
             f"condition must be None in a {kind} join of two streams on Spark Connect, got {condition!r}: "
             "add a time window to the keys instead"
         )
-    if two and isinstance(plan, Adapt):
+    if two and (plan is None or isinstance(plan, Adapt)):
         raise ValueError(
-            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, got an "
-            "Adapt: kss.plan makes one from a batch of the rows of the side that is split"
+            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, got "
+            f"{type_name(plan)}: kss.plan makes one from a batch of the rows of the side that is split"
         )
     check_way(way, ("plain", "place"))
     names = [quoted(name) for name in key_names(on, "on")]

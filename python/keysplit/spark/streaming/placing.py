@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -63,34 +63,37 @@ def check(
     refuse_other_frames(df)
     if plan is None:
         raise ValueError(f"plan must be given for a streaming DataFrame: {ways_to_a_plan(df)}")
-    adapt = plan if isinstance(plan, Adapt) else None
-    if adapt is None and not isinstance(plan, Plan):
+    others = {"worker_column": worker_column, "refuse": refuse}
+    if isinstance(plan, Plan):
+        query = Query(df, trusted_by(plan))
+        return StreamRequest(**vars(request_of(df, key, plan.grouping, query, plan=plan, **others)))
+    if not isinstance(plan, Adapt):
         raise TypeError(f"plan must be a Plan or a kss.streaming.Adapt, got {type_name(plan)}")
-    first = plan if adapt is None else adapt.start
-    if adapt is not None and not df.isStreaming:
+    if not df.isStreaming:
         raise ValueError(
             "plan must be a Plan for a batch DataFrame, got an Adapt, which learns from a stream"
         )
-    params = plan.grouping if adapt is None else adapt.params
-    query = Query(df, trusted_by(plan) if adapt is None else adapt.trusted, checked=adapt is not None)
-    request = request_of(df, key, params, query, plan=first, worker_column=worker_column, refuse=refuse)
-    shared = {each.name: getattr(request, each.name) for each in fields(Request)}
-    if adapt is None:
-        return StreamRequest(**shared)
+    if is_connect(df):
+        raise ValueError(
+            "plan must be a Plan on Spark Connect, got an Adapt, which needs a classic session: the server "
+            "cannot ask the client for the next plan"
+        )
+    query = Query(df, plan.trusted, checked=True)
+    request = request_of(df, key, plan.params, query, plan=plan.start, **others)
     columns = request.columns
-    names = identity_columns(adapt.row_id, columns.type_of)
-    shared |= {
-        "row_id": None if names is None else list(map(columns.path, names)),
-        "weight": weight_of(columns, adapt.weight),
-        "capacities": adapt.speeds,
-    }
-    return StreamRequest(**shared, adapt=adapt.rule)
+    names = identity_columns(plan.row_id, columns.type_of)
+    return replace(
+        StreamRequest(**vars(request), adapt=plan.rule),
+        row_id=None if names is None else list(map(columns.path, names)),
+        weight=weight_of(columns, plan.weight),
+        capacities=plan.speeds,
+    )
 
 
 def ways_to_a_plan(df: DataFrame) -> str:
     """Say how a stream gets a plan, for an error that asks for one."""
     made = "kss.plan makes one from a batch of its rows"
-    return made if is_connect(df) else f"{made}, and kss.streaming.Adapt(workers) one that changes"
+    return made if is_connect(df) else f"{made}, kss.streaming.Adapt(workers) is one that changes"
 
 
 def built(request: StreamRequest, build: Callable[[Any], DataFrame]) -> DataFrame:
@@ -120,7 +123,9 @@ def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
         The rows with their workers, and what makes queries of questions.
     """
     assert request.adapt is not None
-    first = request.plan or stand_in(request)
+    first = replace(request.plan or stand_in(request), trust=tuple(sorted(request.query.trust)))
+    if request.row_id is not None:  # as in the plans of the log, which others may route by
+        first = replace(first, row_id=tuple(request.row_id))
     weighted = request.weight is not None
     changes = Adapting(request.df, first, request.adapt, request.key_types, weighted, _name_of(request))
     ask = changes.session.asks_driver(request.df, changes.answer)

@@ -314,6 +314,7 @@ class Running:
             row_id=plan.row_id,
             group_weight=plan.group_weight,
             weighted=plan.weighted,
+            trust=plan.trust,
         )
         if rule.change(plan, new, summary, float(batch.amounts.sum())).pays(adapt):
             try:
