@@ -92,7 +92,7 @@ class Adapting:
         return found if past == run else []
 
     def plan_in(self, run: str, number: int) -> Plan | None:
-        """Return the plan that a micro-batch of a run goes by, None if it has not asked for one."""
+        """Return the plan that a micro-batch of a run uses, None if it has not asked for one."""
         running = self._runs.get(run)
         return None if running is None else running.plan_of(number)
 
@@ -157,7 +157,7 @@ def adapting_in(run: str) -> list[Adapting]:
 
 
 def plans_in(run: str, number: int) -> str:
-    """Return a name for all plans that change and that a micro-batch of a run goes by, "" if none do."""
+    """Return a name for all plans that change and that a micro-batch of a run uses, "" if none do."""
     plans = filter(None, (each.plan_in(run, number) for each in adapting_in(run)))
     found = sorted(plan.to_json() for plan in plans)
     return hashlib.sha256("".join(found).encode()).hexdigest()[:16] if found else ""

@@ -42,7 +42,7 @@ from keysplit.spark.streaming.placing import StreamRequest, built, check, routed
 from keysplit.spark.streaming.slots import slot
 
 _TIMEOUTS = {"event": "EventTimeTimeout", "processing": "ProcessingTimeTimeout"}
-# The columns behind those of the DataFrame.
+# The columns after those of the DataFrame.
 _MARKS = ["hash", "slot", "begin", "end"]
 
 
@@ -92,7 +92,7 @@ def apply(
             key as a tuple first; with `window` its first element is the window.
         schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
         merge: takes what `function` returned for a key, with or without the key before it, and returns rows
-            with the columns of `schema`. It is not called for a key of which there is no partial result.
+            with the columns of `schema`. It is not called for a key without partial results.
         plan: as `streaming.route`. A change of plan moves no state.
         partial_schema: the columns of what `function` returns; `schema` if left out.
         combine: takes partial results of a key, with or without the key before them, and returns fewer with
@@ -219,7 +219,7 @@ def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int |
     """Keep what workers hold, and return what goes to the merge."""
     if delay is not None:
         # Spark drops the rows of windows that have ended by the column that says that there is a watermark.
-        # Behind 2262 there is no time in pandas; windows of a period have no end.
+        # After 2262 there is no time in pandas; windows of a period have no end.
         end = F.least(F.timestamp_micros("end"), F.timestamp_seconds(F.lit(9_200_000_000)))
         end = F.when(F.lit(rule.every_ms is None), end)
         parts = parts.select("*", with_watermark(end, "late", delay))
@@ -283,7 +283,7 @@ class _Groups:
         return cls(field, request.keys, tuple(kinds), Cut.of(request), hash_, window)
 
     def rows(self, request: StreamRequest) -> DataFrame:
-        """Return the rows on their workers, with the columns behind them that `places` names."""
+        """Return the rows on their workers, with the columns after them that `places` names."""
         worker = F.col(quoted(request.worker_column))
         rows = routed(request)
         begin = end = F.lit(0).cast("bigint")

@@ -39,7 +39,7 @@ class Layout:
         partial: the function that returns them, with the names and types of its columns.
         keys: the kinds of the columns of the key.
         extra: the number of columns behind those, that are there only to compare keys.
-        cuts: which of the columns of the key, and of those behind its hash, tell keys apart.
+        cuts: which of the columns of the key, and of those after its hash, distinguish keys.
         buckets: the partitions of the merge.
         columns: the names of the columns of the key, in small letters, without the window.
         zone: the time zone of the session, in which functions see times.
@@ -61,7 +61,7 @@ class Layout:
         return [*named, "hash", *(f"cut {at}" for at in range(self.extra))]
 
     def places(self, *more: int) -> Places:
-        """Say where columns are, for a function over partial results; more cuts may stand behind all."""
+        """Say where columns are, for a function over partial results; more cuts may follow."""
         width = len(self.partial.schema)
         behind = width + len(self.keys)  # the hash is there
         cuts = [width + at + (width + at >= behind) for at in self.cuts]
@@ -171,7 +171,7 @@ def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Ite
     """Call `merge` on all partial results of each key.
 
     Args:
-        batches: blobs, behind their buckets.
+        batches: blobs, after their buckets.
         call: the function.
         layout: the columns of partial results.
 

@@ -124,7 +124,7 @@ def read(fields: list[str], chance: float, bounds: Bounds, types: list[DataType]
 
 
 class SentByBatch:
-    """What tasks have sent, by query and micro-batch: several queries may go by one plan.
+    """What tasks have sent, by query and micro-batch: several queries may use one plan.
 
     Args:
         tally: what they send it by.

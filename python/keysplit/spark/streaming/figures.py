@@ -45,7 +45,7 @@ class Figures(NamedTuple):
             that was met rarely is drawn rarely: over all keys it is at most this.
         copies: the workers that the plan's frequent keys have beyond one each.
         hot: the keys that the plan places by themselves, the most frequent first.
-        busy_s: for how long each counter's workers were busy, in seconds, float64; None where nobody knows.
+        busy_s: the seconds that each counter's workers were busy, float64; None where that is not known.
     """
 
     batch: int

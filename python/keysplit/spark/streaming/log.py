@@ -1,7 +1,7 @@
-"""The plan log of a query: the versions of its plan, and which of them each micro-batch went by.
+"""The plan log of a query: the versions of its plan, and which of them each micro-batch used.
 
 A folder with immutable files: `plan-N.json` is version N, `batch-B.json` names the version of micro-batch B.
-Each is created whole and never replaced: the first attempt at a batch says which plan it goes by, and all
+Each is created whole and never replaced: the first attempt at a batch says which plan it uses, and all
 later ones find that, after a restart, too.
 """
 
@@ -87,11 +87,11 @@ class Log:
     def newest(
         self, first: Plan, after: int = -1, refused: set[int] | None = None
     ) -> tuple[int, Plan] | None:
-        """Return the newest version that a query can go by, None if there is none.
+        """Return the newest version that a query can use, None if there is none.
 
         Args:
             first: the plan that the query was built with.
-            after: the version that the query goes by; only newer ones count. Without one there must be one
+            after: the version that the query uses; only newer ones count. Without one there must be one
                 that fits, if there are any.
             refused: versions that are passed over without a word; those that do not fit are added.
 
@@ -161,7 +161,7 @@ class Log:
         self._highest = max([self._highest, *self._versions])
 
     def version_of(self, batch: int, version: int) -> int:
-        """Return the version that a batch goes by: this one, unless an earlier attempt has recorded another.
+        """Return the version that a batch uses: this one, unless an earlier attempt has recorded another.
 
         Raises:
             OSError: if the record cannot be written or read.
@@ -181,7 +181,7 @@ class Log:
         return self._version_in(batch)
 
     def prune(self) -> None:
-        """Delete the records of old batches, and versions that no later one goes by."""
+        """Delete the records of old batches, and versions that no later one uses."""
         old = self._batches[:-MOST_BATCHES]
         if not old:
             return

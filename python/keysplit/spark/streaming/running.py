@@ -36,7 +36,7 @@ _WAIT, _LONGEST_WAIT_S = 0.1, 1.0
 
 @dataclass(frozen=True)
 class Shared:
-    """What all runs of queries that go by one plan share.
+    """What all runs of queries that use one plan share.
 
     Attributes:
         session: their session.
@@ -59,7 +59,7 @@ class Shared:
 
 @dataclass
 class _Used:
-    """What a micro-batch that is under way goes by."""
+    """What a micro-batch that is under way uses."""
 
     number: int
     version: int
@@ -73,7 +73,7 @@ class Running:
     """A plan that changes, in one run of a query.
 
     Args:
-        of: what all runs that go by the plan share.
+        of: what all runs that use the plan share.
         batch: the first micro-batch of the run.
         folder: that of the plan log.
         listen: begins to pass on what Spark reports of the run.
@@ -130,7 +130,7 @@ class Running:
             return self._plan
 
     def plan_of(self, number: int) -> Plan | None:
-        """Return the plan that a micro-batch goes by, None if it has not asked for one."""
+        """Return the plan that a micro-batch uses, None if it has not asked for one."""
         with self._lock:
             used = self._used_in(number)
             return None if used is None else used.plan
@@ -215,7 +215,7 @@ class Running:
             self._improve(batch, summary, speeds)
 
     def _begin(self, number: int) -> _Used:
-        """Fix the plan of a micro-batch: the newest one, unless an earlier attempt went by another."""
+        """Fix the plan of a micro-batch: the newest one, unless an earlier attempt used another."""
         try:
             self._log.refresh()
         except OSError as error:  # what others have published comes later

@@ -46,8 +46,8 @@ def to_kafka(
 
     The rows of a micro-batch must be the same ones when it is run again: their values may differ, but not
     their number or their partitions. So a query is refused unless its rows and keys are proved to be the same
-    each time. A micro-batch of which a part is in the topic by another `plan`, `row_id` or plan log than the
-    rest would go by fails with a RuntimeError; between whole micro-batches they may change.
+    each time. A micro-batch that is in the topic in part, by another `plan`, `row_id` or plan log than the
+    rest would use fails with a RuntimeError; between whole micro-batches they may change.
 
     Args:
         df: a streaming DataFrame with the column `value`, and perhaps `key` and `headers`, as Spark's own
@@ -169,7 +169,7 @@ class _Target:
     settings: dict[str, Any]
 
     def going_by(self, plan: str) -> "_Target":
-        """Return the same for a micro-batch that goes by a plan of the plan log, "" if none was asked for."""
+        """Return the same for a micro-batch that uses a plan of the plan log, "" if none was asked for."""
         return replace(self, rule=f"{self.rule} {plan}")
 
     def resume(self, query: str, number: int, partitions: int) -> bool:

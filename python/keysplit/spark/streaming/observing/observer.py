@@ -165,7 +165,7 @@ class Observer:
 
                 - "batch": a batch and a plan of the query; docs/streaming.md explains the columns.
                 - "worker": a worker in a batch: `rows`, and `busy_s`, the seconds that it was busy, NaN where
-                  nobody knows. Of a plan for more than 4,096 workers, a few neighbouring ones, of which
+                  it is not known. Of a plan for more than 4,096 workers, a few neighbouring ones, of which
                   `worker` is the first.
                 - "key": a hot key in a batch: its `share` of the rows, estimated from those that were drawn,
                   the share that the plan has `expected`, its number of `workers`, and its `age`: for how many

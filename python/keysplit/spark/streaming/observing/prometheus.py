@@ -31,7 +31,7 @@ GAUGES = {
 """Gauges of a query: the figure of a record, and what it means."""
 
 PLAN_GAUGES = {
-    "plan_version": ("version", "version of the plan that the last batch went by"),
+    "plan_version": ("version", "version of the plan that the last batch used"),
     "plan_workers": ("workers", "workers of the plan"),
     "busiest_ratio": ("busiest", "load of the busiest worker over its fair share, in rows by speed"),
     "busiest_rows_ratio": ("busiest_rows", "rows of the busiest worker over the mean"),
@@ -107,7 +107,7 @@ def _sum(one: np.ndarray | None, other: np.ndarray) -> np.ndarray:
 class Exposition:
     """What Prometheus reads: the metrics of all queries that are observed, with the label `query`.
 
-    Series of hot keys are told apart by their rank: there are only so many, and they name nobody.
+    Series of hot keys are distinguished by their rank: there are only so many, and they name nobody.
 
     Args:
         totals: returns the totals of each query; their names differ.

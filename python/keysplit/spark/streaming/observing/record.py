@@ -33,7 +33,7 @@ class Record:
 
     @property
     def worker_busy_s(self) -> np.ndarray | None:
-        """For how long each counter's workers were busy, in seconds; None where nobody knows."""
+        """For how long each counter's workers were busy, in seconds; None where it is not known."""
         if self.figures is None or self.figures.busy_s is None:
             return None
         return self._of_plan(self.figures.busy_s)
