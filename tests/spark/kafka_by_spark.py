@@ -48,9 +48,9 @@ def by_plan(spark, broker, folder):
     rows.write.parquet(str(folder / "events"))
     plan = kss.plan(rows, "key", PARTITIONS, row_id="value", sample=1)
     stream = spark.readStream.schema(rows.schema).parquet(str(folder / "events"))
-    routed = kss.streaming.route(stream, "key", plan=plan, row_id="value", worker_column="partition")
+    routed = kss.streaming.route(stream, "key", plan=plan, worker_column="partition")
     run(kafka(routed.writeStream, broker).option("topic", "sink"), folder / "to")
-    planned = kss.route(rows, "key", plan=plan, row_id="value").collect()
+    planned = kss.route(rows, "key", plan=plan).collect()
     worker = {int(row.value): row.worker for row in planned}
     found = {int(each.value()): each.partition() for each in broker.read("sink")}
     return {

@@ -1,22 +1,18 @@
 """Kill the driver of streaming queries, or one of its executors, at random moments with SIGKILL; print what
 came out.
 
-usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--kinds KIND...] [--engine columns|rust]
+usage: python killed_driver.py FOLDER [--kills N] [--seed N] [--kinds KIND...] [--frozen]
                                [--sink parquet|delta|iceberg] [--executors]
 
 Queries of several kinds run in the driver at the same time. By KIND a query
 
-- aggregates events by window and key, their state being spread (split_state, the default) or their rows
-  placed: in append mode (force), in update mode, each batch replacing what it wrote (update), or in complete
-  mode (complete);
-- does so by Python functions (apply);
+- aggregates events by window and key with Python functions (apply, the default);
 - joins them with a table (table) or with another stream of them (streams);
 - places them (repartition), also online (online).
 
-All but streams and online go by a plan that changes in every batch: it adapts, and another one is published
-while a batch is at work. With `--engine rust` it is frozen, as it is in streams. With `--sink delta` or
-`iceberg` a table takes the place of files, or of foreachBatch in complete mode; `scripts/jars` has their
-jars, for Spark 4.1.
+All but streams and online use a plan that changes in every batch: it adapts, and another one is published
+while a batch is at work. With `--frozen` it stays, as it does in streams. With `--sink delta` or `iceberg` a
+table takes the place of files; `scripts/jars` has their jars, for Spark 4.1.
 
 A kill takes Python and the JVM of the driver, at a random moment of a batch of one of the queries, and they
 start again from their checkpoints. With `--executors` a kill takes one of two executors of a local cluster,
@@ -55,7 +51,7 @@ from keysplit import spark as kss
 
 FILE_ROWS, FILES_A_BATCH, WORKERS = 500, 2, 4
 FILES, FILES_A_KILL = 32, 6
-KINDS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
+KINDS = ["apply", "table", "streams", "repartition", "online"]
 TABLES = ("delta", "iceberg")
 OF_ROWS = ("table", "streams", "repartition", "online")
 IDENTITY = ["t", "n", "amount"]
@@ -70,8 +66,8 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["split_state"], metavar="KIND")
-    parser.add_argument("--engine", choices=["columns", "rust"], default="columns")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["apply"], metavar="KIND")
+    parser.add_argument("--frozen", action="store_true")
     parser.add_argument("--sink", choices=["parquet", *TABLES], default="parquet")
     parser.add_argument("--executors", action="store_true")
     parser.add_argument(
@@ -88,7 +84,7 @@ def main():
     files = max(FILES, FILES_A_KILL * options.kills)
     write_events(folder / "events", files)
     spark = session(folder, settings=settings_of(folder, options.sink))
-    kss.plan(events(spark.read, folder), "key", WORKERS).save(folder / "plan.json")
+    kss.plan(events(spark.read, folder), "key", WORKERS, row_id=IDENTITY).save(folder / "plan.json")
     spark.stop()
     command = [sys.executable, __file__, *sys.argv[1:], "--query"]
     queries = Queries(folder, options.kinds, files // FILES_A_BATCH)
@@ -149,7 +145,7 @@ def elsewhere(spark, folder, kind, sink, versions):
         of_batch = rows.where(F.expr(f"n div {FILE_ROWS * FILES_A_BATCH} BETWEEN {last + 1} AND {step}"))
         last = step
         plan = kss.Plan.load(log / f"plan-{version}.json")
-        by_plan = kss.route(of_batch, "key", plan=plan, row_id=IDENTITY, worker_column="wanted")
+        by_plan = kss.route(of_batch, "key", plan=plan, worker_column="wanted")
         found += by_plan.where("worker <> wanted").count()
     return found
 
@@ -200,11 +196,6 @@ def window():
     return F.window("t", "10 minutes")
 
 
-def totals():
-    """Aggregates with exact answers: whole numbers and a decimal."""
-    return [F.sum("n").alias("n"), F.count("*").alias("rows"), F.sum("amount").alias("amount")]
-
-
 def clicks(events):
     """A tenth of the events of a stream or a batch, as another one."""
     return events.filter("n % 10 = 0").selectExpr("t AS u", "key", "n AS m")
@@ -229,7 +220,8 @@ def plain(spark, folder, kind):
         )
     if kind in ("repartition", "online"):
         return rows
-    return rows.groupBy(window(), "key").agg(*totals())
+    totals = [F.sum("n").alias("n"), F.count("*").alias("rows"), F.sum("amount").alias("amount")]
+    return rows.groupBy(window(), "key").agg(*totals)
 
 
 def written(spark, folder, kind, sink, schema):
@@ -239,20 +231,8 @@ def written(spark, folder, kind, sink, schema):
         is_delta = sink == "delta"
         rows = spark.read.format("delta").load(totals) if is_delta else spark.read.table(f"totals.{kind}")
         return rows if schema is None else rows.select(schema.names)
-    if kind not in ("update", "complete"):
-        reader = spark.read if schema is None else spark.read.schema(schema)
-        return reader.parquet(totals)
-    rows = spark.read.schema(f"{ddl(schema)}, batch bigint").parquet(totals)
-    if kind == "complete":
-        return rows.where(F.col("batch") == rows.agg(F.max("batch")).first()[0]).drop("batch")
-    # of each total what the last batch says
-    last = rows.groupBy("window", "key").agg(F.max_by(F.struct("n", "rows", "amount"), "batch").alias("last"))
-    return last.select("window", "key", "last.*")
-
-
-def ddl(schema):
-    """The columns of a schema as SQL."""
-    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
+    reader = spark.read if schema is None else spark.read.schema(schema)
+    return reader.parquet(totals)
 
 
 def run_queries(options):
@@ -287,43 +267,32 @@ def start_query(spark, options, kind):
         return events(spark.readStream.option("maxFilesPerTrigger", FILES_A_BATCH), folder)
 
     rows = stream().withWatermark("t", "10 minutes")
-    by = {"plan": kss.Plan.load(folder / "plan.json"), "engine": options.engine}
-    if options.engine == "columns" and kind != "streams":
+    plan = kss.Plan.load(folder / "plan.json")
+    if not options.frozen and kind != "streams":
         # each plan is replaced by the next one, whatever it gains
-        by["adapt"] = kss.streaming.Adapt(gain=1e-9, copy_cost=0.0, horizon=10**9)
+        plan = kss.streaming.Adapt(start=plan, gain=1e-9, copy_cost=0.0, horizon=10**9)
     if kind == "repartition":
-        found = kss.streaming.repartition(rows, "key", row_id=IDENTITY, **by)
+        found = kss.streaming.repartition(rows, "key", plan=plan)
     elif kind == "online":
         found = kss.online.repartition(rows, "key", ks.Fish(workers=WORKERS), state=own / "routers").drop(
             "worker"
         )
     elif kind == "apply":
-        found = applied(rows, by)
+        found = applied(rows, plan)
     elif kind == "table":
-        found = kss.streaming.join(rows, table(spark), "key", "left", force=True, **by)
-    elif kind == "streams":
-        others = clicks(stream()).withWatermark("u", "10 minutes")
-        found = kss.streaming.join(rows, others, "key", "left", condition=F.expr(RANGE), **by)
+        found = kss.streaming.join(rows, table(spark), "key", "left", plan=plan, way="place")
     else:
-        way = "split_state" if kind == "split_state" else "force"
-        found = kss.streaming.aggregate(rows, "key", *totals(), window=window(), **by, **{way: True})
-    mode = kind if kind in ("update", "complete") else "append"
-    writer = found.writeStream.outputMode(mode).trigger(availableNow=True)
+        others = clicks(stream()).withWatermark("u", "10 minutes")
+        found = kss.streaming.join(rows, others, "key", "left", condition=F.expr(RANGE), plan=plan)
+    writer = found.writeStream.trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(own / "checkpoint"))
     if options.sink == "iceberg":
         return writer.format("iceberg").toTable(f"totals.{kind}")
-    if mode == "append" or options.sink == "delta":
-        return writer.format(options.sink).option("path", str(own / "totals")).start()
-    return writer.foreachBatch(lambda df, batch: replace(df, batch, own / "totals")).start()
+    return writer.format(options.sink).option("path", str(own / "totals")).start()
 
 
-def replace(df, batch, folder):
-    """Write what a batch gave in the place of what an attempt at it may have written."""
-    df.write.mode("overwrite").parquet(str(folder / f"batch={batch}"))
-
-
-def applied(rows, by):
-    """The same totals by Python functions, with what workers keep combined as they go."""
+def applied(rows, plan):
+    """Totals by Python functions, with what workers keep combined as they go."""
 
     def partial(rows):
         return pd.DataFrame({"n": [rows["n"].sum()], "rows": [len(rows)], "amount": [rows["amount"].sum()]})
@@ -339,12 +308,12 @@ def applied(rows, by):
         rows,
         "key",
         partial,
-        merge,
         f"window struct<start: timestamp, end: timestamp>, key string, {PARTS}",
+        merge=merge,
         partial_schema=PARTS,
         combine=combine,
         window=window(),
-        **by,
+        plan=plan,
     )
 
 

@@ -125,8 +125,7 @@ def query(options):
         "key",
         topic="sink",
         servers=options.servers,
-        row_id="value",
-        adapt=kss.streaming.Adapt(decay=0, gain=1e-3, horizon=1000, copy_cost=0),
+        plan=kss.streaming.Adapt(PARTITIONS, row_id="value", decay=0, gain=1e-3, horizon=1000, copy_cost=0),
     ).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(options.folder / "checkpoint"))
     try:

@@ -3,12 +3,12 @@
 pyspark makes columns for a classic session or for one of Spark Connect, and a process has to choose.
 """
 
-import datetime as dt
 import os
 import sys
 import tarfile
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import found_names
@@ -60,7 +60,13 @@ def rows(spark):
 
 @pytest.fixture(scope="module")
 def plan(rows):
-    return kss.plan(rows, "key", WORKERS, engine="columns")
+    return kss.plan(rows, "key", WORKERS)
+
+
+@pytest.fixture(scope="module")
+def plan_by_id(plan):
+    """The same, with the column that distinguishes rows also in a stream of other columns."""
+    return replace(plan, row_id=("id",))
 
 
 @pytest.fixture
@@ -315,31 +321,6 @@ def test_profile_and_drift(rows, plan):
     assert kss.drift(plan, rows.filter("key <> 'hot'")).moved > 0.4
 
 
-def test_streaming_aggregate(spark, rows, plan, tmp_path):
-    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
-    at = F.timestamp_seconds(F.lit(int(start.timestamp())) + F.col("id"))
-    late = spark.createDataFrame(
-        [(None, 0, 0, dt.datetime(2030, 1, 1))], "key string, id long, v long, at timestamp"
-    )
-    events = rows.withColumn("at", at).union(late)
-    events.write.parquet(str(tmp_path / "in"))
-    stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "in"))
-    columns, window = [F.sum("v"), F.count("*"), F.avg("v")], F.window("at", "10 minutes")
-    found = kss.streaming.aggregate(
-        stream.withWatermark("at", "1 minute"), "key", *columns, window=window, plan=plan, split_state=True
-    )
-    query = (
-        found.writeStream.format("memory")
-        .queryName("found")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
-    expected = events.filter("at < '2029-01-01'").groupBy(window, "key").agg(*columns)
-    assert sorted(map(repr, spark.table("found").collect())) == sorted(map(repr, expected.collect()))
-
-
 def test_streaming_join(spark, rows, plan, tmp_path):
     events = rows.withColumn("at", F.timestamp_seconds(F.col("id") + 1_000_000))
     events.write.parquet(str(tmp_path / "in"))
@@ -348,7 +329,7 @@ def test_streaming_join(spark, rows, plan, tmp_path):
     right = stream.filter("id < 60").selectExpr("key", "at AS then").withWatermark("then", "1 minute")
     names = rows.filter("id < 60").select("key", F.upper("key").alias("name")).distinct()
     condition = F.expr("at BETWEEN then AND then + INTERVAL 1 MINUTE")
-    given = {"plan": plan, "force": True}
+    given = {"plan": plan, "way": "place"}
     others = events.filter("id < 60").selectExpr("key", "at AS then")
     results = {
         "table": (kss.streaming.join(left, names, "key", "left", **given), rows.join(names, "key", "left")),
@@ -375,14 +356,14 @@ def run(writer, folder):
     assert query.awaitTermination(120)
 
 
-def test_rows_of_a_stream_are_placed(spark, rows, plan, tmp_path):
+def test_rows_of_a_stream_are_placed(spark, rows, plan_by_id, tmp_path):
     rows.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
-    expected = kss.route(rows, "key", plan=plan, row_id="id")
-    routed = kss.streaming.route(stream, "key", plan=plan, row_id="id")
+    expected = kss.route(rows, "key", plan=plan_by_id)
+    routed = kss.streaming.route(stream, "key", plan=plan_by_id)
     run(routed.writeStream.format("memory").queryName("routed"), tmp_path / "routed")
     assert same_rows(spark.table("routed"), expected)
-    placed = kss.streaming.repartition(stream, "key", plan=plan, row_id="id")
+    placed = kss.streaming.repartition(stream, "key", plan=plan_by_id)
     placed = placed.withColumn("at", F.spark_partition_id())
     run(placed.writeStream.format("memory").queryName("placed"), tmp_path / "placed")
     placed = spark.table("placed")
@@ -390,10 +371,10 @@ def test_rows_of_a_stream_are_placed(spark, rows, plan, tmp_path):
     assert placed.where("at <> worker").isEmpty()
 
 
-def test_streaming_write(spark, rows, plan, tmp_path):
+def test_streaming_write(spark, rows, plan_by_id, tmp_path):
     rows.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
-    writer = kss.streaming.write(stream, "key", plan=plan, row_id="id").format("parquet")
+    writer = kss.streaming.write(stream, "key", plan=plan_by_id).format("parquet")
     run(writer.option("path", str(tmp_path / "out")), tmp_path)
     files = Counter(file.parent.name for file in (tmp_path / "out").rglob("*.parquet"))
     assert files["key=hot"] > 1
@@ -406,7 +387,8 @@ def test_to_kafka(spark, rows, plan, tmp_path):
     rows.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
     servers, topic = os.environ["KEYSPLIT_KAFKA"].split()
-    writer = kss.streaming.to_kafka(stream, "key", topic=topic, servers=servers, plan=plan, row_id="value")
+    plan = replace(plan, row_id=("value",))
+    writer = kss.streaming.to_kafka(stream, "key", topic=topic, servers=servers, plan=plan)
     run(writer, tmp_path)
     # the server ends after its tasks have sent the batch, before it says so
     for path in (tmp_path / "checkpoint/commits").glob("*0*"):
@@ -415,13 +397,11 @@ def test_to_kafka(spark, rows, plan, tmp_path):
     with pytest.raises(Exception, match="leave out queryName"):
         run(writer.queryName("mine"), tmp_path / "mine")
     with pytest.raises(ValueError, match=r"plan must have the 6 partitions of topic .* got one for 4"):
-        kss.streaming.to_kafka(
-            stream, "key", topic=topic, servers=servers, plan=plan.with_workers(4), row_id="value"
-        )
+        kss.streaming.to_kafka(stream, "key", topic=topic, servers=servers, plan=plan.with_workers(4))
 
 
 @pytest.mark.parametrize("held", ["not", "by window", "by period"])
-def test_streaming_apply(spark, rows, plan, tmp_path, held):
+def test_streaming_apply(spark, rows, plan_by_id, tmp_path, held):
     def part(rows):
         return pd.DataFrame({"total": [rows["v"].sum()]})
 
@@ -440,12 +420,11 @@ def test_streaming_apply(spark, rows, plan, tmp_path, held):
         stream.withWatermark("at", "1 minute"),
         "key",
         part,
-        merge,
         "key string, total long",
+        merge=merge,
         partial_schema="total long",
         window=window,
-        plan=plan,
-        row_id="id",
+        plan=plan_by_id,
         **period,
     )
     name = f"applied_{held}".replace(" ", "_")
@@ -472,7 +451,11 @@ def test_what_is_no_query_or_cannot_be_is_named_in_a_line(spark, rows, plan, tmp
     with pytest.raises(
         ValueError, match=r"^plan must be given for a streaming DataFrame: .* batch of its rows$"
     ):
-        kss.streaming.route(stream, "value", workers=4)
+        kss.streaming.route(stream, "value", plan=None)
+    with pytest.raises(
+        ValueError, match=r"^plan must be a Plan on Spark Connect, got an Adapt, which needs a"
+    ):
+        kss.streaming.route(stream, "nowhere", plan=kss.streaming.Adapt(4))
     drawn = rows.repartition(3).withColumn("key", F.rand().cast("string"))
     with pytest.raises(
         ValueError, match=r"^right must have the same rows .*: write right to files and read it"
@@ -524,26 +507,6 @@ def observed(query):
         query.stop()
         assert observer.wait(60)
     return observer
-
-
-def test_workers_of_a_stream_are_counted_on_request(spark, tmp_path):
-    rows = "IF(value % 3 = 0, 'hot', CAST(value % 50 AS STRING))"
-    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 300).load()
-    batch = spark.range(3000).select(F.col("id").alias("value"))
-    plan = kss.plan(batch.withColumn("key", F.expr(rows)), "key", 4, row_id="value")
-    keyed = stream.withColumn("key", F.expr(rows))
-    placed = kss.streaming.repartition(
-        keyed, "key", plan=plan, row_id="value", trust=["value"], observed=True
-    )
-    writer = placed.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    observer = observed(writer.trigger(processingTime="200 milliseconds").start(str(tmp_path / "out")))
-    history, workers = observer.history(), observer.history("worker")
-    assert (history.plan == "worker-key").all()
-    assert (workers.groupby("batch").rows.sum() == 300).all()
-    written = spark.read.parquet(str(tmp_path / "out")).filter(f"value < {300 * len(history)}")
-    totals = dict(map(tuple, written.groupBy("worker").count().collect()))
-    assert workers.groupby("worker").rows.sum().to_dict() == {at: totals.get(at, 0) for at in range(4)}
-    assert (history.busiest < 1.5).all()
 
 
 def test_streaming_observe(spark, tmp_path):

@@ -1,8 +1,10 @@
-"""Streams of few batches, and what queries on them put out in each."""
+"""Streams of few batches, what queries on them put out in each, and by which plans."""
 
 import json
 import os
 from collections import defaultdict
+
+from keysplit.plan import Plan
 
 
 class Files:
@@ -56,3 +58,13 @@ def rows_of(df):
         repr([sorted(cell, key=repr) if isinstance(cell, list) else cell for cell in row])
         for row in df.collect()
     )
+
+
+def versions_of(log):
+    """Return the plans of a plan log, and which of them each micro-batch has used."""
+    plans = {int(each.stem.removeprefix("plan-")): Plan.load(each) for each in log.glob("plan-*.json")}
+    return plans, versions_of_batches(log)
+
+
+def versions_of_batches(log):
+    return {int(each.stem[6:]): json.loads(each.read_text())["plan"] for each in log.glob("batch-*.json")}

@@ -39,18 +39,13 @@ def test_operations_equal_plain_ones(spark, folder, tmp_path):
         return whole.groupby("key", as_index=False).agg(rows=("id", "size"), amount=("amount", "sum"))
 
     def work(df, batch):
-        placed = kss.repartition(df, "key", workers=WORKERS, row_id="id").withColumn(
-            "partition", F.spark_partition_id()
-        )
+        plan = kss.plan(df, "key", WORKERS, row_id="id")
+        placed = kss.repartition(df, "key", plan=plan).withColumn("partition", F.spark_partition_id())
         assert placed.filter("worker != partition").count() == 0
         assert placed.groupBy("worker").count().count() == WORKERS
         by_columns = kss.route(df, "key", workers=WORKERS).drop("worker")
         assert as_rows(by_columns) == as_rows(df)
-        lists = F.sort_array(F.collect_list("id")).alias("ids")
-        assert as_rows(kss.aggregate(df, "key", lists, workers=WORKERS, force=True)) == as_rows(
-            df.groupBy("key").agg(lists)
-        )
-        applied = kss.apply(df, "key", total, "key bigint, rows bigint, amount double")
+        applied = kss.apply(df, "key", total, "key bigint, rows bigint, amount double", workers=WORKERS)
         assert as_rows(applied) == as_rows(df.groupBy("key").agg(F.count("id"), F.sum("amount")))
         met.append(df.count())
 
@@ -92,7 +87,7 @@ def test_sources_that_count_are_known(spark, tmp_path):
 def placed(df, key="key", row_id="id"):
     """Return what becomes of a placing: the rows of each worker, or the error."""
     try:
-        found = kss.repartition(df, key, workers=WORKERS, row_id=row_id)
+        found = kss.repartition(df, key, plan=kss.plan(df, key, WORKERS, row_id=row_id))
         return [row["count"] for row in found.groupBy("worker").count().collect()]
     except ValueError as error:
         return str(error)

@@ -10,8 +10,8 @@ import pytest
 PROGRAM = Path(__file__).with_name("killed_driver.py")
 
 KILLS = 2
-DRIVERS = ["split_state", "force", "update", "complete", "apply", "table", "streams", "repartition", "online"]
-EXECUTORS = ["split_state", "apply", "repartition", "online"]
+DRIVERS = ["apply", "table", "streams", "repartition", "online"]
+EXECUTORS = ["apply", "repartition", "online"]
 FROZEN = ("streams", "online")
 
 

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import Plan, Summary, bucket_of, place
+from keysplit.spark.streaming import Adapt
 from keysplit.spark.streaming.figures import Figures, HotKey, figures_of
 from keysplit.spark.streaming.learning import Batch
 from keysplit.spark.streaming.observing import log, observer, page, prometheus
@@ -330,7 +331,7 @@ def test_a_query_without_plans_has_the_figures_of_spark(monkeypatch):
         assert batches[["batch", "input_rows", "duration_s"]].values.tolist() == [[0, 1000, 1.5]]
         assert batches[["plan", "busiest", "workers"]].isna().all(axis=None)
         assert len(found.history("worker")) == len(found.history("key")) == 0
-        assert "no plan that changes (<code>adapt=</code>) and asks for no counts" in get(found.url)
+        assert "no plan that changes (<code>kss.streaming.Adapt</code>)" in get(found.url)
         assert "keysplit_batch_duration_seconds" in get(found.url + "metrics")
 
 
@@ -929,16 +930,12 @@ def plan_of_rated(spark, workers=WORKERS, capacities=None):
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("way", ["plan", "slow", "many", "online"])
-def test_workers_of_a_plan_that_stays_are_counted_on_request(spark, tmp_path, way):
+@pytest.mark.parametrize("way", ["even", "slow", "many"])
+def test_workers_of_a_plan_that_stays_are_counted(spark, tmp_path, way):
     workers = 10_000 if way == "many" else WORKERS
-    how = {"plan": plan_of_rated(spark, workers, [1, 1, 1, 0.2] if way == "slow" else None)}
-    if way == "online":
-        how = {"workers": workers, "mode": "online", "state": tmp_path / "state"}
-    else:
-        how["row_id"] = "value"
-    df = kss.streaming.route(rated(spark), "key", observed=True, **how)
-    counted = {}
+    first = plan_of_rated(spark, workers, [1, 1, 1, 0.2] if way == "slow" else None)
+    stays = Adapt(start=first, every=None, log=tmp_path / "log")
+    df, counted = kss.streaming.route(rated(spark), "key", plan=stays), {}
 
     def count(df, batch):
         counted[batch] = dict(df.groupBy("worker").count().collect())
@@ -949,35 +946,39 @@ def test_workers_of_a_plan_that_stays_are_counted_on_request(spark, tmp_path, wa
         with kss.streaming.observe(query, port=0) as found:
             wait(lambda: len(found.history()) >= 3)
             read, metrics = get(found.url), get(found.url + "metrics")
+            published = kss.streaming.publish(first.with_workers(2), query)
+            wait(lambda: found.history().version.max() == published)
             query.stop()
             assert found.wait(60)
     finally:
         query.stop()
     history = found.history()
     assert set(history.plan) == {"worker-key"}
-    assert (history.workers == workers).all()
+    assert [(each.name, Plan.load(each)) for each in sorted((tmp_path / "log").glob("plan-*"))] == [
+        ("plan-0.json", first),
+        ("plan-1.json", first.with_workers(2)),
+    ]
     for batch, rows in found.history("worker").groupby("batch"):
-        together = workers // len(rows) if way == "many" else 1
-        expected = [0] * len(rows)
+        has = history.set_index("batch").workers[batch]
+        assert has in (workers, 2)
+        together = 4 if way == "many" else 1
+        expected = [0] * -(-has // together)
         for worker, number in counted[batch].items():
             expected[worker // together] += number
         assert rows.rows.tolist() == expected
+    assert set(counted[history.batch[history.version == published].max()]) == {0, 1}
     if way == "many":
         return
     speeds = [1, 1, 1, 0.2] if way == "slow" else [1] * WORKERS
     loads = [counted[0].get(worker, 0) / speed for worker, speed in enumerate(speeds)]
     assert history.busiest[0] == pytest.approx(max(loads) * sum(speeds) / 2000)
-    assert history.hash_busiest.isna().all()
-    assert history.copies.isna().all() == (way == "online")
     assert "keysplit_busiest_ratio" in metrics
-    assert "keysplit_hash_busiest_ratio{" not in metrics
     assert "load of the busiest of 4 workers over its fair share" in read
-    assert "by hash" not in read
 
 
 @pytest.mark.versions
 def test_a_running_query_is_observed(spark, tmp_path):
-    df = kss.streaming.route(rated(spark), "key", workers=WORKERS, adapt="auto", row_id="value")
+    df = kss.streaming.route(rated(spark), "key", plan=Adapt(WORKERS, row_id="value"))
     query, told = start(df, tmp_path), []
     try:
         early = kss.streaming.observe(query, port=0, log=told.append)

@@ -25,8 +25,7 @@ from keysplit import spark as kss
 from keysplit.spark import slices
 from keysplit.spark.session import session_of, versions
 from keysplit.spark.session.conversion_settings import settings_of
-from keysplit.spark.streaming import blobs
-from keysplit.spark.streaming.apply import _milliseconds
+from keysplit.spark.streaming import Adapt, blobs
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -92,7 +91,7 @@ def plan(files):
 
 
 def planned(files, workers, grouping):
-    plan = kss.plan(before_the_end(files), "key", workers, grouping)
+    plan = kss.plan(before_the_end(files), "key", workers, grouping=grouping)
     assert {each.key: len(each.workers) for each in plan.head}["hot",] == workers
     return plan
 
@@ -103,7 +102,7 @@ def before_the_end(files):
 
 def apply(rows, plan, **options):
     arguments = {"partial_schema": PARTS, **options}
-    return kss.streaming.apply(rows, "key", partial, merge, RESULT, plan=plan, **arguments)
+    return kss.streaming.apply(rows, "key", partial, RESULT, merge=merge, plan=plan, **arguments)
 
 
 def flat(batches):
@@ -115,14 +114,14 @@ def test_windows_equal_a_batch(files, plan, tmp_path):
         "tumbling": F.window("at", "30 minutes"),
         "sliding": F.window("at", "90 minutes", "30 minutes").alias("span"),
     }
-    more = {"sliding": {"combine": combine, "ttl": "90 minutes", "engine": "rust"}}
+    more = {"sliding": {"combine": combine, "every": "90 minutes"}}
     stream = files.stream("10 minutes")
     results = {
         name: apply(stream, plan, window=window, **more.get(name, {})) for name, window in windows.items()
     }
     # the plan changes as soon as Spark has reported the first batch
-    adapt = kss.streaming.Adapt(gain=0.01, copy_cost=0.0)
-    results["adapting"] = apply(stream, None, adapt=adapt, workers=WORKERS, window=windows["tumbling"])
+    adapt = Adapt(WORKERS, gain=0.01, copy_cost=0.0)
+    results["adapting"] = apply(stream, adapt, window=windows["tumbling"])
     found = Outputs(tmp_path).run(results)
     for name, window in windows.items():
         plain = before_the_end(files).groupBy(window, "key").applyInPandas(whole, RESULT)
@@ -147,27 +146,11 @@ def test_the_time_itself_is_a_window(spark, plan, tmp_path):
         return merge(key, partial(rows))
 
     result = kss.streaming.apply(
-        files.stream("10 minutes"), "key", partial, merge, RESULT,
+        files.stream("10 minutes"), "key", partial, RESULT, merge=merge,
         partial_schema=PARTS, window=F.col("at"), plan=plan,
     )  # fmt: skip
     found = Outputs(tmp_path).run({"times": result})["times"]
     assert flat(found) == rows_of(before_the_end(files).groupBy("at", "key").applyInPandas(whole, RESULT))
-
-
-@pytest.mark.slow
-def test_names_that_need_quotes_or_are_our_own_may_name_the_worker(files, plan, tmp_path):
-    stream = files.stream("10 minutes")
-    names = ["a.b", "`a` b", "hash", "SLOT", "_key_0"]
-    results = {name: apply(stream, plan, worker_column=name) for name in ("worker", *names)}
-    results |= {
-        f"{name} window": apply(stream, plan, window=HOURS(), worker_column=name)
-        for name in ("worker", "a.b", "_WINDOW")
-    }
-    found = Outputs(tmp_path).run(results)
-    assert flat(found["worker"])
-    for name in names:
-        assert found[name] == found["worker"], name
-    assert found["a.b window"] == found["_WINDOW window"] == found["worker window"]
 
 
 @pytest.mark.usefixtures("state_store")
@@ -200,8 +183,8 @@ def test_a_restart_with_other_workers_functions_and_columns_loses_nothing(spark,
         return pd.DataFrame({**values, "new": [parts["most"].notna().all()]})
 
     second = kss.streaming.apply(
-        stream, "key", partial, merge, "start timestamp, key string, n long, new boolean",
-        partial_schema="most double, n long, v long", window=window, plan=other,
+        stream, "key", partial, "start timestamp, key string, n long, new boolean",
+        merge=merge, partial_schema="most double, n long, v long", window=window, plan=other,
     )  # fmt: skip
     results = {"query": second.drop("new"), "plain": plain}
     found = outputs.run(results)
@@ -226,8 +209,8 @@ def test_another_time_zone_after_a_restart_moves_no_time(spark, tmp_path, conf):
 
     def result(name, window, schema):
         found = kss.streaming.apply(
-            files.stream("1 minute"), "k", counted, summed, schema,
-            partial_schema="n long", window=window, workers=2, adapt="auto",
+            files.stream("1 minute"), "k", counted, schema,
+            merge=summed, partial_schema="n long", window=window, plan=Adapt(2),
         )  # fmt: skip
         at = "at" if name == "times" else "at.start"
         return found.selectExpr(f"unix_seconds({at}) AS at", "unix_seconds(k) AS k", "n")
@@ -325,7 +308,7 @@ def test_periods_of_processing_time_end_without_rows(files, plan, tmp_path):
 @pytest.mark.slow
 def test_a_long_window_goes_in_parts(files, plan, tmp_path):
     stream = files.stream("10 minutes")
-    result = apply(stream, plan, window=F.window("at", "20000 days"), ttl=dt.timedelta(days=19_800))
+    result = apply(stream, plan, window=F.window("at", "20000 days"), every=dt.timedelta(days=19_800))
     found = Outputs(tmp_path).run({"query": result})["query"]
     # 1970 + 19,800 days are in March 2024: the first watermark is before, later ones are within the window
     plain = rows_of(before_the_end(files).groupBy("key").applyInPandas(whole, RESULT))
@@ -348,7 +331,7 @@ def test_keys_of_many_types(spark, tmp_path):
     frame.coalesce(1).write.parquet(str(tmp_path / "in"))
     end = spark.createDataFrame([(dt.datetime(2030, 1, 1, tzinfo=dt.UTC), None, None, None, None)], schema)
     keys = ["f", "g", "n", "b"]
-    plan = kss.plan(frame, keys, WORKERS, "w_choices")
+    plan = kss.plan(frame, keys, WORKERS, grouping="w_choices")
 
     def counted(rows):
         return pd.DataFrame({"n": [len(rows)]})
@@ -359,7 +342,14 @@ def test_keys_of_many_types(spark, tmp_path):
     window = F.window("at", "1 hour")
     stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in")).withWatermark("at", "1 minute")
     result = kss.streaming.apply(
-        stream, keys, counted, named, "key string, n long", partial_schema="n long", window=window, plan=plan
+        stream,
+        keys,
+        counted,
+        "key string, n long",
+        merge=named,
+        partial_schema="n long",
+        window=window,
+        plan=plan,
     )
     outputs = Outputs(tmp_path)
     outputs.run({"query": result})
@@ -389,8 +379,8 @@ def test_functions_over_arrow(files, plan, tmp_path):
         return pa.table({"key": [key[0].as_py()], "n": [sum(parts["n"].to_pylist())]}, ARROW)
 
     result = kss.streaming.apply(
-        files.stream(), "key", counted, summed, "key string, n long",
-        partial_schema="n long", format="arrow", plan=plan,
+        files.stream(), "key", counted, "key string, n long",
+        merge=summed, partial_schema="n long", format="arrow", plan=plan,
     )  # fmt: skip
     found = Outputs(tmp_path).run({"query": result})["query"]
     plain = files.batch().groupBy("key", F.floor(F.unix_seconds("at") / 3600)).count().select("key", "count")
@@ -405,7 +395,7 @@ def test_errors_of_functions_pass(files, plan, tmp_path):
         raise LookupError("there is no such thing")
 
     result = kss.streaming.apply(
-        files.stream(), "key", partial, broken, RESULT, partial_schema=PARTS, plan=plan
+        files.stream(), "key", partial, RESULT, merge=broken, partial_schema=PARTS, plan=plan
     )
     with pytest.raises(StreamingQueryException, match="there is no such thing"):
         Outputs(tmp_path).run({"query": result})
@@ -669,8 +659,8 @@ def test_executors_need_no_keysplit(spark):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"plan": None}, ValueError, "workers must be given with grouping="),
-        ({"partial": 5}, TypeError, "partial must be a function, got int"),
+        ({"plan": None}, ValueError, "plan must be given for a streaming DataFrame: kss.plan makes one"),
+        ({"function": 5}, TypeError, "function must be a function, got int"),
         ({"merge": None}, TypeError, "merge must be a function, got NoneType"),
         ({"combine": 5}, TypeError, "combine must be a function, got int"),
         ({"schema": 5}, TypeError, "schema must be a StructType or DDL, got int"),
@@ -678,13 +668,12 @@ def test_executors_need_no_keysplit(spark):
         ({"partial_schema": "n long, n"}, ValueError, "partial_schema must be DDL such as"),
         ({"format": "rows"}, ValueError, "format must be 'pandas' or 'arrow', got 'rows'"),
         ({"clock": "wall"}, ValueError, "clock must be 'processing' or 'event', got 'wall'"),
-        ({"clock": "event"}, ValueError, "every must be given with clock='event'"),
+        ({"clock": "event"}, ValueError, "clock must be left out without every, and with window"),
         ({"clock": "event", "every": "1 hour"}, ValueError, "df must have a watermark for clock='event'"),
         ({"window": HOURS}, ValueError, "df must have a watermark on the time of"),
         ({"window": "at"}, TypeError, r"window must be a column such as F.window.*, got 'at'"),
-        ({"window": HOURS, "every": "1 hour"}, ValueError, "every and clock must be left"),
+        ({"window": HOURS, "every": "1 hour", "clock": "event"}, ValueError, "clock must be left out"),
         ({"window": lambda: F.session_window("at", "1 hour")}, ValueError, "got a session window"),
-        ({"ttl": "1 hour"}, ValueError, "ttl must be left out without window"),
         ({"combine": combine}, ValueError, "combine must be left out without window or every"),
         ({"every": 5}, TypeError, "every must be a str or a timedelta, got int"),
         ({"every": "1 month"}, ValueError, "every must be a period of whole milliseconds above 0, such as"),
@@ -698,7 +687,7 @@ def test_executors_need_no_keysplit(spark):
 )  # fmt: skip
 def test_arguments_are_checked(files, plan, change, error, message):
     arguments = {
-        "df": files.stream(), "key": "key", "partial": partial, "merge": merge, "schema": RESULT,
+        "df": files.stream(), "key": "key", "function": partial, "merge": merge, "schema": RESULT,
         "partial_schema": PARTS, "plan": plan, **change,
     }  # fmt: skip
     if callable(arguments.get("window")):
@@ -706,11 +695,6 @@ def test_arguments_are_checked(files, plan, change, error, message):
     with pytest.raises(error, match=message) as raised:
         kss.streaming.apply(**arguments)
     assert "\n" not in str(raised.value)
-
-
-def test_periods_are_read_as_spark_reads_them():
-    for text in ("90 minutes", "90 MINUTES", "interval 1 hour 30 minutes", "Interval 5400 Seconds"):
-        assert _milliseconds("every", text) == 90 * 60_000
 
 
 def counted(rows):
@@ -732,8 +716,7 @@ def test_a_window_does_not_follow_a_period(spark, tmp_path, first):
             how = {"window": F.window("at", "1 hour")}
         files.add([{"at": f"2024-01-0{1 + len(list(files.path.iterdir()))}T00:00:00Z", "key": "k"}] * 5)
         result = kss.streaming.apply(
-            files.stream("1 minute"), "key", counted, summed, "n long",
-            workers=2, adapt="auto", **how,
+            files.stream("1 minute"), "key", counted, "n long", merge=summed, plan=Adapt(2), **how
         )  # fmt: skip
         return outputs.run({"query": result})["query"]
 
@@ -756,8 +739,8 @@ def test_windows_behind_all_times_of_pandas_are_refused(spark, tmp_path):
         return pa.table({"n": [rows.num_rows]})
 
     result = kss.streaming.apply(
-        files.stream("1 minute"), "key", counted, lambda key, parts: parts, "n long", format="arrow",
-        window=F.window("at", "1 hour"), workers=2, adapt="auto",
+        files.stream("1 minute"), "key", counted, "n long",
+        merge=lambda key, parts: parts, format="arrow", window=F.window("at", "1 hour"), plan=Adapt(2),
     )  # fmt: skip
     with pytest.raises(StreamingQueryException, match="window must begin before 2261"):
         outputs.run({"query": result})

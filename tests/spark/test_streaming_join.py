@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from dataclasses import replace
 
 import pytest
 from frames import skewed
@@ -10,6 +11,8 @@ from pyspark.sql import functions as F
 from streams import Files, Outputs
 
 from keysplit import spark as kss
+from keysplit.plan import Plan
+from keysplit.spark.streaming import Adapt
 
 WORKERS = 4
 SHOWN = "at timestamp, key string, part int, n bigint, s string"
@@ -69,7 +72,7 @@ def plan_of(spark, key="key", **options):
     """Return a plan that splits "hot" and null."""
     rows = [(key, i) for i, key in enumerate(skewed(["hot", None, "e", "f"], 200))]
     df = spark.createDataFrame(rows, "key string, n int").withColumn("part", (F.col("n") % 2).cast("int"))
-    return kss.plan(df, key, WORKERS, "w_choices", **options)
+    return kss.plan(df, key, WORKERS, grouping="w_choices", **options)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +121,7 @@ def test_a_stream_and_a_table(sides, table, plan, tmp_path):
         left, right = (table, rows) if how.endswith("right") else (rows, table)
         how, name = how.split()[0], how
         results[f"{name} spark"] = left.join(right, "key", how)
-        ours = kss.streaming.join(left, right, "key", how, plan=plan, force=True)
+        ours = kss.streaming.join(left, right, "key", how, plan=plan, way="place")
         assert kss.explain(ours).startswith("place: ")
         assert ours.schema == results[f"{name} spark"].schema
         results[f"{name} ours"] = ours
@@ -140,7 +143,7 @@ def test_two_streams(sides, plan, tmp_path, kinds):
         if split == "right":  # the same by columns of the sides
             condition = right["clicked"].between(left["at"], left["at"] + F.expr("INTERVAL 10 MINUTES"))
         ours = kss.streaming.join(
-            left, right, "key", how, condition=condition, split=split, plan=plan, force=True
+            left, right, "key", how, condition=condition, split=split, plan=plan, way="place"
         )
         assert [each.name for each in ours.schema] == [each.name for each in expected.schema]
         assert [each.dataType for each in ours.schema] == [each.dataType for each in expected.schema]
@@ -162,10 +165,12 @@ def test_a_window_and_whole_numbers_of_two_widths_among_the_keys(sides, tmp_path
     left = left.withColumn("w", F.window("at", "10 minutes")).drop("at")
     right = right.withColumn("w", F.window("clicked", "10 minutes")).drop("clicked")
     keys = ["w", "part", "key"]
-    plan = kss.plan(sides.left.batch().withColumn("w", F.window("at", "10 minutes")), keys, 3, "round_robin")
+    plan = kss.plan(
+        sides.left.batch().withColumn("w", F.window("at", "10 minutes")), keys, 3, grouping="round_robin"
+    )
     results = {}
     for how in ("inner", "left"):
-        ours = kss.streaming.join(left, right, keys, how, plan=plan, force=True)
+        ours = kss.streaming.join(left, right, keys, how, plan=plan, way="place")
         expected = left.join(right, keys, how)
         # Spark names each key once, of the wider type
         assert ours.schema == expected.schema
@@ -185,20 +190,12 @@ def test_a_query_goes_on_by_its_plan_and_by_no_other(spark, plan, tmp_path):
 
     def ours(plan, **options):
         condition = F.expr(RANGE)
-        return kss.streaming.join(
-            left, right, keys, condition=condition, plan=plan, force=True, worker_column="to", **options
-        )
+        return kss.streaming.join(left, right, keys, condition=condition, plan=plan, way="place", **options)
 
     # The same plan from a file; the identity of rows may be another one.
     first.save(tmp_path / "plan.json")
     refused = [{"plan": other}, {"plan": first, "split": "right"}]
-    for number, again in enumerate(
-        (
-            {"plan": first},
-            {"plan": str(tmp_path / "plan.json"), "engine": "rust"},
-            {"plan": first, "row_id": "n"},
-        )
-    ):
+    for number, again in enumerate((first, Plan.load(tmp_path / "plan.json"), replace(first, row_id=("n",)))):
         # What matches comes in the next file.
         sides.add(shown(0)[number * 12 :][:12], clicked(0)[:25][::-1][number * 9 :][:9])
         if number:
@@ -209,7 +206,7 @@ def test_a_query_goes_on_by_its_plan_and_by_no_other(spark, plan, tmp_path):
                 assert "keysplit_must_have_the_plan_of_its_checkpoint" in str(error.value)
             assert outputs.rows["ours"] == before
         expected = spark_s(left, right, "inner", keys)
-        found = outputs.run({"ours": ours(**again), "spark": expected})
+        found = outputs.run({"ours": ours(again), "spark": expected})
     assert found["ours"] == found["spark"]
     assert len(found["ours"]) > 2
     rows = [row for batch in found["ours"].values() for row in batch]
@@ -221,7 +218,7 @@ def test_the_state_of_a_hot_key_lies_where_its_workers_are(spark, sides, plan, t
         pytest.skip("this Spark cannot read its state")
     conf("spark.sql.shuffle.partitions", str(WORKERS))
     left, right = sides.left.stream("20 years"), sides.right.stream().withWatermark("clicked", "20 years")
-    ours = kss.streaming.join(left, right, "key", condition=F.expr(RANGE), plan=plan, force=True)
+    ours = kss.streaming.join(left, right, "key", condition=F.expr(RANGE), plan=plan, way="place")
     Outputs(tmp_path).run({"ours": ours})
     states = spark.read.format("statestore").option("joinSide", "left").load(str(tmp_path / "ours"))
     found = states.groupBy("key.field0").agg(F.collect_set("partition_id"), F.count("*")).collect()
@@ -238,8 +235,8 @@ def test_the_state_of_a_hot_key_lies_where_its_workers_are(spark, sides, plan, t
 
 def test_a_plan_that_changes_joins_a_table(sides, table, tmp_path):
     rows = sides.left.stream()
-    adapt = kss.streaming.Adapt(gain=0.01, horizon=1000)
-    ours = kss.streaming.join(rows, table, "key", "left", adapt=adapt, workers=WORKERS, force=True)
+    adapt = Adapt(WORKERS, gain=0.01, horizon=1000)
+    ours = kss.streaming.join(rows, table, "key", "left", plan=adapt, way="place")
     assert kss.explain(ours).startswith("place: the plan for 4 workers changes while the stream runs")
     found = Outputs(tmp_path).run({"ours": ours, "spark": rows.join(table, "key", "left")})
     assert found["ours"] == found["spark"]
@@ -250,7 +247,7 @@ def test_columns_of_both_sides_may_be_selected(sides, table, plan, tmp_path):
     rows = sides.left.stream()
     results = {}
     for name, join in {"spark": None, "ours": kss.streaming.join}.items():
-        options = {"plan": plan, "force": True}
+        options = {"plan": plan, "way": "place"}
         with_table = join(rows, table, "key", **options) if join else rows.join(table, "key")
         results[f"table {name}"] = with_table.select(rows["key"], table["key"], rows["n"], table["n"])
         both = (
@@ -260,7 +257,7 @@ def test_columns_of_both_sides_may_be_selected(sides, table, plan, tmp_path):
                 ["key", "part"],
                 condition=F.expr(RANGE),
                 plan=plan_of(rows.sparkSession, ["key", "part"]),
-                force=True,
+                way="place",
             )
             if join
             else left.join(right, ["key", "part"]).where(RANGE)
@@ -281,10 +278,10 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         plain = kss.streaming.join(left, other, "key", plan=even, **options)
         assert kss.explain(plain).startswith("plain: hashing is balanced")
         assert kss.explain(
-            kss.streaming.join(left, other, "key", plan=even, force=True, **options)
+            kss.streaming.join(left, other, "key", plan=even, way="place", **options)
         ).startswith("place")
     # such a plan is only the first one where plans adapt
-    adapting = kss.streaming.join(rows, table, "key", plan=even, adapt="auto")
+    adapting = kss.streaming.join(rows, table, "key", plan=Adapt(start=even))
     assert kss.explain(adapting).startswith("place: the plan for 4 workers changes")
     assert kss.streaming.join(left, right, "key", plan=even).sameSemantics(left.join(right, "key"))
     plain = kss.streaming.join(left, right, "key", "left", condition=F.expr(RANGE), plan=even)
@@ -348,14 +345,21 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         ),
         ({"split": "both"}, ValueError, "split must be 'left' or 'right', got 'both'"),
         (
-            {"adapt": "auto"},
+            {"plan": Adapt(WORKERS)},
             ValueError,
-            "adapt must be None in a join of two streams, whose state stays where",
+            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, "
+            "got keysplit.Adapt",
         ),
         (
-            {"plan": None, "workers": 4},
+            {"plan": None},
             ValueError,
-            "plan must be given in a join of two streams: kss.plan makes",
+            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, "
+            "got NoneType",
+        ),
+        (
+            {"way": "broadcast"},
+            ValueError,
+            "way must be 'plain', 'place' or None, got 'broadcast'",
         ),
         (
             {"condition": 7},

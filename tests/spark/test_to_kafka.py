@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import jars
@@ -13,9 +14,9 @@ import pyspark
 import pytest
 from pyspark.sql import functions as F
 
-import keysplit as ks
 from keysplit import spark as kss
 from keysplit.kafka import PlanPartitioner, check_partitions, partitions_of
+from keysplit.spark.streaming import Adapt
 
 confluent_kafka = pytest.importorskip(
     "confluent_kafka", reason="confluent-kafka is not installed: pip install '.[kafka]'"
@@ -71,13 +72,11 @@ def placed(messages):
 def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_path, changing):
     topic = broker.create_topic(f"once-{changing}", 3)
     rows, stream = events(spark, tmp_path)
-    plan = kss.plan(rows, "key", 3, sample=1)
-    how = {"adapt": "auto"} if changing else {"plan": plan}
+    plan = kss.plan(rows, "key", 3, sample=1, row_id="value")
+    how = {"plan": Adapt(3, row_id="value") if changing else plan}
 
     def writer():
-        return kss.streaming.to_kafka(
-            stream, "key", topic=topic, servers=broker.servers, row_id="value", **how
-        )
+        return kss.streaming.to_kafka(stream, "key", topic=topic, servers=broker.servers, **how)
 
     run(writer(), tmp_path)
     found = broker.read(topic)
@@ -98,10 +97,8 @@ def test_each_row_is_there_once_also_when_a_batch_runs_again(spark, broker, tmp_
     assert values(broker.read(topic, committed=False)) == Counter(range(FILES * ROWS))
 
     # the whole batch is there: nothing is left that another plan, or a log that does not know it, could send
-    if changing:
-        how["adapt"] = kss.streaming.Adapt(log=tmp_path / "log")
-    else:
-        how["plan"] = kss.plan(rows, "key", 3, "key")
+    by_key = kss.plan(rows, "key", 3, grouping="key")
+    how["plan"] = Adapt(3, row_id="value", log=tmp_path / "log") if changing else by_key
     uncommit(commits[-1])
     run(writer(), tmp_path)
     assert values(broker.read(topic, committed=False)) == Counter(range(FILES * ROWS))
@@ -119,14 +116,12 @@ def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(
     topic = broker.create_topic(f"half-{changing}-{before}", 3)
     settings = {"bootstrap.servers": broker.servers, "log_level": 2}
     rows, stream = events(spark, tmp_path)
-    plan = kss.plan(rows, "key", 3, sample=1)
-    how = {"adapt": kss.streaming.Adapt(gain=1e9), "plan": plan} if changing else {"plan": plan}
+    plan = kss.plan(rows, "key", 3, sample=1, row_id="value")
+    changed = Adapt(start=plan, every=None)
+    how = changed if changing else plan
 
-    def start(**other):
-        writer = kss.streaming.to_kafka(
-            stream, "key", topic=topic, servers=broker.servers, **{"row_id": "value", **how, **other}
-        )
-        run(writer, tmp_path)
+    def start(plan=how):
+        run(kss.streaming.to_kafka(stream, "key", topic=topic, servers=broker.servers, plan=plan), tmp_path)
 
     if before:
         start()
@@ -136,7 +131,7 @@ def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(
     if before:
         for each in (tmp_path / "aside").glob("*.parquet"):
             each.rename(tmp_path / "events" / each.name)
-    first_of_plan = kss.route(more, "key", plan=plan, row_id="value").filter("worker = 0").collect()
+    first_of_plan = kss.route(more, "key", plan=plan).filter("worker = 0").collect()
     messages = [Message(None, row.value.encode(), None) for row in first_of_plan]
     assert messages
     seen = []
@@ -155,16 +150,16 @@ def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(
         start()
     assert seen[0].number == before
     monkeypatch.setattr(once, "resume", noted)
-    others = [{"row_id": ["value", "key"]}]
-    others += (
-        [{"adapt": kss.streaming.Adapt(log=tmp_path / "log", gain=1e9)}]
-        if changing
-        else [{"plan": kss.plan(rows, "key", 3, "key", sample=1)}]
-    )
+    row_id = ["value", "key"]
+    if changing:
+        others = [replace(changed, row_id=row_id), replace(changed, log=tmp_path / "log")]
+    else:
+        by_key = kss.plan(rows, "key", 3, grouping="key", sample=1)
+        others = [replace(plan, row_id=tuple(row_id)), by_key]
     for other in others:
         message = rf"batch {before} of query .* is in the partitions \[0\] of topic 'half-.*' by another plan"
         with pytest.raises(Exception, match=message):
-            start(**other)
+            start(other)
     assert len({each.rule for each in seen}) == len(others) + 1
     start()
     first = 0 if before else FILES * ROWS
@@ -211,9 +206,8 @@ def test_batches_without_rows_send_nothing(spark, broker, tmp_path):
     topic = broker.create_topic("filtered", 3)
     _, stream = events(spark, tmp_path, 6)
     late = stream.filter(f"CAST(value AS INT) >= {4 * ROWS}")  # rows of the last batch alone
-    writer = kss.streaming.to_kafka(
-        late, "key", topic=topic, servers=broker.servers, row_id="value", adapt="auto"
-    )
+    plan = Adapt(3, row_id="value")
+    writer = kss.streaming.to_kafka(late, "key", topic=topic, servers=broker.servers, plan=plan)
     run(writer, tmp_path)
     assert len(list((tmp_path / "checkpoint/commits").glob("[0-9]*"))) == 3
     assert values(broker.read(topic)) == Counter(range(4 * ROWS, 6 * ROWS))
@@ -223,15 +217,12 @@ def test_what_needs_no_broker_is_checked_before_one_is_asked(spark, tmp_path):
     _, stream = events(spark, tmp_path, 1)
     for given, message in (
         ({"key": "no"}, "key must name one column of the DataFrame, got 'no'"),
-        ({"plan": 5}, "plan must be a Plan that kss.plan made, or a path or URL, got int"),
-        ({"adapt": None}, "plan must be given for a streaming DataFrame"),
-        ({"grouping": "no"}, "grouping must be one of"),
+        ({"plan": 5}, "plan must be a Plan or a kss.streaming.Adapt, got int"),
+        ({"plan": None}, "plan must be given for a streaming DataFrame"),
         ({"topic": " "}, "topic must not be empty, got ' '"),
         ({"servers": ""}, "servers must not be empty, got ''"),
     ):
-        all_given = {"key": "key", "topic": "t", "servers": "127.0.0.1:1", "adapt": "auto"} | given
-        if "plan" in given:
-            del all_given["adapt"]
+        all_given = {"key": "key", "topic": "t", "servers": "127.0.0.1:1", "plan": Adapt(3)} | given
         with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}"):
             kss.streaming.to_kafka(stream, **all_given)
 
@@ -240,7 +231,7 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
     topic = broker.create_topic("arguments", 3)
     rows, stream = events(spark, tmp_path, 1)
     plan = kss.plan(rows, "key", 4, sample=1)
-    by_hash = kss.plan(rows, "key", 3, "key", sample=1)
+    by_hash, by_value = kss.plan(rows, "key", 3, grouping="key", sample=1), Adapt(3, row_id="value")
     upper = F.udf(str.upper)
     repeats = "df must have the same rows each time that it is read, as a micro-batch that is run again "
     for df, arguments, error, message in [
@@ -271,11 +262,16 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
         ),
         (stream, {"first_batch": -1}, ValueError, "first_batch must be at least 0, got -1"),
         (stream, {"first_batch": "1"}, TypeError, "first_batch must be a whole number, got '1'"),
-        (stream.filter("rand() < 0.5"), {"row_id": "value"}, ValueError, repeats),
+        (stream.filter("rand() < 0.5"), {"plan": by_value}, ValueError, repeats),
         (stream.filter("rand() < 0.5"), {"plan": by_hash}, ValueError, repeats),
-        (stream.filter("now() > DATE '2026-01-01'"), {"row_id": "value"}, ValueError, repeats),
-        (stream.withColumn("id", F.monotonically_increasing_id()), {"row_id": "id"}, ValueError, repeats),
-        (stream.withColumn("key", upper("key")), {"row_id": "value"}, ValueError, repeats),
+        (stream.filter("now() > DATE '2026-01-01'"), {"plan": by_value}, ValueError, repeats),
+        (
+            stream.withColumn("id", F.monotonically_increasing_id()),
+            {"plan": Adapt(3, row_id="id")},
+            ValueError,
+            repeats,
+        ),
+        (stream.withColumn("key", upper("key")), {"plan": by_value}, ValueError, repeats),
         (stream.withColumn("key", upper("key")), {"plan": by_hash}, ValueError, repeats),
         (
             stream,
@@ -285,24 +281,18 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
             "plan.with_workers(3) makes it",
         ),
     ]:
-        given = {"topic": topic, "servers": broker.servers, "adapt": "auto", "row_id": "key"} | arguments
-        if "plan" in given:
-            del given["adapt"]
+        by_key = Adapt(3, row_id="key")
+        given = {"topic": topic, "servers": broker.servers, "plan": by_key} | arguments
         with pytest.raises(error, match=f"^{re.escape(message)}") as raised:
             kss.streaming.to_kafka(df, "key", **given)
         assert "\n" not in str(raised.value)
-    given = {"topic": topic, "servers": broker.servers, "adapt": "auto", "row_id": "value"}
+    given = {"topic": topic, "servers": broker.servers}
     for df, trust in (
         (stream.withColumn("key", upper("key")), ["key"]),
         (stream.filter(upper("key") != "HOT"), [upper]),
     ):
-        assert kss.streaming.to_kafka(df, "key", trust=trust, **given) is not None
-    for more in ({"capacities": [1, 2, 3]}, {"grouping": ks.DChoices(workers=3)}):
-        assert kss.streaming.to_kafka(stream, "key", **given, **more) is not None
-    with pytest.raises(ValueError, match=r"^capacities must .* 3"):
-        kss.streaming.to_kafka(stream, "key", **given, capacities=[1, 2])
-    with pytest.raises(ValueError, match=r"^workers must be left out or equal that of the grouping"):
-        kss.streaming.to_kafka(stream, "key", **given, grouping=ks.DChoices(workers=4))
+        by_trust = Adapt(3, row_id="value", trust=trust)
+        assert kss.streaming.to_kafka(df, "key", plan=by_trust, **given) is not None
 
 
 def test_a_plan_is_checked_against_the_topic(broker):
@@ -419,7 +409,7 @@ def test_the_figures_of_an_observer_go_to_a_topic(spark, broker, tmp_path):
     topic = broker.create_topic("figures", 1)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.servers, "log_level": 2})
     _, stream = events(spark, tmp_path)
-    routed = kss.streaming.route(stream, "key", workers=3, adapt="auto", row_id="value")
+    routed = kss.streaming.route(stream, "key", plan=Adapt(3, row_id="value"))
     writer = routed.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.start()
     with kss.streaming.observe(
