@@ -1,26 +1,21 @@
 """Building a query asks the JVM no more often where there are more columns, and runs no job too early."""
 
-import re
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 
 import pytest
 from calls import Calls
 from frames import same_rows
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark.expr.columns import with_worker
-from keysplit.spark.expr.hashes import plan_hash, plan_hash_in_sql, row_hash_in_sql
-from keysplit.spark.frame import without
-from keysplit.spark.names import quoted
+from keysplit.spark.expr.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.request import check
-from keysplit.spark.session import narrow, steps, versions
+from keysplit.spark.session import versions
 
 
 def rows(spark, columns):
@@ -116,14 +111,6 @@ AT_THE_CALL = {
 }
 
 
-@pytest.mark.parametrize("name", AT_THE_CALL)
-def test_a_plan_made_at_the_call_costs_no_query_more(spark, calls, name):
-    df, build = rows(spark, 10), AT_THE_CALL[name]
-    plan = kss.plan(df, "key", 4, grouping="w_choices")
-    apart = calls(lambda: kss.plan(df, "key", 4, grouping="w_choices")) + calls(lambda: build(df, plan=plan))
-    assert calls(lambda: build(df, workers=4)) <= apart
-
-
 def odd_names(spark):
     """Return rows whose columns have names, types and places that are easily taken for others."""
     return (
@@ -138,32 +125,6 @@ def odd_names(spark):
         )
         .alias("w.`_found")
     )
-
-
-@pytest.mark.parametrize("row_id", [["`x`"], ["a.b", "`x`"], ["a.c", "a.b"], ["W.`_hash"]])
-def test_steps_on_few_columns_are_those_on_all(spark, row_id):
-    df, key = odd_names(spark), "`a.b`"
-    row_id = [quoted(each) if "`" in each else each for each in row_id]
-    plan = kss.plan(df, key, 4, grouping="w_choices", row_id=row_id)
-    assert plan.splits
-    request = check(df, key, plan, worker_column="w.`")
-    given = row_hash_in_sql(request), request.worker_column
-    fast = with_worker(df, plan, plan_hash_in_sql(request), *given)
-    slow = with_worker(df, plan, plan_hash(request), *given)
-    assert fast.schema == slow.schema
-    assert fast.collect() == slow.collect()
-    assert len({row[-1] for row in fast.collect()}) > 1
-
-
-def test_rows_without_the_worker_are_the_columns_of_the_frame(spark):
-    df = odd_names(spark)
-    placed = kss.repartition(df, "`a.b`", plan=kss.plan(df, "`a.b`", 3, row_id=quoted("`x`")))
-    found = without(placed, df, "worker")
-    assert found.schema == df.schema
-    assert found.rdd.getNumPartitions() == 3
-    assert same_rows(found, df)
-    other = placed.select("*", F.lit(1).alias("more")).toDF(*(f"n{at}" for at in range(8)))
-    assert without(other, df, "n6").columns == [f"n{at}" for at in (0, 1, 2, 3, 4, 5, 7)]
 
 
 def jobs(spark, function, error, message):
@@ -268,102 +229,6 @@ def test_key_columns_of_both_sides_may_be_selected(spark, how):
     )
 
 
-def test_steps_are_analysed_twice_at_most_and_read_each_frame_anew(spark, conf, monkeypatch):
-    df = rows(spark, 10)
-    if not versions.has_classic_package(df):
-        pytest.skip("before Spark 4.0 each step is analysed with all columns")
-    other = df.withColumn("key", F.col("key") + 1)
-    plan = kss.plan(df, "key", 4, grouping="w_choices", seed=295)  # no other test asks for it
-    analysed, texts = steps._analysed, []
-
-    def counted(df, names, text, *rest):
-        texts.append(text)
-        return analysed(df, names, text, *rest)
-
-    monkeypatch.setattr(steps, "_analysed", counted)
-
-    def routed(frame):
-        return kss.route(frame, "key", plan=replace(plan, row_id=("id",)))
-
-    # only what is asked for again is worth to be kept
-    first, second = routed(df), routed(df)
-    assert len(texts) == 2
-    assert same_rows(second, first)
-    again, moved = routed(df), routed(other)
-    assert len(texts) == 2
-    assert same_rows(again, first)
-    assert same_rows(moved, at_once(other, "key", replace(plan, row_id=("id",))))
-    assert not same_rows(moved, first)
-    # the tables of another plan stand in the places of those of the first
-    plan_of_others = kss.plan(other, "key", 4, grouping="w_choices", seed=295)
-    by_another = kss.route(other, "key", plan=replace(plan_of_others, row_id=("id",)))
-    assert len(texts) == 2
-    assert same_rows(by_another, at_once(other, "key", replace(plan_of_others, row_id=("id",))))
-    assert not same_rows(by_another, moved)
-    # frames of the same steps have columns of their own
-    both = first.alias("a").join(again.alias("b"), "id")
-    assert both.filter("a.worker = b.worker").count() == first.count()
-    assert first.union(moved).count() == 2 * first.count()
-    # another type, or another setting, is another analysis
-    small = routed(df.withColumn("key", F.col("key").cast("int")))
-    assert len(texts) == 3
-    assert same_rows(small.withColumn("key", F.col("key").cast("long")), first)
-    conf("spark.sql.caseSensitive", "true")
-    assert same_rows(routed(df), first)
-    assert len(texts) == 4
-
-
-@pytest.mark.parametrize("grouping", ["w_choices", "cut_to_fit", "key"])
-def test_spark_need_not_cast_what_steps_compute_with(spark, monkeypatch, grouping):
-    """Each cast that it adds is one more pass over all expressions."""
-    df = rows(spark, 10)
-    if not versions.has_classic_package(df):
-        pytest.skip("before Spark 4.0 each step is analysed with all columns")
-    plan = kss.plan(df, "key", 4, grouping=grouping, seed=296)  # no other test asks for it
-    analysed, casts = steps._analysed, []
-
-    def counted(df, names, text, *rest):
-        found = analysed(df, names, text, *rest)
-        casts.append((text.count("CAST("), found.made.projectList().toString().count("cast(")))
-        return found
-
-    monkeypatch.setattr(steps, "_analysed", counted)
-    kss.route(df, "key", plan=replace(plan, row_id=("id",)))
-    ((written, found),) = casts
-    assert found == written > 0
-
-
-@pytest.mark.parametrize("grouping", ["w_choices", "cut_to_fit", "key"])
-@pytest.mark.parametrize("ansi", ["true", "false"])
-def test_steps_are_those_that_spark_makes_of_literals(spark, conf, monkeypatch, grouping, ansi):
-    df = rows(spark, 10)
-    if not versions.has_classic_package(df):
-        pytest.skip("before Spark 4.0 each step is analysed with all columns")
-    conf("spark.sql.ansi.enabled", ansi)
-    plan = kss.plan(df, "key", 4, grouping=grouping, seed=297)
-    replacing = spark._jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions
-    analysed_steps, found = steps.analysed_steps, []
-
-    def both(df, names, texts_of_steps, texts, columns):
-        made = analysed_steps(df, names, texts_of_steps, texts, columns)
-        with_literals = list(texts_of_steps)
-        for name, text in texts.items():
-            with_literals = [each.replace(f"`{name}`", f"'{text}'") for each in with_literals]
-        found.append((made, analysed_steps(df, names, with_literals, {}, columns)))
-        return made
-
-    monkeypatch.setattr(narrow, "analysed_steps", both)
-    for _ in range(4):  # analysed, and then kept
-        kss.route(df, "key", plan=replace(plan, row_id=("id",)))
-    assert len(found) == 4
-    for pair in found:
-        # before Spark 4.1 an expression that stands for another one is printed as it was written
-        replaced = (replacing.apply(each.made).projectList().toString() for each in pair)
-        ours, spark_s = (re.sub(r"#\d+L?", "", text) for text in replaced)
-        assert ours == spark_s
-        assert "worker_tail" not in ours
-
-
 def by_columns(df, key, plan):
     """Return the rows as they are routed when it is asked for so often that the steps are kept."""
     return [kss.route(df, key, plan=plan) for _ in range(3)][-1]
@@ -386,62 +251,3 @@ def by_both(df, key, plan):
 def hot(spark, *columns):
     key = F.when(F.col("id") % 2 == 0, 0).otherwise(F.col("id") % 41)
     return spark.range(200).select("id", key.alias("k"), *columns)
-
-
-def test_steps_over_paths_follow_the_names_of_frames(spark):
-    df = hot(spark, F.struct((F.col("id") % 37).alias("k")).alias("s"))
-    plan = kss.plan(df, "s.k", 4, grouping="w_choices", row_id="id")
-    by_both(df, "s.k", plan)
-    # now `s` is the frame, and its column k comes before the field of that name
-    placed = by_both(df.alias("s"), "s.k", plan)
-    workers = placed.groupBy("k").agg(F.count_distinct("worker").alias("workers"))
-    assert plan.splits == 0
-    assert workers.filter("workers > 1").count() == 0
-    one = hot(spark).alias("o1")
-    two = hot(spark).withColumn("k", F.col("k") + 1).alias("o2")
-    both = one.join(two, F.col("o1.id") == F.col("o2.id"))
-    plan = kss.plan(hot(spark), "k", 4, grouping="w_choices", row_id="id")
-    for names in (("o1.k", "o2.k"), ("o2.k", "o1.k")):
-        columns = F.col("o1.id").alias("id"), F.lit(1).alias("o"), *names
-        by_both(both.select(*columns), "o1.k", plan)
-
-
-def test_steps_over_columns_of_one_name_are_analysed_anew(spark, conf):
-    df = hot(spark)
-    plan = kss.plan(df, "k", 4, grouping="w_choices", row_id="id")
-    by_columns(df.select("id", "id", "k"), "k", plan).count()  # one column twice
-    with pytest.raises(AnalysisException, match="AMBIGUOUS"):
-        kss.route(df.select("id", (F.col("id") * 3).alias("id"), "k"), "k", plan=plan)
-    one = df.select("id", "k", "K")
-    conf("spark.sql.caseSensitive", "true")
-    two = df.select("id", "k", (F.col("id") % 5).alias("K"))
-    by_columns(one, "k", plan)
-    assert same_rows(by_both(two, "k", plan).drop("K"), by_both(df, "k", plan))
-
-
-def test_steps_go_by_what_spark_says_of_columns(spark):
-    def frame(null):
-        rare = F.when(F.col("id") % 3 > 0, F.col("id") % 41)
-        key = rare if null else F.coalesce(rare, F.lit(0))
-        return spark.range(200).select("id", key.alias("k"), F.lit(1).alias("z"))
-
-    never, some, same = frame(null=False), frame(null=True), frame(null=True)
-    plan = kss.plan(some, ["k", "z"], 4, grouping="w_choices", row_id="id")
-    by_columns(never, ["k", "z"], plan)
-    some.schema["k"].nullable = False  # what users do, though it is Spark's own
-    found, expected = (by_both(df, ["k", "z"], plan) for df in (some, same))
-    assert found.select("id", "worker").collect() == expected.select("id", "worker").collect()
-
-
-def test_steps_with_functions_of_the_user_are_not_kept(spark, conf):
-    df, order = hot(spark), "spark.sql.functionResolution.sessionOrder"
-    if spark.version < "4.2":
-        pytest.skip("a function of Spark cannot be had back here")
-    plan = kss.plan(df, "k", 4, grouping="w_choices", row_id="id")
-    conf(order, "first")
-    spark.udf.register("shiftleft", lambda *_: 0, "bigint")
-    try:
-        by_columns(df, "k", plan)
-    finally:
-        spark.sql("DROP TEMPORARY FUNCTION shiftleft")
-    by_both(df, "k", plan)
