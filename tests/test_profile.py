@@ -296,9 +296,9 @@ def test_the_advice_is_that_of_compare():
             f"Max/mean load is {now.busiest:.2f} with hash partitioning and {better.busiest:.2f} with "
             f"{advice.recommended}, for {better.extra_partials:,} more partial results, copies of the other "
             "side's rows or files. For whole-group Python: "
-            f"kss.apply(df, key, partial, schema, merge=merge, plan=kss.plan(df, {plan}. For a partitioned write: "
-            f"kss.write(df, key, plan=kss.plan(df, {plan}. No action needed for sum, count, min, max and avg: they combine on "
-            f"the map side. For stream engines, in the order of arrival: {advice.online}, max/mean load "
+            f"kss.apply(df, key, partial, schema, merge=merge, plan=kss.plan(df, {plan}. For a partitioned "
+            f"write: kss.write(df, key, plan=kss.plan(df, {plan}. No action needed for sum, count, min, max and "
+            f"avg: they combine on the map side. For stream engines, in the order of arrival: {advice.online}, max/mean load "
             f"{1 + online.relative_imbalance:.2f}, for {online.memory:,} partial results instead of "
             f"{results['key'].memory:,}"
         )
@@ -341,10 +341,8 @@ def test_what_cannot_be_planned_stands_second():
         assert online not in PLANS
         assert planned in PLANS
         verdict = advise_simulated(results, key=["a", "b"])
-        assert (
-            verdict.line
-            == f"kss.join(left, right, ['a', 'b'], plan=kss.plan(left, ['a', 'b'], {workers}, grouping={planned!r}))"
-        )
+        plan = f"kss.plan(left, ['a', 'b'], {workers}, grouping={planned!r})"
+        assert verdict.line == f"kss.join(left, right, ['a', 'b'], plan={plan})"
         assert verdict.text.startswith("split the frequent keys for joins, whole-group Python and writes\n")
         assert f"For stream engines, in the order of arrival: {online}, max/mean load 1.0" in verdict.details
         alone = [result for result in results if result.params.name in ("key", "fish")]

@@ -49,11 +49,11 @@ OPERATIONS = {
 
 
 MOST_CALLS = {
-    "route": 70,
-    "repartition": 75,
+    "route": 80,
+    "repartition": 85,
     "join": 20,
     "full join": 20,
-    "write": 88,
+    "write": 105,
 }
 MORE_BEFORE_4_1 = 15  # rows are placed by the hash of a number, in a step of its own
 

@@ -64,7 +64,9 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
         ValueError: if a setting of the session keeps Spark from asking the driver.
     """
     if _NEEDED in (spark.conf.get("spark.sql.optimizer.excludedRules", None) or ""):
-        raise ValueError(f"spark.sql.optimizer.excludedRules must not exclude {_NEEDED}, which an Adapt needs")
+        raise ValueError(
+            f"spark.sql.optimizer.excludedRules must not exclude {_NEEDED}, which an Adapt needs"
+        )
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
         raise ValueError("PYSPARK_PIN_THREAD must not be 'false' with an Adapt")
     ensure_callback_server_started(spark.sparkContext._gateway)
