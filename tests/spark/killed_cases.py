@@ -34,7 +34,7 @@ from pyspark.sql import functions as F
 from quick_java import QUICK
 
 from keysplit import spark as kss
-from keysplit.spark.query import CHECKSUMS
+from keysplit.spark.identity import CHECKSUMS
 
 BY_ID = {"row_id": ("id",), "trust": ("id",)}
 BY_INDEX = {"row_id": ("at",), "trust": ("at",)}

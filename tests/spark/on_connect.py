@@ -11,19 +11,17 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import found_names
 import pandas as pd
 import pyarrow as pa
 import pytest
 from frames import KEYS, skewed
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark import query
 from keysplit.spark.kept import pending, runs
 
 ENGINES = pytest.mark.parametrize("engine", [None, "columns", "rust"])
@@ -585,194 +583,8 @@ def test_settings_are_read_together(monkeypatch, spark, tmp_path, conf):
         kss.join(rows, other, "key", plan=plan, way="broadcast")
 
 
-def steady(df, *trust):
-    """Return the columns of a frame that are proved steady; None if there may be other rows."""
-    found = query.Query(df, query.trusted_names(trust))
-    if found.steadiness.rows is not None:
-        return None
-    return [name for name, why in zip(df.columns, found.reasons(), strict=True) if why is None]
-
-
-def test_a_key_by_chance_is_warned_of(rows, plan, recwarn):
-    salted = rows.repartition(2).withColumn("salt", (F.rand() * 8).cast("int"))
-    with pytest.warns(UserWarning, match=r"^key column 'salt' of df depends on rand downstream .* F.pmod"):
-        kss.repartition(salted, ["key", "salt"], workers=WORKERS, row_id="id")
-    recwarn.clear()
-    for fine in (salted, rows.withColumn("key", F.expr("upper(key)"))):
-        kss.repartition(fine, "key", workers=WORKERS, row_id="id")
-    assert not recwarn.list
-
-
-def halved(value):
-    return value // 2
-
-
-def test_what_is_drawn_above_a_shuffle_is_left_out(rows, plan):
-    wide = rows.repartition(2).select("*", *(F.lit(i).alias(f"c{i}") for i in range(40)))
-    drawn = wide.withColumn("drawn", F.rand())
-    assert steady(drawn) == wide.columns
-    assert steady(rows.withColumn("drawn", F.rand())) == [*rows.columns, "drawn"]
-    kss.route(drawn, "key", plan=plan)
-    with pytest.raises(
-        ValueError, match=r"^row_id must name .* got 'drawn', which depends on rand downstream"
-    ):
-        kss.route(drawn, "key", plan=plan, row_id="drawn")
-    routed = kss.route(drawn, "key", plan=plan, row_id="id")
-    assert same_rows(
-        routed.select("id", "worker"), kss.route(rows, "key", plan=plan, row_id="id").select("id", "worker")
-    )
-
-
-def test_text_is_read_twice_only_if_malformed_rows_are_the_same(spark, tmp_path):
-    (tmp_path / "rows.json").write_text('{"k":1,"v":2}\n{"k":9,"v":"abc"}\n')
-
-    def why(schema=None, **options):
-        reader = spark.read.options(**options)
-        reader = reader if schema is None else reader.schema(schema)
-        return query.Query(reader.json(str(tmp_path / "rows.json"))).why_unrepeatable(["k"])
-
-    assert why("k long, v int") is None
-    assert "DROPMALFORMED" in why("k long, v int", mode="dropmalformed")
-    assert "_corrupt_record" in why("k long, v int, _corrupt_record string")
-    assert "only the server knows" in why()
-
-
 def whole(rows):
     return rows
-
-
-def unchanged(batches):
-    yield from batches
-
-
-ROWS_BY_CHANCE = {
-    "joined by a draw": lambda df, drawn: drawn.join(df.select(F.rand(2).alias("r")), "r"),
-    "sorted by a draw": lambda df, drawn: drawn.sort("r"),
-    "dealt out": lambda df, drawn: drawn.repartition(2),
-    "dealt out by a hint": lambda df, drawn: drawn.hint("rebalance"),
-    "as many as drawn": lambda df, drawn: drawn.select(
-        "id", F.explode(F.sequence(F.lit(0), (F.col("r") * 9).cast("int")))
-    ),
-    "window by a draw": lambda df, drawn: drawn.withColumn(
-        "n", F.count("*").over(Window.partitionBy("r")) + F.lit(1)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ROWS_BY_CHANCE)
-def test_rows_by_chance(rows, name):
-    shuffled = rows.repartition(2)
-    drawn = shuffled.withColumn("r", F.rand(1))
-    assert steady(drawn) == rows.columns
-    assert steady(ROWS_BY_CHANCE[name](shuffled, drawn)) is None
-
-
-@pytest.mark.parametrize("name", found_names.ROWS)
-def test_rows_by_a_column_that_is_not_listed(rows, name):
-    found = found_names.ROWS[name](rows.repartition(2))
-    assert found.columns
-    assert steady(found) is None
-
-
-@pytest.mark.parametrize("name", found_names.COLUMNS)
-def test_a_column_made_of_one_by_chance_that_is_not_listed(rows, name):
-    found = found_names.COLUMNS[name](rows.repartition(2))
-    assert "w" in found.columns
-    assert "w" not in (steady(found) or ())
-
-
-def test_columns_by_chance_that_nothing_names_are_no_obstacle(rows):
-    shuffled = rows.repartition(2)
-    drawn = shuffled.withColumn("r", F.rand())
-    assert steady(drawn.select("id", "key").filter(F.col("id") > 3)) == ["id", "key"]
-    assert steady(drawn.drop("r").filter(drawn["id"] > 3)) == rows.columns
-    assert steady(drawn.drop("r").withColumn("r", F.lit(1)).filter(F.col("r") > 0)) == [*rows.columns, "r"]
-    assert steady(drawn.select("*", F.uuid(), F.upper("key").alias("k"))) == [*rows.columns, "k"]
-    counts = shuffled.groupBy("key").agg(F.avg("v"), F.expr("first(v)"), F.max("id").alias("id"))
-    assert steady(counts.withColumnRenamed("id", "most")) == ["key", "most"]
-
-
-def test_columns_whose_names_differ_in_the_case_of_letters(spark, rows):
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
-        drawn = rows.select("key", "id").repartition(2).withColumn("r", F.rand())
-        assert steady(drawn.select("id", F.lit(1).alias("R"), "*").select("id", "r")) == ["id"]
-        nested = drawn.withColumn("s", F.struct(F.rand().alias("f")))
-        assert steady(nested.select("id", F.lit(1).alias("F"), "s.*").select("f")) == []
-        unknown = drawn.toDF("key", "id", "r")
-        assert steady(unknown.withColumn("R", F.lit(1)).select("r")) == []
-        assert steady(unknown.withColumnRenamed("key", "R").select("r")) == []
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
-
-
-def test_columns_by_chance_whatever_their_names(rows):
-    shuffled = rows.select("key", "id").repartition(2)
-    dotted = shuffled.withColumn("a.b", F.rand())
-    assert steady(dotted) == ["key", "id"]
-    assert steady(dotted.select("id", F.col("`a.b`").alias("z"))) == ["id"]
-    # a name with a dot in it is no path
-    assert steady(dotted.select("id", "`a.b`")) == ["id"]
-    assert steady(dotted.select(F.col("key"), "`a.b`").filter(F.col("`a.b`") > 0.5)) is None
-    # and a star has the columns of the names that stand before it, too
-    named = dotted.withColumn("r", F.rand()).select(F.lit(1).alias("r"), "*")
-    assert steady(named.toDF("one", "key", "id", "drawn", "r")) == []
-    both = dotted.toDF("key", "id", "drawn").select(F.lit(1).alias("drawn"), "*")
-    assert steady(both.select("key", "id")) == []
-    ticked = shuffled.withColumn("a`b", F.rand())
-    assert steady(ticked.select("id", F.col("`a``b`").alias("z"))) == ["id"]
-    nested = shuffled.withColumn("s", F.struct(F.rand().alias("f")))
-    assert steady(nested.select("id", "s.*")) == ["id"]
-    assert steady(nested.select("id", F.col("s.f").alias("z"))) == ["id"]
-    hinted = shuffled.select("id").hint("repartition", 3).withColumn("m", F.monotonically_increasing_id())
-    assert steady(hinted) == ["id"]
-    total = shuffled.select(F.sum(F.col("id") / 3).alias("t"), F.collect_list("id").alias("l"))
-    assert steady(shuffled.crossJoin(total)) == ["key", "id"]
-
-
-def test_types_that_a_union_or_a_join_changes(rows, spark):
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    try:
-        floats = rows.repartition(2).groupBy("key").agg(F.max(F.col("id") / 3).alias("k"))
-        texts = rows.select("key", F.lit("a").alias("k"))
-        assert "string" in dict(floats.union(texts).dtypes)["k"]
-        assert steady(floats.union(texts)) == []
-        assert "k" not in steady(floats.select("k").union(texts.select("k")))
-    finally:
-        spark.conf.unset("spark.sql.ansi.enabled")
-    counts = rows.groupBy("id").count()
-    assert steady(counts.union(counts)) == ["id", "count"]
-    assert steady(counts.join(rows, "id").select("id", "v")) == ["id", "v"]
-
-
-def test_steady_columns(spark, rows):
-    shuffled, half = rows.repartition(2), F.udf(halved, "long")
-    assert steady(shuffled.withColumn("h", half("id"))) == rows.columns
-    assert steady(shuffled.withColumn("h", half("id")), half) == [*rows.columns, "h"]
-    assert steady(shuffled.withColumn("h", half("id")), "h") == [*rows.columns, "h"]
-    assert steady(shuffled.withColumn("h", F.expr("id + 1"))) == rows.columns
-    assert steady(shuffled.withColumn("h", F.upper("key")).filter("h > 'a'")) is None
-    assert steady(shuffled.filter(F.col("id") > 3).join(rows.select("id", "v"), "id").select("id")) == ["id"]
-    counts = shuffled.groupBy("key").agg(
-        F.count("*").alias("n"), F.max("v").alias("m"), F.avg("v").alias("a"), F.first("id").alias("f")
-    )
-    assert steady(counts) == ["key", "n", "m"]
-    assert steady(counts.select(F.upper("key").alias("k"), "n")) == ["n"]
-    collated = shuffled.withColumn("c", F.collate("key", "utf8_lcase"))
-    assert steady(collated.groupBy("c").count()) == ["count"]
-    assert steady(rows.union(shuffled)) == rows.columns
-    for chosen in (
-        shuffled.limit(3),
-        shuffled.sample(0.5, seed=1),
-        rows.randomSplit([0.5, 0.5], seed=1)[0],  # which sorts rows by the columns that can be
-        shuffled.mapInPandas(unchanged, rows.schema),
-    ):
-        assert steady(chosen) is None
-    assert steady(rows.sample(0.5, seed=1)) == rows.columns
-    assert steady(rows.withColumn("f", F.input_file_name())) == rows.columns
-    shuffled.createOrReplaceTempView("of_rows")
-    assert steady(spark.table("of_rows")) is None
-    assert steady(spark.sql("select * from of_rows")) is None
 
 
 def test_online_is_refused(rows):
@@ -827,11 +639,3 @@ def test_a_plan_stays_at_a_path_and_its_runs_are_counted(rows, tmp_path):
     pending.settle()
     assert [dict(enumerate(run.rows.tolist())) for run in runs.read(path)] == [found]
     assert kss.Plan.load(path).workers == WORKERS
-
-
-def test_what_depends_on_the_place_of_rows_is_not_read_twice(spark):
-    numbered = spark.range(40, numPartitions=3).withColumn("m", F.monotonically_increasing_id())
-    found = query.Query(numbered)
-    assert found.reasons() == [None, None]
-    assert found.why_unrepeatable(["id"]) is None
-    assert found.why_unrepeatable(["m"]).startswith("monotonically_increasing_id downstream of a source")

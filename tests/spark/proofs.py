@@ -1,37 +1,44 @@
-"""What keysplit proves of a query, compared with what it proves of its whole plan."""
+"""What the rule says of a query, checked to say no more than the former proof."""
 
-from dataclasses import replace
+from oracle.relations import Proof as ProofOnConnect
+from oracle.sources import Sources
+from oracle.steadiness import Proof
+from oracle.written import whole
 
-from keysplit.spark import query
-from keysplit.spark.session import session_of
-from keysplit.spark.session.sources import Sources
-from keysplit.spark.session.steadiness import Proof
-from keysplit.spark.session.written import whole
+from keysplit.spark import identity
+from keysplit.spark.session import is_connect, session_of
 
 
-def steady(df, *trust):
-    """Return the columns of a frame that are proved steady; None if there may be other rows."""
-    found = query.Query(df, query.trusted_names(trust))
-    check_some_columns(df, found._trusted_functions)
-    if found.steadiness.rows is not None:
+def deterministic(df, *trust):
+    """Return the columns of a frame that count; None if there may be other rows."""
+    found = identity.Query(df, identity.trusted_names(trust))
+    check(df, found._trusted_functions)
+    if found.determinism.rows is not None:
         return None
     return [name for name, why in zip(df.columns, found.reasons(), strict=True) if why is None]
 
 
-def proved(df, places=(), trusted=frozenset(), anew=None):
-    return session_of(df).steadiness(df, places, trusted, anew)
+def check(df, trusted=frozenset()):
+    """Compare what the rule says of a query, and of its repetition, with what was proved of it."""
+    for anew in (None, "a stream") if df.isStreaming else (None,):
+        found = session_of(df).determinism(df, trusted, anew)
+        wanted = of_old(df, trusted, anew)
+        assert found.rows or not wanted.rows, (found, wanted)
+        assert found.order or not wanted.order, (found, wanted)
+        for at, why in enumerate(found.columns or ()):
+            assert why or not wanted.columns[at], (df.columns[at], wanted)
+        if not (found.rows or found.again or anew):
+            again = of_old(df, trusted, None, twice=True)
+            assert (again.rows, again.again) == (None, None), found
+            for at, why in enumerate(found.columns or ()):
+                assert why or not again.columns[at], (df.columns[at], again)
 
 
-def of_whole_plan(df, trusted=frozenset(), anew=None):
+def of_old(df, trusted=frozenset(), anew=None, twice=False):
+    """Return what the former proof finds."""
+    if is_connect(df):
+        plan = df._plan.to_proto(df.sparkSession._client).root
+        proof = ProofOnConnect(trusted, anew, session_of(df).setting, twice)
+        return proof.of(plan, dict(enumerate(df.schema.fields)))
     plan = df._jdf.queryExecution().analyzed()
-    return Proof(Sources(df.sparkSession, plan), trusted, anew).of(whole(plan))
-
-
-def check_some_columns(df, trusted=frozenset(), anew=None):
-    """Compare what is proved of some columns with what is where Spark writes down the whole plan."""
-    wanted = of_whole_plan(df, trusted, anew)
-    for places in ([], range(0, len(df.columns), 2), range(1, len(df.columns), 2)):
-        found = proved(df, places, trusted, anew)
-        columns = wanted.columns and {at: wanted.columns[at] for at in found.columns}
-        assert found == replace(wanted, columns=columns)
-        assert found.columns is None or set(places) <= found.columns.keys()
+    return Proof(Sources(df.sparkSession, plan), trusted, anew, twice).of(whole(plan))

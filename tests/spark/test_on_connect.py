@@ -39,6 +39,10 @@ def test_on_connect(spark, server, tmp_path):
     run(PROGRAM, KEYSPLIT_CONNECT=server, KEYSPLIT_CLASSIC=str(tmp_path))
 
 
+def test_identity(spark, server):
+    run(PROGRAM.with_name("identity_on_connect.py"), KEYSPLIT_CONNECT=server)
+
+
 def test_to_kafka(spark, server, broker):
     pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
     topic = broker.create_topic("connect", WORKERS)

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
 from keysplit.spark.checks import type_name
+from keysplit.spark.identity import Query
 from keysplit.spark.names import Places, quoted
-from keysplit.spark.query import Query
 from keysplit.spark.session import is_connect, session_of
 
 

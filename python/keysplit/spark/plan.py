@@ -22,11 +22,10 @@ from keysplit.spark.checks import by_name, check_sample, refuse_other_frames, re
 from keysplit.spark.counting.counted import Met
 from keysplit.spark.counting.summary import Pass, summarise
 from keysplit.spark.expr.hashes import identity_of, plan_hash, row_hash
+from keysplit.spark.identity import MOST_COLUMNS, Query, identity_columns, trusted_names, values_of
 from keysplit.spark.keys import key_kinds
 from keysplit.spark.names import quoted
-from keysplit.spark.query import Query, trusted_names
 from keysplit.spark.request import GROUPING, Request, request_of
-from keysplit.spark.rows import MOST_COLUMNS, identity_columns, values_of
 from keysplit.spark.warn import warn
 from keysplit.spark.weights import weight_of
 
@@ -165,14 +164,14 @@ def planning(
     request = request_of(df, key, params, Query(df, trusted_names(trust), checked=True))
     columns = request.columns
     if request.query.trust:
-        _ = request.query.steadiness  # refuses what the query does not have
+        _ = request.query.determinism  # refuses what the query does not have
     names = identity_columns(row_id, columns.type_of)
-    identity = None if names is None else list(map(columns.path, names))
-    if identity is not None:
-        request.query.refuse_unsteady_id(identity)
+    if names is not None:
+        names = list(map(columns.path, names))
+        request.query.refuse_other_values(names)
     return replace(
         request,
-        row_id=identity,
+        row_id=names,
         weight=weight_of(columns, weight),
         capacities=None if capacities is None else tuple(speeds_of(capacities, request.workers).tolist()),
         sample=sample,
@@ -231,7 +230,8 @@ def make(request: Request) -> tuple[Plan, Met | None]:
     if len(request.query.columns) > MOST_COLUMNS and plan.splits and not request.query.is_shuffled:
         # Which of many columns distinguish rows is decided once, also for frames that have further ones.
         with suppress(ValueError):  # there are none: what needs them says so
-            plan = replace(plan, row_id=tuple(map(quoted, request.query.identity)))
+            names = request.query.identity
+            plan = replace(plan, row_id=tuple(map(quoted, names))) if len(names) == MOST_COLUMNS else plan
     return plan, found.met
 
 
@@ -239,7 +239,7 @@ def _cheap_identity(request: Request) -> Column | None:
     """Return the hash of a row's identity where its columns cost less in a sample than a job of their own."""
     query = request.query
     # Downstream of a shuffle or of Python functions reading is dear, and so is asking Spark for the size.
-    if request.sample == 1 or query.steadiness.functions or query.steadiness.order is not None:
+    if request.sample == 1 or query.determinism.functions or query.determinism.order is not None:
         return None
     size = query.session.size(request.df)
     if size is None or size > _MOST_BYTES:

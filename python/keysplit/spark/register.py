@@ -10,9 +10,9 @@ from keysplit.plan import Plan
 from keysplit.spark.checks import by_name, refuse_stopped, type_name
 from keysplit.spark.expr import columns
 from keysplit.spark.expr.hashes import identity_in_sql
+from keysplit.spark.identity import identity_columns
 from keysplit.spark.keys import key_hash_in_sql
 from keysplit.spark.names import in_sql
-from keysplit.spark.rows import identity_columns
 from keysplit.spark.session import versions
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -12,8 +12,8 @@ from pyspark.sql.types import DataType
 from keysplit.plan import PLANS, Plan
 from keysplit.spark.checks import key_names, refuse_other_frames, type_name
 from keysplit.spark.frame import Columns
+from keysplit.spark.identity import Query
 from keysplit.spark.keys import key_kinds, refuse_unhashable
-from keysplit.spark.query import Query
 
 GROUPING = "d_choices"
 """The grouping of a plan that names none."""

@@ -37,9 +37,9 @@ def identity_of(request: Request) -> list[str]:
     """Return the columns that tell rows apart, or raise where they would not come again the same."""
     names, chosen = request.row_id, None if request.plan is None else request.plan.row_id
     if names is not None:
-        request.query.refuse_unsteady_id(names)
+        request.query.refuse_other_values(names)
         return names
-    if chosen is not None and request.query.are_steady(chosen):
+    if chosen is not None and request.query.keeps(chosen):
         return list(chosen)
     return [quoted(name) for name in request.query.identity]
 

@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.plan import FrequentKey
+from keysplit.spark.identity import Query
 from keysplit.spark.join.broadcast import by_broadcast
 from keysplit.spark.join.place import by_worker
 from keysplit.spark.join.sides import Sides
-from keysplit.spark.query import Query
 from keysplit.spark.request import Request
 from keysplit.spark.session import costs
 from keysplit.spark.strategy import Way, keys_are, reason_for_plain

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from keysplit.plan import Plan
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
 from keysplit.spark.frame import Columns, analysed
+from keysplit.spark.identity import Query, of_other_side
 from keysplit.spark.join.arguments import (
     How,
     condition_of,
@@ -20,7 +21,6 @@ from keysplit.spark.join.arguments import (
 from keysplit.spark.join.choice import joined, refuse_way
 from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import quoted
-from keysplit.spark.query import Query, of_other_side
 from keysplit.spark.request import GROUPING, Request, check, check_way, params_of, trusted_by
 from keysplit.spark.strategy import Way, built, reason_for_no_plan_of_a_join, took
 

@@ -12,13 +12,13 @@ from keysplit import paths
 from keysplit.groupings.base import Grouping
 from keysplit.spark.checks import check_flag, key_names, refuse_other_frames, type_name
 from keysplit.spark.frame import Columns
+from keysplit.spark.identity import Query, trusted_names
 from keysplit.spark.keys import refuse_unhashable
 from keysplit.spark.names import quoted
 from keysplit.spark.online.routers import worker_of
 from keysplit.spark.online.states import states_in
 from keysplit.spark.place import placed
 from keysplit.spark.plan import Trusted
-from keysplit.spark.query import Query, trusted_names
 from keysplit.spark.request import worker_column_of
 from keysplit.spark.session import is_connect, session_of
 from keysplit.spark.strategy import Way, took

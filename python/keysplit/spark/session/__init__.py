@@ -14,6 +14,7 @@ from keysplit.spark.session.interface import (
     Answer,
     Ask,
     ByChance,
+    Determinism,
     Joining,
     Listening,
     MicroBatch,
@@ -23,7 +24,6 @@ from keysplit.spark.session.interface import (
     Report,
     Sent,
     Session,
-    Steadiness,
     Tally,
 )
 
@@ -34,6 +34,7 @@ __all__ = [
     "Answer",
     "Ask",
     "ByChance",
+    "Determinism",
     "Joining",
     "Listening",
     "MicroBatch",
@@ -43,7 +44,6 @@ __all__ = [
     "Report",
     "Sent",
     "Session",
-    "Steadiness",
     "Tally",
     "collation_key",
     "handed_out",

@@ -13,20 +13,21 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
-from keysplit.spark.session import costs, driver, physical, sources, topics, versions, written
-from keysplit.spark.session.expressions import PACKAGE
+from keysplit.spark.session import costs, driver, physical, sources, topics, versions
+from keysplit.spark.session.analysed import Walk, unreadable
 from keysplit.spark.session.interface import (
     Answer,
     Ask,
+    Determinism,
     Joining,
     Listening,
     OnBatch,
     OnReport,
-    Steadiness,
     Tally,
 )
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
 from keysplit.spark.session.jvm import (
+    PACKAGE,
     answers_at_once,
     column_of,
     expression_of,
@@ -35,7 +36,6 @@ from keysplit.spark.session.jvm import (
     plan_of,
 )
 from keysplit.spark.session.listening import ListeningInJava
-from keysplit.spark.session.steadiness import Proof, unreadable
 from keysplit.spark.session.tallies import JavaTally
 
 _AGGREGATE = "AggregateExpression"
@@ -87,35 +87,23 @@ class Classic:
         batches = df._collect_as_arrow()
         return pa.Table.from_batches(batches) if batches else pa.table({name: [] for name in df.columns})
 
-    def steadiness(
-        self,
-        df: DataFrame,
-        columns: Sequence[int],
-        trusted: frozenset[str],
-        anew: str | None = None,
-        twice: bool = False,
-    ) -> Steadiness:
-        """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
+    def determinism(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Determinism:
+        """Return which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = plan_of(df)
-
-        def proved(found: written.Written) -> Steadiness:
-            return Proof(sources.Sources(self._spark, plan, found.leaves), trusted, anew, twice).of(found)
-
         try:
-            found = proved(written.of_columns(plan, columns))
-            # what is not met may be in a part that no column asked for depends on
-            return found if trusted <= found.functions else proved(written.whole(plan))
-        except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
+            walk = Walk(sources.Sources(self._spark, plan), trusted, anew)
+            return walk.of(str(plan.toJSON()), len(df.columns))
+        except Py4JError:  # a very deep expression overflows Spark's stack
             return unreadable()
 
     def is_deterministic(self, df: DataFrame) -> bool:
         """Say whether Spark finds all expressions of a query deterministic."""
         return bool(plan_of(df).deterministic())
 
-    def disorder(self, df: DataFrame, steady: bool) -> str | None:
+    def disorder(self, df: DataFrame, deterministic: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         # The plan of a micro-batch is made when the stream runs.
-        return "a stream" if df.isStreaming else physical.disorder(df, steady)
+        return "a stream" if df.isStreaming else physical.disorder(df, deterministic)
 
     def foreign_shuffle(self) -> str | None:
         """Return why shuffles may not be Spark's own; None if they are proved to be."""

@@ -18,11 +18,11 @@ from keysplit.spark.session import conversion_settings, costs, physical, relatio
 from keysplit.spark.session.interface import (
     Answer,
     Ask,
+    Determinism,
     Joining,
     Listening,
     OnBatch,
     OnReport,
-    Steadiness,
     Tally,
 )
 from keysplit.spark.session.joins import JoinOfNames
@@ -99,26 +99,24 @@ class Connect:
             return df.toArrow()
         return pa.Table.from_pandas(df.toPandas(), preserve_index=False)
 
-    def steadiness(
-        self,
-        df: DataFrame,
-        columns: Sequence[int],
-        trusted: frozenset[str],
-        anew: str | None = None,
-        twice: bool = False,
-    ) -> Steadiness:
-        """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing."""
+    def determinism(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> Determinism:
+        """Return which columns of a DataFrame have the same values when tasks are retried; run nothing."""
         plan = df._plan.to_proto(df.sparkSession._client).root
-        fields = self.schema_of(df).fields
-        return relations.Proof(trusted, anew, self.setting, twice).of(
-            plan, {at: fields[at] for at in columns}
-        )
+        return relations.Walk(trusted, anew, self.setting, self._schema_of_relation).of(plan, df.columns)
+
+    def _schema_of_relation(self, relation: Any) -> StructType:
+        """Ask the server for the schema of a relation, such as a source."""
+        from pyspark.sql.connect.proto import Plan
+
+        client: Any = self._spark.client
+        found: StructType = client.schema(Plan(root=relation))
+        return found
 
     def is_deterministic(self, df: DataFrame) -> bool:
         """Return False: only the server knows."""
         return False
 
-    def disorder(self, df: DataFrame, steady: bool) -> str | None:
+    def disorder(self, df: DataFrame, deterministic: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         return "a stream" if df.isStreaming else physical.disorder_in(df._explain_string(mode="formatted"))
 

@@ -1,7 +1,7 @@
 """What the rest of keysplit may ask a Spark session beyond Spark's public API, and in which words."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,37 +27,28 @@ class Session(Protocol):
     def arrow(self, df: DataFrame) -> pa.Table:
         """Run a query in one job and return its rows; without rows the types may be others."""
 
-    def steadiness(
-        self,
-        df: DataFrame,
-        columns: Sequence[int],
-        trusted: frozenset[str],
-        anew: str | None = None,
-        twice: bool = False,
-    ) -> "Steadiness":
-        """Prove which columns of a DataFrame have the same values when tasks are retried; run nothing.
+    def determinism(self, df: DataFrame, trusted: frozenset[str], anew: str | None = None) -> "Determinism":
+        """Return which columns of a DataFrame have the same values when tasks are retried; run nothing.
 
         Args:
             df: the DataFrame.
-            columns: the places of the columns that are asked for; more may be proved.
             trusted: names of functions of the user that are functions of their arguments alone.
-            anew: what plans the query anew, as a stream does when a micro-batch is run again: seeds, and the
-                partitions and order of all rows, may be others then. None if only tasks are retried.
-            twice: whether one query reads the rows twice: Spark may put them into other partitions then.
+            anew: what plans the query anew, as a stream does when a micro-batch is run again: clocks and
+                tables may say something else then. None if only tasks are retried.
         """
 
     def is_deterministic(self, df: DataFrame) -> bool:
         """Say whether Spark finds all expressions of a query deterministic; False if nobody knows."""
 
-    def disorder(self, df: DataFrame, steady: bool) -> str | None:
+    def disorder(self, df: DataFrame, deterministic: bool) -> str | None:
         """Return why rows may come in another order when a task is retried, None if they do not.
 
         It is Spark's physical plan that says so: a broadcast is no shuffle.
 
         Args:
             df: the rows; the same ones come again.
-            steady: whether the values are proved to be the same, too, wherever rows are sorted by all
-                columns. Such a sort then gives them their order back.
+            deterministic: whether the values are the same, too, wherever rows are sorted by all columns.
+                Such a sort then gives them their order back.
         """
 
     def foreign_shuffle(self) -> str | None:
@@ -291,21 +282,19 @@ class Joining(Protocol):
 
 
 @dataclass(frozen=True)
-class Steadiness:
-    """What is proved of a query whose tasks may be retried. Reasons are noun phrases."""
+class Determinism:
+    """What is known of a query whose tasks may be retried. Reasons are noun phrases."""
 
     rows: str | None
-    """Why there may be other rows; None if they differ in unsteady columns at most."""
-    columns: Mapping[int, str | None] | None
-    """For columns, by their places, why values may differ, None if they do not; None if nothing is known."""
+    """Why there may be other rows; None if they differ at most in columns that do not count."""
+    columns: Sequence[str | None] | None
+    """For each column why its values may differ, None if they do not; None if nothing is known."""
     order: str | None
     """Why the rows may come in another order, as far as the query says before Spark has planned it."""
     functions: frozenset[str]
-    """The names of all functions of the user in the query."""
+    """The names of the functions of the user in the query."""
     again: str | None = None
     """Why another query that reads the same may see other rows; None if it does not."""
-    by_place: bool = field(default=False, compare=False)
-    """Whether something depends on the partitions of rows, and on their order in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,18 +311,6 @@ class Node:
     def name(self) -> str:
         """Its class, without the package."""
         return self.kind.rpartition(".")[2]
-
-    def trees(self, field: str) -> "list[Node]":
-        """Return the plan, or the expressions, that a field holds.
-
-        Raises:
-            LookupError: if the field holds none, or some cannot be read.
-        """
-        value = self.fields.get(field)
-        if not isinstance(value, list) or any(not isinstance(each, list | dict) for each in value):
-            raise LookupError(f"{self.name} has no {field} that can be read")
-        groups = [value] if value and isinstance(value[0], dict) else value
-        return [tree_of(group) for group in groups]
 
 
 def tree_of(nodes: list[dict[str, Any]]) -> Node:

@@ -2,7 +2,7 @@
 
 import pickle
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from keysplit.spark.session import versions
 
-# Expressions that hold a plan.
-_HOLDING_PLANS = ("Exists", "LateralSubquery", "ListQuery", "ScalarSubquery")
+PACKAGE = "org.apache.spark.sql.catalyst.expressions."
+"""Where the classes of Spark's expressions are."""
+
 _CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
 _PYTHON = "org.apache.spark.api.python.PythonUtils"
 _plans: WeakKeyDictionary[DataFrame, Any] = WeakKeyDictionary()
@@ -62,16 +63,6 @@ def java_object(name: str) -> Any:
 @lru_cache(maxsize=64)
 def _java_object(client: Any, name: str) -> Any:
     return getattr(JavaClass(f"{name}$", client), "MODULE$")
-
-
-def values_of(name: str, members: tuple[str, ...]) -> Any:
-    """Return a sequence of what an object of Scala, by its whole name, always has under some names."""
-    return _values_of(_client(), name, members)
-
-
-@lru_cache(maxsize=64)
-def _values_of(client: Any, name: str, members: tuple[str, ...]) -> Any:
-    return sequence(*(getattr(_java_object(client, name), member)() for member in members))
 
 
 def _client() -> Any:
@@ -141,30 +132,6 @@ def zipped(values: Any, others: Any) -> Any:
 def kind_of(value: Any) -> str:
     """Return the name of a value's class, without the package."""
     return str(value.getClass().getSimpleName())
-
-
-def sums_in(plan: Any) -> Iterator[Any]:
-    """Yield the sums and averages in a plan, in its subqueries too."""
-    waiting = [plan]
-    while waiting:
-        node = waiting.pop()
-        kind = kind_of(node)
-        if kind in ("Sum", "Average"):
-            yield node
-        waiting += items(node.children())
-        if kind in _HOLDING_PLANS:
-            waiting.append(node.plan())
-        elif is_a(node, "org.apache.spark.sql.catalyst.plans.QueryPlan"):
-            waiting += items(node.expressions())
-
-
-def mode_of_overflow(call: Any) -> str:
-    """Return what a sum or an average does that overflows: "ANSI", "LEGACY" or "TRY"; "" if unknown."""
-    with suppress(Py4JError):
-        return str(call.evalContext().evalMode().toString())
-    with suppress(Py4JError):  # before Spark 4.1
-        return str(call.evalMode().toString())
-    return ""
 
 
 def is_a(value: Any, name: str) -> bool:

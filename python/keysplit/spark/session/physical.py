@@ -71,14 +71,14 @@ _IN_TEXT = frozenset(
 )
 
 
-def disorder(df: DataFrame, steady: bool) -> str | None:
+def disorder(df: DataFrame, deterministic: bool) -> str | None:
     """Return why rows of a batch on a classic session may come in another order, None if they do not.
 
     Args:
         df: the rows.
-        steady: whether a sort by all columns gives rows their order back, see `Session.disorder`.
+        deterministic: whether a sort by all columns gives rows their order back, see `Session.disorder`.
     """
-    walk = _Walk(steady)
+    walk = _Walk(deterministic)
     shuffle = walk.plan(df._jdf.queryExecution().executedPlan())
     return walk.unknown or shuffle
 
@@ -95,7 +95,7 @@ def disorder_in(text: str) -> str | None:
 class _Walk:
     """Goes through a physical plan of the JVM."""
 
-    steady: bool
+    deterministic: bool
     """Whether a sort by all columns gives rows their order back."""
     unknown: str | None = None
     """An operator that is not known to keep the order of rows."""
@@ -125,7 +125,7 @@ class _Walk:
             self.unknown = (
                 self.unknown or f"the operator {kind}, which is not known to keep the order of rows"
             )
-        return None if self.steady and kind == "Sort" and _is_total(node) else found
+        return None if self.deterministic and kind == "Sort" and _is_total(node) else found
 
     def _keeps_order(self, kind: str, node: Any) -> bool:
         if kind == "BatchScan":
@@ -151,7 +151,7 @@ def _is_a(node: Any, name: str) -> bool:
 
 
 def _is_total(sort: Any) -> bool:
-    """Say whether no two different rows are equal to a sort: it is by all columns, of steady types."""
+    """Say whether no two different rows are equal to a sort: it is by all columns, of deterministic types."""
     by = {
         order.child().exprId().toString()
         for order in items(sort.sortOrder())

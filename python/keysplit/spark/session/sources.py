@@ -3,7 +3,6 @@
 import json
 import pickletools
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -16,10 +15,8 @@ from pyspark.sql.types import StructType
 from keysplit.spark.session import reading
 from keysplit.spark.session.driver import running
 from keysplit.spark.session.interface import Node
-from keysplit.spark.session.jvm import items, kind_of, mode_of_overflow, sums_in
-from keysplit.spark.session.steadiness import Source
+from keysplit.spark.session.jvm import items, kind_of
 from keysplit.spark.session.tasks import BATCH, QUERY
-from keysplit.spark.session.written import Written, whole
 
 LOCAL = re.compile(r"local(\[.*\])?")
 """Masters of sessions whose tasks run in the driver."""
@@ -28,7 +25,6 @@ _SQL = "org.apache.spark.sql."
 _RDD = _SQL + "execution.LogicalRDD"
 _FILES = _SQL + "execution.datasources.HadoopFsRelation"
 _HIVE = _SQL + "catalyst.catalog.HiveTableRelation"
-_STEADY: Source = (None, None)
 # These hold their rows, or the rule that makes them.
 _WITHOUT_A_CALL = frozenset(
     _SQL + name
@@ -48,12 +44,12 @@ _FILE_FORMATS = (
 )
 # The same for tables that Spark reads by Hive's code; those of other systems have formats of their own.
 _HIVE_FORMATS = ("org.apache.hadoop.hive.ql.io.", "org.apache.hadoop.mapred.")
-_FILE_TABLES = tuple(
-    f"{_SQL}execution.datasources.v2.{format}." for format in ("csv", "json", "orc", "parquet", "text", "xml")
-)
 # Tables that return a snapshot, files, or the records between fixed offsets.
 SNAPSHOTS = (
-    *_FILE_TABLES,
+    *(
+        _SQL + f"execution.datasources.v2.{format}."
+        for format in ("csv", "json", "orc", "parquet", "text", "xml")
+    ),
     "org.apache.iceberg.spark.source.",
     _SQL + "delta.catalog.",
     _SQL + "execution.streaming.sources.Rate",
@@ -61,8 +57,6 @@ SNAPSHOTS = (
     _SQL + "kafka010.",
     _SQL + "v2.avro.",
 )
-# The largest limit of a sort that is one operator by default: the longest array there is.
-_LARGEST_LIMIT = 2**31 - 16
 # Lists of files that are made once, with the relation that has them.
 _LISTED = ("InMemoryFileIndex", "MetadataLogFileIndex")
 # Options of Kafka that fix where a batch begins and ends, and what is asked of them.
@@ -85,27 +79,22 @@ class Sources:
     Args:
         spark: the session.
         plan: the plan.
-        leaves: those that are at hand, by their class and the number of their first column.
     """
 
-    def __init__(
-        self, spark: SparkSession, plan: Any, leaves: Mapping[tuple[str, int], Any] | None = None
-    ) -> None:
-        self._spark, self._plan, self._at_hand = spark, plan, leaves or {}
+    def __init__(self, spark: SparkSession, plan: Any) -> None:
+        self._spark, self._plan = spark, plan
         # by the id of a leaf in `_leaves`
         self._read: dict[int, tuple[str, dict[str, str]] | None] = {}
         self._relations: dict[int, _Relation] = {}
 
-    def of(self, node: Node, output: list[int]) -> Source:
-        """Return why rows of a leaf may differ when it is read again, and why their order may."""
+    def of(self, node: Node, output: list[int]) -> str | None:
+        """Return why rows of a leaf, or their order, may differ when it is read again."""
         if node.kind in _WITHOUT_A_CALL:
-            return _STEADY
+            return None
         leaf = self._leaf(node, output)
         if leaf is None:
-            why: str | None = f"the source {node.name}, which keysplit does not know"
-        else:
-            why = self._of(node, leaf) or self._left_out(node, leaf)
-        return why, why
+            return f"the source {node.name}, which keysplit does not know"
+        return self._of(node, leaf) or self._left_out(node, leaf)
 
     def again(self, node: Node, output: list[int]) -> str | None:
         """Return why another query that reads a leaf may see other rows; None if its rows are fixed."""
@@ -124,34 +113,8 @@ class Sources:
         columns = [str(each).lower() for each in leaf.schema().fieldNames()]
         return reading.malformed(options, self._setting, lambda name: name in columns)
 
-    def partitioned(self, node: Node, output: list[int]) -> str | None:
-        """Return what may put the rows of a leaf into other partitions when it is read twice, if anything."""
-        if node.kind == _RDD:  # Spark reads that RDD both times
-            return None
-        if node.kind not in _WITHOUT_A_CALL:
-            leaf = self._leaf(node, output)
-            if leaf is None or not self._is_cut_by_size(node, leaf):
-                return f"a source ({node.name}) that may put its rows into other partitions"
-        if self._parallelism_is_fixed or (node.name == "Range" and self._has_own_slices(node, output)):
-            return None
-        return f"a source ({node.name}), cut for the cores there are"
-
-    def _has_own_slices(self, node: Node, output: list[int]) -> bool:
-        leaf = self._leaf(node, output)
-        return leaf is not None and bool(leaf.numSlices().isDefined())
-
-    @property
-    def _parallelism_is_fixed(self) -> bool:
-        """Whether Spark cuts sources for the same number of cores, whichever executors come and go."""
-        settings = map(self._setting, ("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism"))
-        return bool(LOCAL.fullmatch(self._master)) or any((value or "").isdigit() for value in settings)
-
-    @cached_property
-    def _master(self) -> str:
-        return str(self._spark.sparkContext.master)
-
-    def behind(self, node: Node, output: list[int]) -> "tuple[Written, Sources] | None":
-        """Return the plan of the micro-batch whose rows a leaf has, and its leaves.
+    def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
+        """Return the plan, as JSON, of the micro-batch whose rows a leaf has, and its leaves.
 
         `foreachBatch` gets the rows of its micro-batch as an RDD: that of the plan which the query runs.
 
@@ -164,8 +127,8 @@ class Sources:
             return None
         plan = batch.analyzed()
         try:
-            return None if plan.subqueriesAll().size() else (whole(plan), Sources(self._spark, plan))
-        except (Py4JError, ValueError, RecursionError):  # a very deep expression overflows Spark's stack
+            return None if plan.subqueriesAll().size() else (str(plan.toJSON()), Sources(self._spark, plan))
+        except Py4JError:  # a very deep expression overflows Spark's stack
             return None
 
     def is_checkpoint(self, node: Node, output: list[int]) -> bool:
@@ -174,42 +137,12 @@ class Sources:
         return leaf is not None and bool(leaf.rdd().isCheckpointed())
 
     @cached_property
-    def has_caches(self) -> bool:
-        """Whether rows of the plan may be cached."""
-        return not self._spark._jsparkSession.sharedState().cacheManager().isEmpty()
-
-    @cached_property
-    def limits_keep_order(self) -> bool:
-        """Whether Spark computes every limit of a sort as one operator."""
-        most = self._setting("spark.sql.execution.topKSortFallbackThreshold")
-        return most is None or int(most) >= _LARGEST_LIMIT
-
-    @cached_property
     def is_deterministic(self) -> bool:
         """Whether Spark finds all expressions of the plan deterministic."""
         try:
             return bool(self._plan.deterministic())
         except Py4JError:
             return False
-
-    @cached_property
-    def sums_try(self) -> bool:
-        """Whether a sum that overflows may be null, as `try_sum` is."""
-        text = self._text()
-        return text is None or "try_sum(" in text or "try_avg(" in text
-
-    @cached_property
-    def sums_fail(self) -> bool:
-        """Whether all sums that overflow are errors."""
-        # Each has the mode in which it was written: a view is read in that of its session.
-        return set(map(mode_of_overflow, sums_in(self._plan))) == {"ANSI"}
-
-    def _text(self) -> str | None:
-        """Return the plan as text, with all expressions of each operator."""
-        for more in ((), (False,)):  # Spark 4 has one argument more
-            with suppress(Py4JError):
-                return str(self._plan.treeString(False, False, 2**31 - 1, False, *more))
-        return None
 
     def _setting(self, name: str) -> str | None:
         """Return the value of a setting; None where a service lets nobody read it."""
@@ -262,18 +195,6 @@ class Sources:
             return None
         return str(kind).lower(), {key.lower(): value for key, value in pairs}
 
-    def _is_cut_by_size(self, node: Node, leaf: Any) -> bool:
-        """Say whether Spark cuts the files of a leaf by their sizes, whatever columns it reads.
-
-        Of a bucketed table it makes a partition per bucket where it reads the columns of the buckets; tables
-        of other systems cut by rules of their own.
-        """
-        if node.name == "LogicalRelation":
-            relation = self._relation(leaf)
-            return relation.kind == _FILES and not relation.value.bucketSpec().isDefined()
-        is_table = node.name == "DataSourceV2Relation"
-        return is_table and str(leaf.table().getClass().getName()).startswith(_FILE_TABLES)
-
     def _is_listed_once(self, node: Node, leaf: Any) -> bool:
         """Say whether the files of a leaf, if it has any, are those that were there when it was made.
 
@@ -297,10 +218,7 @@ class Sources:
         return found if found is not None and int(found.currentBatchId()) == int(number) else None
 
     def _leaf(self, node: Node, output: list[int]) -> Any:
-        if not output:
-            return None
-        found = self._at_hand.get((node.kind, output[0]))
-        return self._leaves.get((node.kind, output[0])) if found is None else found
+        return self._leaves.get((node.kind, output[0])) if output else None
 
     @cached_property
     def _leaves(self) -> dict[tuple[str, int], Any]:

@@ -16,9 +16,9 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.session.expressions import PACKAGE
 from keysplit.spark.session.interface import Sent
 from keysplit.spark.session.jvm import (
+    PACKAGE,
     answers_at_once,
     column_of,
     expression_of,

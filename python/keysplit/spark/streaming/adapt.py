@@ -12,8 +12,8 @@ import keysplit as ks
 from keysplit import paths
 from keysplit.plan import PLANS, Plan, speeds_of
 from keysplit.spark.checks import check_number, check_whole, type_name
+from keysplit.spark.identity import trusted_names
 from keysplit.spark.plan import GroupingOrName, Trusted, grouping_of
-from keysplit.spark.query import trusted_names
 from keysplit.spark.request import GROUPING
 
 

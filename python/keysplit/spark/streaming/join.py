@@ -9,11 +9,11 @@ from pyspark.sql import Column, DataFrame
 from keysplit.plan import Plan
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames, type_name
 from keysplit.spark.frame import Columns, analysed
+from keysplit.spark.identity import Query
 from keysplit.spark.join.arguments import How, condition_of, key_types_of, kind_of, split_of
 from keysplit.spark.join.place import Copied, by_worker
 from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import quoted
-from keysplit.spark.query import Query
 from keysplit.spark.request import Request, check_way
 from keysplit.spark.session import Session, is_connect, session_of
 from keysplit.spark.strategy import Way, reason_for_plain, took

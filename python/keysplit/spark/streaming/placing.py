@@ -11,13 +11,12 @@ from keysplit.plan import Plan
 from keysplit.spark import strategy
 from keysplit.spark.checks import refuse_other_frames, type_name
 from keysplit.spark.frame import Columns
+from keysplit.spark.identity import Query, identity_columns
 from keysplit.spark.place import placed
 from keysplit.spark.plan import stand_in
-from keysplit.spark.query import Query
 from keysplit.spark.repartition import routed_and_placed as placed_by_plan
 from keysplit.spark.request import Request, request_of, trusted_by
 from keysplit.spark.route import routed as routed_by_plan
-from keysplit.spark.rows import identity_columns
 from keysplit.spark.session import Ask, is_connect
 from keysplit.spark.strategy import Way, took
 from keysplit.spark.streaming import current

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from keysplit.spark.session import expressions as of
 from keysplit.spark.session.driver import ASKING
-from keysplit.spark.session.interface import ByChance, Node, Steadiness, tree_of
-from keysplit.spark.session.steady_expressions import (
+from keysplit.spark.session.interface import ByChance
+from oracle import expressions as of
+from oracle.interface import Node, Steadiness, tree_of
+from oracle.steady_expressions import (
     Scope,
     columns_in,
     has_exact_type,
@@ -21,7 +22,7 @@ from keysplit.spark.session.steady_expressions import (
     is_collated,
     text_of,
 )
-from keysplit.spark.session.written import Written
+from oracle.written import Written
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _CATALYST = "org.apache.spark.sql.catalyst."

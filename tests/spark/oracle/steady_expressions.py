@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from keysplit.spark.aggregates import AGGREGATES
-from keysplit.spark.session import expressions as of
-from keysplit.spark.session.interface import ByChance, Node
+from keysplit.spark.session.interface import ByChance
+from oracle import expressions as of
+from oracle.aggregates import AGGREGATES
+from oracle.interface import Node
 
 # Types of which two values that are equal are one value.
 _EXACT = (

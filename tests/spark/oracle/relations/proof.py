@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql.types import StructField
 
 from keysplit.spark.session import reading
-from keysplit.spark.session.interface import Steadiness
-from keysplit.spark.session.relations.expressions import Expressions
-from keysplit.spark.session.relations.rows import (
+from oracle.interface import Steadiness
+from oracle.relations.expressions import Expressions
+from oracle.relations.rows import (
     MERGED,
     OF_EQUAL,
     Rows,

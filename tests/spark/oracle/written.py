@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keysplit.spark.session.expressions import PACKAGE
-from keysplit.spark.session.jvm import java_class, java_object, mapped, numbers, sequence, values_of, zipped
+from oracle.expressions import PACKAGE
+from oracle.jvm import java_class, java_object, mapped, numbers, sequence, values_of, zipped
 
 _SQL = "org.apache.spark.sql."
 _LOGICAL = _SQL + "catalyst.plans.logical."

@@ -1,22 +1,23 @@
-"""What a query says, read once a call: which columns come out the same when Spark retries a task.
+"""Which columns distinguish rows and are the same when Spark retries a task; nothing is run to find out.
 
-A plan decides by the values of rows, kss.online by their order. If these change when a task is retried,
-rows are lost or doubled without an error. A column has part in a row's identity only if its values are proved
-to be the same; nothing is run to find out. docs/exactness.md says what is known to be steady.
+A plan sends a row of a split key to a worker by a hash of these columns. If one has another value when a task
+is retried, rows are lost or doubled without an error. So a column counts only if what makes it is known to be
+deterministic: the rule stands in `session.analysed`, for Spark Connect in `session.relations`.
 """
 
-import itertools
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import types as T
 
 from keysplit.spark.checks import type_name
 from keysplit.spark.names import Places, parts_of
-from keysplit.spark.rows import MOST_COLUMNS, identifying, may_identify
-from keysplit.spark.session import ByChance, Session, Steadiness, is_connect, session_of
+from keysplit.spark.session import ByChance, Determinism, Session, is_connect, session_of
 from keysplit.spark.warn import warn
 
 CHECKSUMS = [
@@ -24,9 +25,25 @@ CHECKSUMS = [
 ]
 """With both settings Spark notices that a retried task gave other rows; on from Spark 4.2 on."""
 
+MOST_COLUMNS = 32
+"""Columns in the default identity of a row; more cost more than they distinguish."""
 
 # Behind the name of a function, which a column may have, too.
 _CALLED = "()"
+# Types by how many values they have in practice; all others come after them.
+_BY_VALUES = (
+    (T.LongType, T.StringType, T.TimestampType, T.TimestampNTZType, T.BinaryType, T.DecimalType),
+    (T.IntegerType, T.DateType),
+    (T.DoubleType, T.FloatType, T.StructType, T.ArrayType),
+    (T.ShortType, T.ByteType),
+)
+_RANKS = {type_: at for at, types in enumerate(_BY_VALUES) for type_ in types}
+# Downstream of a shuffle these count only if there is nothing else.
+_LOOSE = ("ArrayType", "DoubleType", "FloatType")
+# Of these Spark has no hash, or finds out only in a task that it has none.
+_UNHASHABLE = ("GeographyType", "GeometryType", "MapType", "NullType", "VariantType")
+# How many values types have, with null.
+_NUMBERS = {T.BooleanType: 3, T.ByteType: 2**8 + 1, T.ShortType: 2**16 + 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +52,8 @@ class Query:
 
     Attributes:
         df: the DataFrame.
-        trust: names of columns and of functions that the user trusts, as `trusted_names` returns them.
+        trust: names of columns and of functions that the user guarantees to be deterministic, as
+            `trusted_names` returns them.
         beside: the other side of a join, which may have what `trust` names in place of this one.
         argument: what the DataFrame is called in the call.
         merges: whether what is made of the rows is exact where Spark sees that a retried task gave others.
@@ -85,74 +103,39 @@ class Query:
         """Why Spark may not see that a retried task gave other rows; None if it does.
 
         From Spark 4.2 on a shuffle keeps checksums that do not depend on the order of rows. Where they
-        differ, Spark runs the stages downstream again from their start, or stops the job if it has handed out
+        differ, Spark retries the stages downstream from their start, or stops the job if it has handed out
         results. What ends in a shuffle of its own, as an aggregate by key does, is exact then, or stopped.
         That holds for Spark's own shuffles alone.
         """
         off = (f"{name} is not true" for name in CHECKSUMS if self.session.setting(name) != "true")
         return next(off, None) or self.session.foreign_shuffle()
 
-    @property
-    def steadiness(self) -> Steadiness:
-        """What is proved of the query, of its rows and some of its columns.
+    @cached_property
+    def determinism(self) -> Determinism:
+        """What is known of its rows and columns when a task is retried.
 
         Raises:
             ValueError: if `trust` names what the query does not have.
         """
-        return self._proved(False)
-
-    @property
-    def repeatability(self) -> Steadiness:
-        """What is proved of the query when it is read twice; errors as `steadiness`.
-
-        Each micro-batch of a stream is planned anew, with other seeds, when it is run again. A batch has the
-        same seeds in both readings, but its rows may be in other partitions.
-        """
-        return self._proved(True)
-
-    @cached_property
-    def _proofs(self) -> dict[bool, Steadiness]:
-        """What has been proved, by whether the query is read twice."""
-        return {}
-
-    def _proved(self, twice: bool, places: Iterable[int] = ()) -> Steadiness:
-        """Return what is proved of the query, of its columns at these places and of others."""
-        anew = "a stream" if twice and self.df.isStreaming else None
-        if twice and anew is None:
-            once = self._proved(False, places)
-            if not (once.by_place or is_connect(self.df)):
-                return once
-        found = self._proofs.get(twice)
-        known = () if found is None else found.columns
-        if found is None or (known is not None and not set(places) <= set(known)):
-            # who asks for no column may need the identity of a row
-            wanted = sorted({*places, *(known or ())}) or self._may_identify[:MOST_COLUMNS]
-            found = self._prove(self.df, wanted, twice)
-            if twice not in self._proofs:
-                self._refuse_unknown(found)
-            self._proofs[twice] = found
-        return found
-
-    def _prove(self, df: DataFrame, places: Sequence[int], twice: bool) -> Steadiness:
-        anew = "a stream" if twice and df.isStreaming else None
-        return self.session.steadiness(df, places, self._trusted_functions, anew, twice and anew is None)
-
-    @cached_property
-    def _may_identify(self) -> list[int]:
-        return may_identify(self.session.schema_of(self.df).fields, self._folded)
-
-    def _refuse_unknown(self, found: Steadiness) -> None:
-        """Raise ValueError if `trust` names what the query does not have."""
+        found = self.session.determinism(self.df, self._trusted_functions)
         unknown = self._trusted_functions - found.functions if self.checked else frozenset()
         if unknown and self.beside is not None:
             other = Query(self.beside)
-            unknown -= other.steadiness.functions
+            unknown -= other.determinism.functions
             unknown = frozenset(name for name in unknown if other.fold(name) not in other._folded)
         for name in sorted(unknown):
             raise ValueError(
                 f"trust must name columns of df or functions in its query, got {name!r}; df has the "
                 f"columns {self.columns}, its query calls the functions {sorted(found.functions)}"
             )
+        return found
+
+    @cached_property
+    def _repeated(self) -> Determinism:
+        """The same when df is read twice: each attempt at a micro-batch of a stream is planned anew."""
+        if not self.df.isStreaming:
+            return self.determinism
+        return self.session.determinism(self.df, self._trusted_functions, "a stream")
 
     @cached_property
     def _trusted_functions(self) -> frozenset[str]:
@@ -163,63 +146,71 @@ class Query:
     @cached_property
     def disorder(self) -> str | None:
         """Why the rows may come in another order when a task is retried, None if they do not."""
-        return self.session.disorder(self.df, self.steadiness.order is None)
+        return self.session.disorder(self.df, self.determinism.order is None)
 
     @cached_property
     def is_shuffled(self) -> bool:
         """Whether the rows may come out of a shuffle, or of a stream, which may have one upstream."""
         # Spark's plan is asked only where the query leaves it open.
-        return self.df.isStreaming or (self.steadiness.order is not None and self.disorder is not None)
+        return self.df.isStreaming or (self.determinism.order is not None and self.disorder is not None)
 
-    def reasons(self, places: Sequence[int] | None = None, twice: bool = False) -> list[str | None]:
-        """Return why values of columns may differ when a task is retried, None for those that do not.
+    def reasons(self) -> list[str | None]:
+        """Return for each column why its values may differ when a task is retried, None if they do not."""
+        return self._reasons(self.determinism)
 
-        Args:
-            places: where the columns are; None for all.
-            twice: whether the query is read twice, besides.
-        """
-        places = range(len(self.columns)) if places is None else places
-        found = self._proved(twice, places)
-        of = dict.fromkeys(places, found.rows) if found.columns is None else found.columns
+    def _reasons(self, found: Determinism) -> list[str | None]:
+        columns = [found.rows] * len(self.columns) if found.columns is None else found.columns
         trusted = set(map(self.fold, self.trust))
-        return [None if self._folded[at] in trusted else of[at] for at in places]
+        pairs = zip(self._folded, columns, strict=True)
+        return [None if name in trusted else why for name, why in pairs]
 
     @cached_property
     def identity(self) -> list[str]:
-        """The columns that make up the identity of a row if the user names none.
+        """The columns that distinguish rows if the user names none, in the order of the DataFrame.
 
         Raises:
-            ValueError: if no column is steady, or if there may be other rows when a task is retried.
+            ValueError: if no column is deterministic, or if there may be other rows when a task is retried.
         """
-        if self.steadiness.rows is not None:
+        if self.determinism.rows is not None:
             raise ValueError(
                 "row_id must be given: df may have other rows when a task is retried, because of "
-                f"{self.steadiness.rows}; {self._remedies('name columns that tell rows apart', 'functions')}"
+                f"{self.determinism.rows}; {self._remedies('functions')}"
             )
-        names = identifying(
-            self.session.schema_of(self.df).fields,
-            self._may_identify,
-            steady=lambda places: [why is None for why in self.reasons(places)],
-            shuffled=lambda: self.is_shuffled,
-        )
-        if not names:
-            pairs = zip(self.columns, self.reasons(), strict=True)
-            unsteady = "; ".join(f"{name}: {why}" for name, why in pairs if why) or "none is unsteady"
+        reasons, fields = self.reasons(), self.session.schema_of(self.df).fields
+        fit = [at for at in self._may_distinguish(fields) if reasons[at] is None]
+        exact = [at for at in fit if not _holds(fields[at].dataType, _LOOSE)]
+        if exact[:MOST_COLUMNS] != fit[:MOST_COLUMNS] and not self.is_shuffled:
+            exact = fit
+        if not fit:
+            pairs = zip(self.columns, reasons, strict=True)
+            left_out = "; ".join(f"{name}: {why}" for name, why in pairs if why) or "each is deterministic"
             raise ValueError(
                 "row_id must be given: df has no column of a type that Spark hashes that is known to have "
-                f"the same values when a task is retried ({unsteady[:400]}); "
-                f"{self._remedies('name columns that tell rows apart', 'columns or functions')}"
+                f"the same values when a task is retried ({left_out[:400]}); "
+                f"{self._remedies('columns or functions')}"
             )
-        return names
+        return [self.columns[at] for at in sorted((exact or fit)[:MOST_COLUMNS])]
 
-    def refuse_unsteady_id(self, names: Sequence[str]) -> None:
+    def _may_distinguish(self, fields: Sequence[T.StructField]) -> list[int]:
+        """Return the places of columns that may distinguish rows, those first whose types have most values.
+
+        Types without a hash and collated strings stay out, and names that are empty or there twice.
+        """
+        unfit = {name for name, times in Counter(self._folded).items() if times > 1} | {""}
+        found = [
+            at
+            for at, (field, name) in enumerate(zip(fields, self._folded, strict=True))
+            if name not in unfit and _is_hashable(field.dataType) and not _is_collated(field.dataType)
+        ]
+        return sorted(found, key=lambda at: _rank(fields[at].dataType))
+
+    def refuse_other_values(self, names: Sequence[str]) -> None:
         """Raise ValueError if values in the columns of `row_id` may differ when a task is retried."""
         for name, why in zip(names, self._whys(names), strict=True):
             if why is not None:
                 raise ValueError(
                     "row_id must name columns that have the same values when a task is retried, got "
-                    f"{name!r}, which depends on {why}; "
-                    f"{self._remedies('name other columns', 'columns or functions')}"
+                    f"{name!r}, which depends on {why}; {self._remedies('columns or functions', 'other ')}"
                 )
 
     def warn_of_keys_by_chance(self, names: Sequence[str]) -> None:
@@ -234,13 +225,15 @@ class Query:
                     "Derive it from columns of the row, such as F.pmod(F.xxhash64('order_id'), F.lit(8))"
                 )
 
-    def are_steady(self, names: Sequence[str]) -> bool:
-        """Say whether there are such columns, with the same rows and values when a task is retried."""
-        return self._why(names) is None and self.steadiness.rows is None
+    def keeps(self, row_id: Sequence[str]) -> bool:
+        """Say whether the `row_id` of a plan distinguishes the rows, also when a task is retried."""
+        # A plan that has chosen columns itself has this many; fewer were named by the user, for any rows.
+        named = len(row_id) < MOST_COLUMNS
+        return not any(self._whys(row_id)) and (named or self.determinism.rows is None)
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
-        found, known = self.why_unrepeatable(names), self.repeatability
+        found, known = self.why_unrepeatable(names), self._repeated
         if found is not None:
             name = self.argument
             before = f"call {name}.checkpoint() before"
@@ -248,7 +241,7 @@ class Query:
                 before = f"write {name} to files or a topic before and read them"
             elif is_connect(self.df):  # its client does not know what a checkpoint holds
                 before = f"write {name} to files and read it back"
-            trusted = ", or pass trust=[...] with columns or functions that you know to be steady"
+            trusted = ", or pass kss.plan trust=[...] with columns or functions that are deterministic"
             if found in (known.rows, known.again) and not known.functions:  # there is nothing to trust
                 trusted = ""
             raise ValueError(
@@ -258,10 +251,10 @@ class Query:
 
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
         """Return why the rows, or values in some columns, may differ when df is read twice, None if not."""
-        found = self.repeatability
+        found = self._repeated
         # A micro-batch that is run again reads what it has read.
         again = None if self.df.isStreaming else found.again
-        return found.rows or again or self._why(names, twice=True)
+        return found.rows or again or next(filter(None, self._whys(names, found)), None)
 
     def refuse_in_order(self, keys: Sequence[str], weight: Column | None, routed: DataFrame | None) -> None:
         """Raise ValueError unless the same rows reach a router in the same order when its task is retried.
@@ -272,7 +265,7 @@ class Query:
             routed: the rows of a batch that have been routed, and nothing more; None for a stream, which
                 shows no plan of its batches.
         """
-        found = self.steadiness
+        found = self.determinism
         shuffle = None if routed is None else self.session.disorder(routed, found.order is None)
         if shuffle is not None:
             unseen = (
@@ -285,10 +278,9 @@ class Query:
                 "(kss.repartition), sort within partitions by all columns, call df.checkpoint() first, write "
                 "df and read it back, or pass allow_inexact=True"
             )
-        why = found.rows or self._why(keys)
+        why = found.rows or next(filter(None, self._whys(keys)), None)
         if why is None and weight is not None:
-            weights = self._prove(self.df.select(weight), [0], twice=False)
-            why = weights.rows if weights.columns is None else weights.columns[0]
+            why = self._why_of_selected(weight)
         if why is None and routed is None:
             why = found.order
         if why is not None:
@@ -299,33 +291,28 @@ class Query:
 
     def _remedies_in_order(self) -> str:
         found = ["use a plan (kss.repartition)"]
-        if self.steadiness.functions:
-            found.append("pass trust=[...] with functions that you know to be deterministic")
+        if self.determinism.functions:
+            found.append("pass trust=[...] with functions that are deterministic")
         if not self.df.isStreaming:
             found += ["call df.checkpoint() first", "write df and read it back", "pass allow_inexact=True"]
         return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]
 
-    def _why(self, names: Sequence[str], twice: bool = False) -> str | None:
-        """Return why values of some columns, or fields of columns, may differ, None if none do."""
-        return next(filter(None, self._whys(names, twice)), None)
-
-    def _whys(self, names: Sequence[str], twice: bool = False) -> list[str | None]:
+    def _whys(self, names: Sequence[str], found: Determinism | None = None) -> list[str | None]:
         """Return for each of some columns, or fields of columns, why its values may differ."""
-        places = [self._places_of(name) for name in names]
-        every = sorted(set(itertools.chain.from_iterable(places)))
-        reasons = dict(zip(every, self.reasons(every, twice), strict=True))
-        return [
-            self._why_of(name, [reasons[at] for at in some], twice)
-            for name, some in zip(names, places, strict=True)
-        ]
+        reasons = self._reasons(found or self.determinism)
+        return [self._why_of(name, [reasons[at] for at in self._places_of(name)]) for name in names]
 
-    def _why_of(self, name: str, reasons: Sequence[str | None], twice: bool) -> str | None:
+    def _why_of(self, name: str, reasons: Sequence[str | None]) -> str | None:
         """Return why values of what a name stands for may differ, given the reasons of what it may be."""
         if not reasons:
             return "a column that keysplit cannot find"
         if len(reasons) == 1 or not any(reasons):
             return next(filter(None, reasons), None)
-        found = self._prove(self.df.select(name), [0], twice)
+        return self._why_of_selected(name)
+
+    def _why_of_selected(self, column: str | Column) -> str | None:
+        anew = "a stream" if self.df.isStreaming else None
+        found = self.session.determinism(self.df.select(column), self._trusted_functions, anew)
         return found.rows if found.columns is None else found.columns[0]
 
     def _places_of(self, name: str) -> list[int]:
@@ -333,14 +320,15 @@ class Query:
         # The first part is the column of a field, or what the rows are called, as `DataFrame.alias` does.
         return [at for part in parts_of(self.fold(name)) for at in self._places.of(part)]
 
-    def _remedies(self, first: str, trusted: str) -> str:
-        cut = ", or call df.checkpoint() before"
+    def _remedies(self, trusted: str, other: str = "") -> str:
+        found = [f"pass row_id to kss.plan with {other}columns that distinguish rows, as row_id=['order_id']"]
+        if trusted != "functions" or self.determinism.functions:  # else there is nothing to trust
+            found.append(f"pass trust=[...] with {trusted} that are deterministic")
         if is_connect(self.df):  # its client does not know what a checkpoint holds
-            cut = ", or write df to files and read it back"
-        cut = "" if self.df.isStreaming else cut
-        if trusted == "functions" and not self.steadiness.functions:  # there is nothing to trust
-            return f"{first}{cut}"
-        return f"{first}, or pass trust=[...] with {trusted} that you know to be steady{cut}"
+            found.append("write df to files and read it back")
+        elif not self.df.isStreaming:
+            found.append("call df.checkpoint() before")
+        return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]
 
 
 def of_other_side(query: Query) -> frozenset[str]:
@@ -367,3 +355,47 @@ def trusted_names(trust: Any) -> frozenset[str]:
             raise TypeError(f"trust must hold names of columns, and functions that have a name, got {each!r}")
         names.add(name if isinstance(each, str) else name + _CALLED)
     return frozenset(names)
+
+
+def identity_columns(row_id: Any, type_of: Callable[[str, Any], T.DataType]) -> list[str] | None:
+    """Check `row_id` and return its columns, None if it is left out; `type_of` is that of `Columns`."""
+    if row_id is None:
+        return None
+    names = [row_id] if isinstance(row_id, str) else row_id
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"row_id must be a column name or a list of column names, got {row_id!r}")
+    if not names:
+        raise ValueError("row_id must name at least one column, got an empty list")
+    for name in names:
+        type_ = type_of("row_id", name)
+        if not _is_hashable(type_):
+            raise TypeError(
+                f"row_id must be of types that Spark hashes, got {name!r} of type {type_.simpleString()}"
+            )
+    return list(names)
+
+
+def values_of(types: Iterable[T.DataType]) -> float:
+    """Return how many different rows columns of such types can make, null being a value; infinity if many."""
+    return math.prod(_NUMBERS.get(type(each), math.inf) for each in types)
+
+
+def _rank(type_: T.DataType) -> int:
+    return next((_RANKS[each] for each in type(type_).__mro__ if each in _RANKS), len(_BY_VALUES))
+
+
+def _is_hashable(type_: T.DataType) -> bool:
+    return not _holds(type_, _UNHASHABLE)
+
+
+def _is_collated(type_: T.DataType) -> bool:
+    return _holds(type_, ("StringType", "CharType", "VarcharType")) and " collate " in type_.simpleString()
+
+
+def _holds(type_: T.DataType, kinds: tuple[str, ...]) -> bool:
+    """Say whether a type, or one inside of it, is of some classes, which not all versions of Spark have."""
+    if any(each.__name__ in kinds for each in type(type_).__mro__):
+        return True
+    if isinstance(type_, T.StructType):
+        return any(_holds(field.dataType, kinds) for field in type_.fields)
+    return isinstance(type_, T.ArrayType) and _holds(type_.elementType, kinds)

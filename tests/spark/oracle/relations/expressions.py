@@ -6,10 +6,10 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from keysplit.spark.aggregates import BY_NAME
 from keysplit.spark.names import parts_of
 from keysplit.spark.session.interface import ByChance
-from keysplit.spark.session.relations.functions import (
+from oracle.aggregates import BY_NAME
+from oracle.relations.functions import (
     AGGREGATES,
     AGGREGATES_BY_TYPE,
     BY_CLOCK,
@@ -19,7 +19,7 @@ from keysplit.spark.session.relations.functions import (
     OTHERS,
     WINDOWS,
 )
-from keysplit.spark.session.relations.rows import (
+from oracle.relations.rows import (
     GENERATED,
     OF_EQUAL,
     SUM,
