@@ -113,7 +113,7 @@ def same(df):
     ("made", "why"),
     [
         (same, "the Python function '<lambda>'"),
-        (beside_python, "input_file_name beside Python functions"),
+        (beside_python, "input_file_name"),
         (lambda df: df.mapInPandas(lambda frames: frames, SCHEMA), "the Python function '<lambda>'"),
         (lambda df: df.groupBy("key", "id").count(), "the operator Aggregate in the stream"),
         (lambda df: df.dropDuplicates(["id"]), "the operator Deduplicate in the stream"),

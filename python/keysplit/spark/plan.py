@@ -271,7 +271,7 @@ def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
         met: the rows that were read for the plan; None if nobody knows: some are read for this then.
 
     Raises:
-        ValueError: if rows that would be split have no steady identity.
+        ValueError: if rows that would be split have no deterministic identity.
     """
     if not plan.splits:
         return
