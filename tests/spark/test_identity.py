@@ -14,6 +14,7 @@ import found_names
 import hypothesis
 import pandas as pd
 import pytest
+import test_guard
 from calls import Calls
 from frames import same_rows
 from hypothesis import strategies as st
@@ -940,3 +941,12 @@ def test_the_rule_says_no_more_than_the_former_proof(spark, steps):
     for at, step in enumerate(steps):
         df = STEPS[step](df, at)
     check(df)
+
+
+@pytest.mark.parametrize("cases", ["SHUFFLED", "ALLOWED", "OTHER_ROWS", "SORTED"])
+def test_the_rule_says_no_more_of_rows_in_some_order(shuffled, rows, cases):
+    for made in getattr(test_guard, cases).values():
+        make = made[0] if isinstance(made, tuple) else made
+        for df in (rows, shuffled):
+            check(make(df.select("key", F.col("id").alias("v"), "d", "s")))
+    rows.sparkSession.catalog.clearCache()
