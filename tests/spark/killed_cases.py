@@ -112,7 +112,7 @@ CASES = {
     "script": (script, BY_ID),
     "unsteady_columns": (unsteady_columns, None),
     "zero_trusted": (unsteady_columns, {"trust": ("noted", "z")}),
-    "collated": (collated, None),
+    "collated": (collated, BY_ID),
     "sample": (sampled, None),
     "offset_and_limit": (limited, None),
 }
