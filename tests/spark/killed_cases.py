@@ -107,7 +107,7 @@ CASES = {
     "beside_a_subquery": (beside_a_subquery, None),
     "zip_with_index": (zip_with_index, BY_ID),
     "index_trusted": (zip_with_index, BY_INDEX),
-    "index_of_pandas": (index_of_pandas, None),
+    "index_of_pandas": (index_of_pandas, BY_ID),
     "uuids_in_python": (uuids_in_python, BY_ID),
     "script": (script, BY_ID),
     "unsteady_columns": (unsteady_columns, None),
