@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pyspark
 from py4j.java_gateway import JavaClass, is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -126,14 +127,14 @@ def items(values: Any) -> list[Any]:
 
 def mapped(values: Any, function: Any) -> Any:
     """Return a sequence of what a function of Scala, such as a sequence or a map, makes of each value."""
-    if versions.has_newer_collections():
+    if not pyspark.__version__.startswith("3."):
         return values.map(function)
     return values.iterator().map(function).toList()
 
 
 def zipped(values: Any, others: Any) -> Any:
     """Return a sequence of the pairs of two sequences."""
-    if versions.has_newer_collections():
+    if not pyspark.__version__.startswith("3."):
         return values.zip(others)
     return values.iterator().zip(others.iterator()).toList()
 

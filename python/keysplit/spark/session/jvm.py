@@ -1,8 +1,6 @@
 """Small steps in the JVM that several parts take."""
 
-import pickle
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -77,21 +75,10 @@ def plan_of(df: DataFrame) -> Any:
     return found
 
 
-def with_plan(df: DataFrame, plan: Any) -> DataFrame:
-    """Return a DataFrame that was made of an analysed plan, which is remembered for `plan_of`."""
-    _plans[df] = plan
-    return df
-
-
 def dataset(df: DataFrame) -> Any:
     """Return the object of Scala that makes what is behind a DataFrame."""
     package = "org.apache.spark.sql.classic." if versions.has_classic_package(df) else "org.apache.spark.sql."
     return java_object(f"{package}Dataset")
-
-
-def project(columns: Any, plan: Any) -> Any:
-    """Return the projection of a plan to some columns."""
-    return java_class("org.apache.spark.sql.catalyst.plans.logical.Project")(columns, plan)
 
 
 def sequence(*values: Any) -> Any:
@@ -99,34 +86,9 @@ def sequence(*values: Any) -> Any:
     return java_object(_PYTHON).toSeq(list(values))
 
 
-def one(value: Any) -> Any:
-    """Return a sequence of Scala of one value, in one call; from Spark 4.0 on."""
-    return java_object("scala.collection.immutable.Nil").appended(value)
-
-
-def numbers(values: Sequence[int]) -> Any:
-    """Return a sequence of Scala of whole numbers, which go over in one call."""
-    pickled = java_class("net.razorvine.pickle.Unpickler")().loads(pickle.dumps(list(values), protocol=2))
-    return java_object(_PYTHON).toSeq(pickled)
-
-
 def items(values: Any) -> list[Any]:
     """Return what is in a sequence of Scala."""
     return [values.apply(at) for at in range(values.size())]
-
-
-def mapped(values: Any, function: Any) -> Any:
-    """Return a sequence of what a function of Scala, such as a sequence or a map, makes of each value."""
-    if versions.has_newer_collections():
-        return values.map(function)
-    return values.iterator().map(function).toList()
-
-
-def zipped(values: Any, others: Any) -> Any:
-    """Return a sequence of the pairs of two sequences."""
-    if versions.has_newer_collections():
-        return values.zip(others)
-    return values.iterator().zip(others.iterator()).toList()
 
 
 def kind_of(value: Any) -> str:

@@ -32,11 +32,6 @@ def has_classic_package(df: DataFrame) -> bool:
     return "classic" in type(df).__module__
 
 
-def has_newer_collections() -> bool:
-    """Say whether sequences of Scala are those of 2.13: from Spark 4.0 on; before, nobody promises it."""
-    return not pyspark.__version__.startswith("3.")
-
-
 def takes_iterator(function: Any, format: str) -> bool:
     """Say whether Spark calls a function over groups with an iterator: by its hints, from Spark 4.1 on."""
     from pyspark.sql.pandas import typehints
