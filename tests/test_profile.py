@@ -297,9 +297,10 @@ def test_the_advice_is_that_of_compare():
             f"{advice.recommended}, for {better.extra_partials:,} more partial results, copies of the other "
             "side's rows or files. For whole-group Python: "
             f"kss.apply(df, key, partial, schema, merge=merge, plan=kss.plan(df, {plan}. For a partitioned "
-            f"write: kss.write(df, key, plan=kss.plan(df, {plan}. No action needed for sum, count, min, max and "
-            "avg: they combine on the map side. For stream engines, in the order of arrival: "
-            f"{advice.online}, max/mean load {1 + online.relative_imbalance:.2f}, for {online.memory:,} partial results instead of "
+            f"write: kss.write(df, key, plan=kss.plan(df, {plan}. No action needed for sum, count, min, "
+            "max and avg: they combine on the map side. For stream engines, in the order of arrival: "
+            f"{advice.online}, max/mean load "
+            f"{1 + online.relative_imbalance:.2f}, for {online.memory:,} partial results instead of "
             f"{results['key'].memory:,}"
         )
     text = "\n".join(f"{each.workers} workers: {each.verdict}" for each in found.advice)

@@ -175,7 +175,7 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
         def told() -> list[float]:
             return list(stream.speeds_in(under_way[0], setting))
 
-        capacities = "measured" if setting.emulated else told
+        capacities: Any = "measured" if setting.emulated else told
         if way in FROZEN:
             plan = kss.plan(spark.read.parquet(*first), "key", workers, grouping=FROZEN[way], row_id="id")
             # no plan is worth a change
@@ -187,8 +187,8 @@ def run(spark: SparkSession, stream: Keys, way: str, setting: Setting) -> pd.Dat
             grouping = ks.grouping(way.removeprefix(ONLINE), workers=workers)
             routed = kss.online.repartition(df, "key", grouping, state=folder / "routers")
         else:
-            grouping = {"adapt": "d_choices"}.get(way, way)
-            adapt = kss.streaming.Adapt(workers, grouping=grouping, row_id="id", capacities=capacities)
+            name = {"adapt": "d_choices"}.get(way, way)
+            adapt = kss.streaming.Adapt(workers, grouping=name, row_id="id", capacities=capacities)
             routed = kss.streaming.repartition(df, "key", plan=adapt)
         planned: dict[int, kss.Plan | None] = {}
         counted: list[pd.DataFrame] = []

@@ -108,6 +108,11 @@ def check(*, workers: int, grouping: str) -> None:
     if grouping not in PLANS:
         raise ValueError(f"grouping must be one of {', '.join(sorted(PLANS))}, got {grouping!r}")
     PLANS[grouping](workers=workers)
+    check_java()
+
+
+def check_java() -> None:
+    """Raise FileNotFoundError when there is no Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False) if java else None
