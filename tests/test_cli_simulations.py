@@ -32,7 +32,9 @@ def good(*arguments: object, **options):
     result = keysplit(*arguments, **options)
     assert result.exit_code == 0, result.output
     assert result.stderr == "", "nothing that is no terminal gets a progress bar"
-    lines = [line for line in result.stdout.splitlines() if not line.startswith("Report: ")]  # a path
+    lines = [
+        line for line in result.stdout.splitlines() if not line.startswith(("Report: ", "  kss."))
+    ]  # a path, a line to paste
     assert max(map(len, lines), default=0) <= 80 or "--json" in arguments
     return result
 

@@ -203,7 +203,7 @@ def test_the_demo_runs_through_spark(tmp_path, flights):
         run.check(workers=4, grouping="d_choices")
     except FileNotFoundError as error:
         pytest.skip(str(error))
-    command = [sys.executable, "-m", "keysplit.cli", "demo", "--service-time-ms", "0"]
+    command = [sys.executable, "-m", "keysplit", "demo", "--service-time-ms", "0"]
     command += ["--rows", "5000", "--workers", "4"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -146,7 +146,8 @@ def test_without_java_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
-        FileNotFoundError, match=r"^Spark needs Java, found none in JAVA_HOME=.*: set JAVA_HOME"
+        FileNotFoundError,
+        match=r"^Spark needs Java 17 or newer, found none that runs in JAVA_HOME=.*: set JAVA_HOME",
     ):
         session.need_spark()
 
