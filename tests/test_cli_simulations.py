@@ -147,7 +147,7 @@ def test_compare_ranks_and_marks_the_front(files):
         front = dict(zip((result.params.name for result in some), ks.pareto(some), strict=True))
         head, table = shown.split(f"\n{workers} workers\n")[1].split("    grouping ")[:2]
         assert head.startswith("split the frequent keys for joins, whole-group Python and writes\n")
-        assert "\n  kss.join(left, right, key, workers=" in head
+        assert "\n  kss.join(left, right, key, plan=kss.plan(left, key, " in head
         lines = table.splitlines()[1 : 2 + len(some)]
         assert lines.pop(0).split()[:3] == ["cut_to_fit,", "planned", "1.00"]
         rows = [line.split() for line in lines]
