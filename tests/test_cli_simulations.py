@@ -532,7 +532,7 @@ def test_a_bug_shows_where_it_is(monkeypatch, command, kind):
 
 
 def test_a_bug_in_a_report_shows_where_it_is(monkeypatch, files):
-    monkeypatch.setattr("keysplit.report.render", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("keysplit.show.panels.render", lambda *_, **__: 1 / 0)
     result = keysplit(*complete("simulate", *DRAWN, "--report", files / "out.html"))
     assert result.exit_code == 1
     assert "ZeroDivisionError" in result.stderr
@@ -560,8 +560,8 @@ def test_bad_sizes_of_memory(size):
 )
 def test_memory_reaches_the_library(monkeypatch, size, memory):
     given = []
-    run = ks.comparison.run
-    monkeypatch.setattr("keysplit.comparison.run", lambda *a, **o: given.append(o["memory"]) or run(*a, **o))
+    run = runs.run
+    monkeypatch.setattr(runs, "run", lambda *a, **o: given.append(o["memory"]) or run(*a, **o))
     for command in ("profile", "compare"):
         good(*complete(command, *DRAWN, "--memory", size))
     assert given == [memory, memory]

@@ -772,9 +772,7 @@ def test_the_report_is_one_page_with_every_finding(real, tmp_path):
         assert f'id="finding-1-{number}"' in text
         assert finding.adaptive in read.words
         assert finding.line is None or finding.line in read.words
-    assert read.classes["waits"] == 4 * len(real.findings), (
-        "in the timeline and in its own picture, wide and narrow"
-    )
+    assert read.classes["waits"] == 2 * len(real.findings), "in the timeline and in its own picture"
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])

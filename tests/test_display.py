@@ -1,6 +1,5 @@
 """Results show themselves: in notebooks, as a frame, a plot and a report."""
 
-import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -10,8 +9,8 @@ import pandas as pd
 import pytest
 
 import keysplit as ks
-from keysplit.palette import COLOURS
-from keysplit.views import MOST_ROWS, view
+from keysplit.show.notebook import MOST_ROWS
+from keysplit.show.palette import COLOURS
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -69,8 +68,8 @@ def test_a_notebook_shows_a_small_piece_that_needs_nothing_else(results, name):
     assert "url(" not in html
     assert "@media (prefers-color-scheme: dark)" in html
     assert len(html) < 20_000
-    assert view(results[name]).title in piece.text
-    for line in view(results[name]).verdict.splitlines():
+    assert results[name]._view().title in piece.text
+    for line in results[name]._view().verdict.splitlines():
         assert line in piece.text
     assert piece.tags.count("svg") <= 2
 
@@ -108,7 +107,7 @@ def test_a_plot_draws_the_busiest_worker_first(results, name):
     import matplotlib.pyplot as plt
 
     axes = results[name].plot()
-    loads = view(results[name]).loads
+    loads = results[name]._view().loads
     drawn = axes.get_lines()[: len(loads)]
     for line, (grouping, values) in zip(drawn, loads.items(), strict=True):
         assert line.get_ydata() == pytest.approx(np.sort(values)[::-1] / values.mean())
@@ -127,7 +126,7 @@ def test_a_report_is_a_page(results, name, tmp_path):
     assert MARKUP not in page
     assert page.rstrip().endswith("</html>")
     results[name].report(str(path))
-    assert view(results[name]).title in path.read_text(encoding="utf-8")
+    assert results[name]._view().title in path.read_text(encoding="utf-8")
 
 
 def test_a_comparison_is_a_list(results):
@@ -154,11 +153,6 @@ def test_what_is_missing_is_named(module, call, message):
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == message
-
-
-def test_other_results_have_no_view():
-    with pytest.raises(TypeError, match=re.escape("result must be one of Comparison, ")):
-        view(3)
 
 
 @pytest.mark.parametrize("weights", [None, [0.0, 0.0]])

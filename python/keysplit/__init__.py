@@ -15,7 +15,7 @@ The Spark side is ``from keysplit import spark``.
 
 from keysplit import metrics, streams
 from keysplit._core import Router, SpaceSaving, __version__, hash_keys
-from keysplit.comparison import compare, pareto, to_frame
+from keysplit.comparison import compare, to_frame
 from keysplit.diagnosis import Diagnosis, diagnose
 from keysplit.groupings import (
     GROUPINGS,
@@ -40,7 +40,7 @@ from keysplit.groupings import (
     grouping,
 )
 from keysplit.profiling import Profile, profile
-from keysplit.simulation import AddWorker, RemoveWorker, SetCapacity, SimulationResult, simulate
+from keysplit.simulation import AddWorker, RemoveWorker, SetCapacity, SimulationResult, pareto, simulate
 
 __all__ = [
     "GROUPINGS",

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
-from operator import index
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from keysplit.display import Shown, as_frame
+import numpy as np
+
 from keysplit.groupings import GROUPINGS, Grouping, grouping
-from keysplit.progress import check_progress
-from keysplit.runs import LEAST_MEMORY, MEMORY, count_threads, run
-from keysplit.simulation import Event, Simulation, SimulationResult
+from keysplit.profiling.model import Advice, join_advice
+from keysplit.profiling.planned import advise_on
+from keysplit.runs import MEMORY
+from keysplit.show.shown import Shown, as_frame
+from keysplit.show.view import View
+from keysplit.simulation import (
+    FIGURES,
+    Event,
+    SimulationResult,
+    about,
+    check_results,
+    pareto,
+    ranked,
+    scalars,
+    simulate_all,
+    sort_by_workers,
+)
+from keysplit.text import describe_stream, format_count, format_imbalance, format_ratio
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
 
-__all__ = ["Comparison", "compare", "pareto", "to_frame"]
+__all__ = ["Comparison", "compare", "print_comparison", "to_frame", "view_of"]
 
 
 class Comparison(list["SimulationResult"], Shown):
     """The results of `compare`: a list that shows itself in notebooks, as a frame, a plot and a report."""
+
+    def _view(self) -> View:
+        return view_of(self)
 
 
 def compare(
@@ -100,16 +120,11 @@ def compare(
     chosen = list(GROUPINGS) if groupings is None else list(groupings)
     if isinstance(groupings, str):
         raise TypeError(f"groupings must be a list of names or groupings, got {groupings!r}")
-    if isinstance(memory, bool) or not isinstance(memory, SupportsIndex):
-        raise TypeError(f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}")
-    if index(memory) < LEAST_MEMORY:
-        raise ValueError(f"memory must be at least {LEAST_MEMORY} bytes, got {memory!r}")
-    check_progress(progress)
-    threads = count_threads(threads)
-    simulations = [
-        Simulation(
-            _sized(each, number, seed),
+    return Comparison(
+        simulate_all(
+            [_sized(each, number, seed) for number in numbers for each in chosen],
             keys,
+            memory=memory,
             sources=sources,
             seed=seed,
             service_time_s=service_time_s,
@@ -123,19 +138,7 @@ def compare(
             feedback_interval_s=feedback_interval_s,
             busy_above=busy_above,
             idle_below=idle_below,
-        )
-        for number in numbers
-        for each in chosen
-    ]
-    length = simulations[0].messages if simulations else None
-    return Comparison(
-        run(
-            simulations,
-            keys,
             threads=threads,
-            weights=weights,
-            messages=length,
-            memory=memory,
             progress=progress,
         )
     )
@@ -167,56 +170,96 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
         >>> ks.to_frame(results)[["grouping", "workers", "sources", "messages"]].values.tolist()
         [['shuffle', 2, 5, 4], ['key', 2, 5, 4]]
     """
-    return as_frame(map(scalars, _checked(results)), "to_frame")
+    return as_frame(map(scalars, check_results(results)), "to_frame")
 
 
-def _checked(results: Sequence[SimulationResult]) -> list[SimulationResult]:
-    found = list(results) if isinstance(results, Iterable) else [None]
-    if not all(isinstance(each, SimulationResult) for each in found):
-        raise TypeError(f"results must be a list of simulation results, got {type(results).__name__}")
-    return found
-
-
-def scalars(result: SimulationResult) -> dict[str, Any]:
-    """Return the scalar figures of a result, by the names of their columns in `to_frame`."""
-    row = {"grouping": result.params.name, "workers": result.params.workers}
-    for field in fields(result):
-        value = getattr(result, field.name)
-        if isinstance(value, int | float):
-            row[field.name] = value
-        elif field.name == "latency_s" and value is not None:
-            row |= {f"latency_{name}_s": seconds for name, seconds in value.items()}
-    return row
-
-
-def pareto(results: Sequence[SimulationResult]) -> list[bool]:
-    """Return which results are on the Pareto front of imbalance and replication.
+def view_of(
+    results: Sequence[SimulationResult],
+    advice: Mapping[int, Advice] | None = None,
+    keys: Sequence[tuple[Any, float, float, float]] = (),
+) -> View:
+    """Return what there is to see of a comparison.
 
     Args:
-        results: Results of [`compare`][keysplit.compare].
-
-    Returns:
-        For each result, whether no other one on the same number of workers is as good in both and better in
-        one.
-
-    Raises:
-        TypeError: If it is no list of results.
-
-    Example:
-        >>> import keysplit as ks
-        >>> keys = ks.streams.zipf(1.4, keys=1_000, messages=10_000, seed=1)
-        >>> results = ks.compare(keys, workers=10, groupings=["key", "ring", "shuffle"], sources=1)
-        >>> ks.pareto(results)
-        [True, False, True]
+        results: the simulations.
+        advice: what to do, by number of workers, if the keys were counted.
+        keys: frequent keys with their counts, errors and shares, to name what makes a load.
     """
+    groups = sort_by_workers(results)
+    found = {workers: advise_on(some) for workers, some in groups.items()} if advice is None else advice
+    shown = [found[workers] for workers in groups]
+    loads: dict[str, np.ndarray] = {}
+    for each in shown[:1]:
+        some = groups[each.workers]
+        named = {result.params.name: np.asarray(result.loads, float) for result in some}
+        wanted = ("key", each.recommended or each.online or some[0].params.name)
+        loads = {name: named[name] for name in wanted if name in named}
+    routed = bool(results) and all(result.loads.any() for result in results)
+    return View(
+        f"Comparison of {len(results)} simulations",
+        join_advice(shown, "verdict"),
+        FIGURES,
+        [ranked(result) for some in groups.values() for result in some],
+        loads,
+        "messages",
+        list(map(scalars, results)),
+        line=next((each.line for each in shown), ""),
+        details=join_advice(shown, "details"),
+        panels=[each.panel(groups[each.workers], keys) for each in shown] if routed else (),
+        about=about(results[0]) if results else (),
+    )
 
-    def beats(one: SimulationResult, other: SimulationResult) -> bool:
-        pairs = [(one.imbalance, other.imbalance), (one.replication, other.replication)]
-        return (
-            one.params.workers == other.params.workers
-            and all(ours <= theirs for ours, theirs in pairs)
-            and any(ours < theirs for ours, theirs in pairs)
+
+def print_comparison(
+    console: Console,
+    results: Sequence[SimulationResult],
+    title: str,
+    advice: Mapping[int, Advice],
+) -> None:
+    """Print a comparison: for each number of workers the verdict, and the groupings, most balanced first.
+
+    Args:
+        console: the terminal.
+        results: the simulations.
+        title: a description of the stream.
+        advice: what to do, by number of workers.
+    """
+    from rich.text import Text
+
+    console.print(Text(f"{describe_stream(title, *about(results[0]))}\n", style="bold"))
+    for workers, some in sort_by_workers(results).items():
+        console.print(Text(format_count(workers, "worker"), style="bold"))
+        advice[workers].print_on(console)
+        console.print(_ranked(some, advice[workers]))
+        console.print()
+    console.print(
+        Text("* Pareto front: nothing is as good in both imbalance and replication and better in one of them")
+    )
+
+
+def _ranked(results: Sequence[SimulationResult], advice: Advice) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("grouping", no_wrap=True, min_width=18)
+    for name in ("busiest/mean", "imbalance", "replication", "partials"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    if advice.planned and advice.recommended:
+        plan = advice.planned[advice.recommended]
+        label = Text(f"{advice.recommended}, planned", style="bold")
+        table.add_row("", label, format_ratio(plan.busiest), format_imbalance(plan.imbalance), "", "", "")
+    for rank, (result, front) in enumerate(zip(results, pareto(results), strict=True), 1):
+        name = result.params.name
+        table.add_row(
+            str(rank),
+            Text(name, style="bold" if name == advice.online else ""),
+            format_ratio(result.busiest),
+            format_imbalance(result.imbalance),
+            f"{result.replication:.2f}",
+            f"{result.memory:,}",
+            "*" if front else "",
         )
-
-    found = _checked(results)
-    return [not any(beats(other, result) for other in found) for result in found]
+    return table

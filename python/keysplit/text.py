@@ -1,60 +1,12 @@
-"""Figures as 80-column text, and printing on terminals and as text."""
+"""Figures as text of at most 80 columns."""
 
 from __future__ import annotations
 
-import io
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from typing import Any
 
 WIDTH = 80
 _MOST_LETTERS = 60  # of a key
-
-
-class Printed(ABC):
-    """An object that prints itself: `str` gives the output of `print_on`."""
-
-    @abstractmethod
-    def print_on(self, console: Console, title: str = "") -> None:
-        """Print it on a terminal."""
-
-    def __str__(self) -> str:
-        text = self._record(color_system=None).export_text()
-        return "\n".join(line.rstrip() for line in text.splitlines())
-
-    def _record(self, **options: Any) -> Console:
-        from rich.console import Console
-
-        console = Console(width=WIDTH, file=io.StringIO(), record=True, highlight=False, **options)
-        self.print_on(console)
-        return console
-
-
-def open_terminal() -> Console:
-    """Return the terminal; one narrower than 80 columns wraps the lines itself."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.width = max(WIDTH, console.width)
-    return console
-
-
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_width: int = 0) -> Table:
-    """Make a table whose first column is text and shrinks in favour of the others, which are figures."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(columns[0], min_width=least_width)  # shrinks if a line is too long
-    for column in columns[1:]:
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def printable(text: str) -> str:
@@ -112,3 +64,8 @@ def format_seconds(value: float | None) -> str:
 def format_count(number: int, what: str) -> str:
     """Return a number with the name of what is counted."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def describe_stream(title: str, *about: str) -> str:
+    """Describe a stream in one line: its title, and what is known of it in a few words each."""
+    return f"{title}: {', '.join(about)}" if title else ", ".join(about)

@@ -809,7 +809,7 @@ def test_the_page_says_what_the_figures_say(observing, tmp_path):
     assert "Batch 2, begun at 2026-01-02 03:04:02 UTC." in read.words
     assert f"2.50 → {figures(2).busiest:.2f}" in read.words
     assert "1 change on this page" in read.words
-    assert read.classes["event"] == 2, "wide and narrow"
+    assert read.classes["event"] == 1
     assert read.classes["bar"] == WORKERS
     assert "version 1, from batch 2 on" in text
     assert "Busy time" not in read.words

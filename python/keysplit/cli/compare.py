@@ -7,8 +7,6 @@ from typing import Any
 import click
 
 import keysplit as ks
-from keysplit import report as page
-from keysplit import tables
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import (
     deliver,
@@ -21,9 +19,11 @@ from keysplit.cli.options import (
     workers_option,
 )
 from keysplit.cli.streams import open_stream, stream_options
+from keysplit.comparison import print_comparison, view_of
 from keysplit.profiling.advice import Cost
 from keysplit.profiling.planned import Keys, advise_on
-from keysplit.profiling.stream import Frequent, watched
+from keysplit.profiling.stream import NAMED_KEYS, Frequent, watched
+from keysplit.show.panels import write
 
 
 @click.command(short_help="Rank the groupings by balance and cost.")
@@ -71,7 +71,7 @@ def compare(
             progress=True,
             **options,
         )
-    top = frequent.top(page.NAMED_KEYS)
+    top = frequent.top(NAMED_KEYS)
     advice = {
         number: advise_on(
             [result for result in results if result.params.workers == number],
@@ -85,12 +85,12 @@ def compare(
     deliver(
         json_,
         report,
-        show=lambda console: tables.print_comparison(console, results, stream.title, advice),
+        show=lambda console: print_comparison(console, results, stream.title, advice),
         figures=lambda: {
             "stream": stream.title,
             "sources": options["sources"],
             "advice": [each.to_dict() for each in advice.values()],
             "results": [result.to_dict() for result in results],
         },
-        write=lambda path: page.write_comparison(results, path, title=stream.title, advice=advice, keys=top),
+        write=lambda path: write(view_of(results, advice, top), path, title=stream.title),
     )

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 import keysplit as ks
-from keysplit.text import WIDTH, open_terminal
+from keysplit.show.console import open_terminal
+from keysplit.text import WIDTH
 
 
 @click.command()

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from keysplit.cli.errors import bad_output
 from keysplit.runs import LEAST_MEMORY, MEMORY, MOST_THREADS
-from keysplit.text import open_terminal
+from keysplit.show.console import open_terminal
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

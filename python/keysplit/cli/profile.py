@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 import keysplit as ks
-from keysplit import report as page
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import (
     deliver,
@@ -67,5 +66,5 @@ def profile(workers: Sequence[int], json_: Path | None, report: Path | None, **o
         report,
         show=lambda console: found.print_on(console, stream.title),
         figures=lambda: {"stream": stream.title, **found.to_dict()},
-        write=lambda path: page.write_profile(found, path, title=stream.title),
+        write=lambda path: found.report(path, title=stream.title),
     )

@@ -9,8 +9,6 @@ from typing import Any
 import click
 
 import keysplit as ks
-from keysplit import report as page
-from keysplit import tables
 from keysplit.cli.errors import bad_input, bad_usage
 from keysplit.cli.options import (
     deliver,
@@ -22,7 +20,9 @@ from keysplit.cli.options import (
     whole,
 )
 from keysplit.cli.streams import open_stream, stream_options
-from keysplit.profiling.stream import Frequent, watched
+from keysplit.profiling.stream import NAMED_KEYS, Frequent, watched
+from keysplit.show.panels import write
+from keysplit.simulation import print_result, view_of
 
 _NO_LIMIT = 10**15  # bytes: the figures are those of `ks.simulate`
 EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"
@@ -120,14 +120,14 @@ def simulate(
     deliver(
         json_,
         report,
-        show=lambda console: tables.print_result(console, result, stream.title, baseline),
+        show=lambda console: print_result(console, result, stream.title, baseline),
         figures=lambda: {
             "stream": stream.title,
             **result.to_dict(),
             "baseline": None if baseline is None else baseline.to_dict(),
         },
-        write=lambda path: page.write_simulation(
-            result, path, title=stream.title, baseline=baseline, keys=frequent.top(page.NAMED_KEYS)
+        write=lambda path: write(
+            view_of(result, baseline, frequent.top(NAMED_KEYS)), path, title=stream.title
         ),
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 from keysplit import __version__
 from keysplit.demo.job import quantile
 from keysplit.demo.run import Comparison, Run
-from keysplit.palette import COLOURS
-from keysplit.report import panels
-from keysplit.report.page import render
+from keysplit.show.bars import make_ticks, name_bars
+from keysplit.show.page import render
+from keysplit.show.palette import COLOURS
 
 TOP_KEYS = 16
 
@@ -27,7 +27,7 @@ def write(result: Comparison, path: Path) -> None:
         for key in result.top(TOP_KEYS)
     ]
     page = render(
-        "keysplit.demo",
+        __package__,
         "report.html.j2",
         result=result,
         keys=keys,
@@ -53,14 +53,14 @@ def _panel(result: Comparison, run: Run) -> dict[str, Any]:
     ]
     # a bar is named by the key that has most of the worker's rows
     names = {part.worker: part.key for part in run.parts if 2 * part.rows > run.rows[part.worker]}
-    panels.name_bars(bars, names)
+    name_bars(bars, names)
     lines = {key: run.served(key) for key in result.top(TOP_KEYS)}
     return {
         "run": run,
         "mean_s": mean_s,
         "mean_height": 100 * mean_s / most,
         "bars": bars,
-        "ticks": panels.make_ticks(most, "{:g} s"),
+        "ticks": make_ticks(most, "{:g} s".format),
         "lines": lines,
         "fullest": max(rows for served in lines.values() for rows in served.values()),
     }

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from keysplit.demo.run import Comparison
-
-BARS = " ▁▂▃▄▅▆▇█"
+from keysplit.show.console import marks
 
 
 @contextmanager
@@ -63,5 +61,4 @@ def show(result: Comparison) -> None:
     most = max(float(run.busy_s.max()) for run in result.runs)
     console.print(f"  [bold]Busy time, one mark per worker[/bold] (full height: {most:.2f} s)")
     for run, colour in zip(result.runs, ("red", "green"), strict=True):
-        marks = "".join(BARS[h] for h in np.ceil(run.busy_s / most * (len(BARS) - 1)).astype(int))
-        console.print(f"  [{colour}]{marks}[/{colour}] {run.label}", overflow="fold")
+        console.print(f"  [{colour}]{marks(run.busy_s, most)}[/{colour}] {run.label}", overflow="fold")

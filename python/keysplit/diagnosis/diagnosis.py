@@ -18,8 +18,9 @@ from keysplit.diagnosis.notes import list_notes, say_without_findings
 from keysplit.diagnosis.settings import list_unknown
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
 from keysplit.diagnosis.waiting import is_of_interest
-from keysplit.display import as_frame, import_pyplot
-from keysplit.text import Printed, format_count, format_ratio, printable
+from keysplit.show.console import Printed
+from keysplit.show.shown import as_frame, import_pyplot
+from keysplit.text import format_count, format_ratio, printable
 
 if TYPE_CHECKING:
     import pandas as pd

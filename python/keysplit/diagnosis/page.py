@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from keysplit import __version__
-from keysplit.diagnosis.drawing import MOST_STAGES, draw_busy, draw_timeline
 from keysplit.diagnosis.model import WHAT, Finding, Stage
 from keysplit.diagnosis.text import format_bytes, format_core_time, format_time
-from keysplit.report.page import render
+from keysplit.show import charts
+from keysplit.show.bars import make_bars
+from keysplit.show.page import render
 from keysplit.text import format_ratio
 
 MOST_FINDINGS = 50
 """Findings that the page shows in full."""
-_MOST_BARS = 100
-_PACKAGE = "keysplit.diagnosis"
+MOST_STAGES = 300
+"""Stages that the timeline shows: all findings, and of the others those that took longest."""
+_MOST_POINTS = 500  # of a chart of busy cores
 
 
 def draw_page(title: str, applications: Sequence[dict[str, Any]]) -> str:
@@ -28,19 +29,12 @@ def draw_page(title: str, applications: Sequence[dict[str, Any]]) -> str:
         title: its title.
         applications: what `describe` returns, for each.
     """
-    return render(
-        _PACKAGE,
-        "page.html.j2",
-        title=title,
-        applications=applications,
-        version=__version__,
-        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
+    return render(__package__, "page.html.j2", title=title, applications=applications)
 
 
 def draw_piece(applications: Sequence[dict[str, Any]]) -> str:
     """Return the piece of the page that notebooks show."""
-    return render(_PACKAGE, "piece.html.j2", applications=applications)
+    return render(__package__, "piece.html.j2", applications=applications)
 
 
 def describe(
@@ -77,7 +71,7 @@ def describe(
         "found": len(findings),
         "stages": len(stages),
         "hidden": max(len(stages) - MOST_STAGES, 0),
-        "timeline": draw_timeline(stages, shown, duration_s) if pictures and stages else None,
+        "timeline": _timeline(stages, shown, duration_s) if pictures and stages else None,
         "findings": [_finding(number, of, pictures) for number, of in enumerate(shown, 1)],
         "more": len(findings) - len(shown),
         "notes": list(notes),
@@ -104,7 +98,7 @@ def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
         "saved": high if low == high else f"{low} to {high}",
         "saves": high,
         "spreads": [_spread(name, of) for name in of.spreads],
-        "busy": draw_busy(of) if pictures else None,
+        "busy": _busy(of) if pictures else None,
         "bars": [_bars(of, name) for name in ("time", "records", "bytes")] if pictures else [],
     }
 
@@ -141,25 +135,52 @@ def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
     most = float(values.max(initial=0))
     if not most or most != finding.spreads[name].largest:  # of a cache the rows are not known for each task
         return None
-    parts = np.array_split(np.arange(len(values)), min(_MOST_BARS, len(values)))
     median = float(np.sort(values)[(len(values) - 1) // 2])
     return {
         "name": {"time": "Time", "records": "Rows read", "bytes": "Bytes read"}[name],
-        "bars": [
-            {
-                "title": (
-                    f"task {part[0] + 1}"
-                    if len(part) == 1
-                    else f"tasks {part[0] + 1} to {part[-1] + 1}, the most"
-                )
-                + f": {show(float(values[part].max()))}",
-                "height": 100 * float(values[part].max()) / most,
-                "mean_height": 100 * float(values[part].mean()) / most if len(part) > 1 else None,
-            }
-            for part in parts
-        ],
+        "bars": make_bars(values, most, show, what="task", first=1, most="the most"),
         "mean_height": 100 * median / most,
         "median": show(median),
         "most": show(most),
         "count": len(values),
     }
+
+
+def _timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration_s: float) -> Markup:
+    """Draw the stages as bars over time; that of a finding is numbered, and where it waits it is shaded."""
+    found = {(of.stage.id, of.stage.attempt): (number, of) for number, of in enumerate(findings, 1)}
+    longest = sorted(stages, key=lambda stage: ((stage.id, stage.attempt) not in found, -stage.span_s))
+    spans = []
+    for stage in sorted(longest[:MOST_STAGES], key=lambda stage: (stage.start_s, stage.id)):
+        title = f"stage {stage.id}: {format_time(stage.span_s)}, {stage.tasks:,} tasks"
+        span = charts.Span(stage.start_s, stage.end_s, title, "stage other")
+        if (stage.id, stage.attempt) in found:
+            number, of = found[stage.id, stage.attempt]
+            waits = float(of.tasks.start_s.max())
+            span = charts.Span(span.start, span.end, title, "stage found", str(number), waits)
+        spans.append(span)
+    label = (
+        f"{len(spans)} stages over {format_time(duration_s)}; {len(findings)} of them wait for a slow task"
+    )
+    return charts.timeline(spans, duration_s, label=label)
+
+
+def _busy(finding: Finding) -> Markup:
+    """Draw how many cores a stage kept busy over time, and how many waited from the last launch on."""
+    tasks, start = finding.tasks, finding.stage.start_s
+    times = np.concatenate([tasks.start_s, tasks.end_s])
+    changes = np.concatenate([np.ones(len(tasks.start_s)), -np.ones(len(tasks.end_s))])
+    order = np.lexsort((changes, times))
+    times, running = times[order], np.cumsum(changes[order])
+    if len(times) > _MOST_POINTS:
+        at = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
+        times, running = times[at], running[at]
+    span_s = finding.stage.end_s - start
+    return charts.steps(
+        (times - start).tolist(),
+        running.tolist(),
+        full=finding.stage.slots,
+        end_s=span_s,
+        waits=float(tasks.start_s.max()) - start,
+        label=f"Busy cores of stage {finding.stage.id} over {format_time(span_s)}",
+    )

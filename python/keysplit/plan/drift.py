@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keysplit.display import Shown
+from keysplit.show.shown import Shown
+from keysplit.show.view import View
+from keysplit.text import format_imbalance, format_share
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,18 @@ class Drift(Shown):
                 names = ", ".join(f"{key} ({share:.2%})" for key, share in list(keys.items())[:5])
                 lines.append(f"  {title}: {names}{', ...' if len(keys) > 5 else ''}")
         return "\n".join(lines)
+
+    def _view(self) -> View:
+        keys = [(key, share, "new") for key, share in self.new_keys.items()]
+        keys += [(key, share, "gone") for key, share in self.gone_keys.items()]
+        return View(
+            f"Drift: {format_share(self.moved)} of the weight lies elsewhere",
+            f"{self.verdict}\nImbalance is {format_imbalance(self.imbalance)}, by a new plan "
+            f"{format_imbalance(self.fresh_imbalance)}.",
+            ("frequent key", "share", "today"),
+            [(key, format_share(share), what) for key, share, what in keys],
+            {"old plan": np.asarray(self.loads, float)},
+            "weight",
+            [{"key": key, "share": share, "today": what} for key, share, what in keys],
+            ("key", "share", "today"),
+        )

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from keysplit import paths
-from keysplit.display import Shown
 from keysplit.plan import describe, stored
 from keysplit.plan.placement import Placement, expected_loads, place, speeds_of
 from keysplit.plan.rules import even_parts
 from keysplit.plan.summary import Sample, Summary, bucket_bits
 from keysplit.plan.tables import FrequentKey, Tables
-from keysplit.text import format_count
+from keysplit.show.shown import Shown
+from keysplit.show.view import View
+from keysplit.text import format_count, format_ratio, format_share
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,6 +361,33 @@ class Plan(Shown):
     def __reduce__(self) -> tuple[Callable[[str], Plan], tuple[str]]:
         """Pickle the plan in its stored form, which later versions of keysplit read."""
         return Plan.from_json, (self.to_json(),)
+
+    def _view(self) -> View:
+        name, workers = self.grouping.name, format_count(self.workers, "worker")
+        return View(
+            f"Plan of {', '.join(self.key)} for {workers} by {name}",
+            f"Max/mean load is expected to be {format_ratio(self.busiest)}, and with hash partitioning "
+            f"{format_ratio(self.hash_busiest)}. {format_count(len(self.split_keys), 'key')} split.",
+            ("frequent key", "share", "workers"),
+            [
+                (each.text, format_share(each.count / self.total), f"{len(each.workers):,}")
+                for each in self.head
+            ],
+            {self.grouping.name: self.loads},
+            "weight",
+            [
+                {
+                    "key": each.text,
+                    "count": each.count,
+                    "error": each.error,
+                    "share": each.count / self.total,
+                    "workers": list(each.workers),
+                    "shares": list(each.shares),
+                }
+                for each in self.head
+            ],
+            ("key", "count", "error", "share", "workers", "shares"),
+        )
 
     def _fields(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}

@@ -375,15 +375,6 @@ def _price(of: Prediction, remedy: _Remedy) -> str:
     return f"for {of.extra_partials:,} more {remedy.copies}"
 
 
-def describe_simulation(result: SimulationResult) -> str:
-    """Describe the result of a single simulation in one line."""
-    workers, name = f"{result.params.workers:,}", result.params.name
-    if result.latency_s is not None:
-        latency = format_seconds(result.latency_s["p99"])
-        return f"with {name}, {workers} workers serve 99 % of the messages within {latency}"
-    return f"with {name}, max/mean load of {workers} workers is {format_ratio(Prediction.of(result).busiest)}"
-
-
 def describe_drift(
     *,
     windows: int,

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from keysplit.display import Shown
+from keysplit.plan import BALANCED
+from keysplit.show.console import Printed, make_table
+from keysplit.show.shown import Shown
+from keysplit.show.view import Card, Entry, Panel, View
+from keysplit.simulation import SimulationResult, entries_of, sort_by_workers
 from keysplit.text import (
-    Printed,
+    describe_stream,
     format_count,
     format_imbalance,
     format_key,
     format_ratio,
     format_share,
-    make_table,
 )
 
 if TYPE_CHECKING:
@@ -24,8 +28,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from keysplit.plan import Sample
-    from keysplit.simulation import SimulationResult
 
+TOP_KEYS = 20
+SHORT_LIVED_KEYS = 10
 _PRINTED_KEYS = 10  # of a DataFrame's profile, which lists all frequent keys
 
 
@@ -202,8 +207,43 @@ class Advice:
         names = ("workers", "recommended", "online", "verdict", "line", "details")
         return {name: getattr(self, name) for name in names}
 
+    def panel(self, results: Sequence[SimulationResult], keys: Sequence[TopKey] = ()) -> Panel:
+        """Return what a page shows of it: the recommended plan, or else the recommended grouping.
+
+        Args:
+            results: the simulations, the most balanced first.
+            keys: frequent keys, to name what makes a load.
+        """
+        entries = entries_of(results, keys)
+        named = {entry.name: entry for entry in entries}
+        plan = self.planned.get(self.recommended or "")
+        if plan is None:
+            best = named.get(self.recommended or self.online or "key", entries[0])
+        else:
+            partials, distinct = results[0].distinct_keys + plan.extra_partials, results[0].distinct_keys
+            best = Entry(
+                name=self.recommended or "",
+                label=f"{self.recommended}, planned",
+                loads=plan.loads,
+                busiest=plan.busiest,
+                balanced=plan.busiest <= BALANCED,
+                imbalance=plan.imbalance,
+                partials=partials,
+                replication=partials / max(distinct, 1),
+            )
+        return Panel(
+            self.workers,
+            results[0].messages,
+            entries,
+            best,
+            self.verdict,
+            self.details,
+            self.line,
+            named=bool(keys),
+        )
+
     def print_on(self, console: Console, title: str = "") -> None:
-        """Print the verdict, the line to paste, and all else behind a heading."""
+        """Print the verdict, the line to paste, and all else after a heading."""
         from rich.text import Text
 
         console.print(Text(f"{title}{self.verdict}"))
@@ -212,6 +252,20 @@ class Advice:
         if self.details:
             console.print(Text.assemble("\n", ("Details", "bold"), f"\n{self.details}."))
         console.print()
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """Yield the figures of each grouping, planned and routed online, for `to_pandas`."""
+        for routed, found in (("plan", self.plans), ("online", self.predicted if self.results else {})):
+            for name, of in found.items():
+                yield {
+                    "workers": self.workers,
+                    "grouping": name,
+                    "routed": routed,
+                    "busiest_over_mean": of.busiest,
+                    "imbalance": of.imbalance,
+                    "extra_partials": of.extra_partials,
+                    "recommended": name == (self.recommended if routed == "plan" else self.online),
+                }
 
     def _table(self) -> Table:
         from rich.text import Text
@@ -317,9 +371,7 @@ class Profile(Printed, Shown):
     @property
     def verdict(self) -> str:
         """What to do, in words: the verdict for each number of workers."""
-        if len(self.advice) == 1:
-            return self.advice[0].verdict
-        return "\n".join(f"{format_count(each.workers, 'worker')}: {each.verdict}" for each in self.advice)
+        return join_advice(self.advice, "verdict")
 
     @property
     def rare(self) -> str:
@@ -382,10 +434,87 @@ class Profile(Printed, Shown):
                 f"Profile of {', '.join(self.key)} for {format_count(self.workers, 'worker')}: "
                 f"{self.total:,.0f} {self.unit}{seen}"
             )
+        return describe_stream(title, *self._about)
+
+    @property
+    def _about(self) -> tuple[str, str, str]:
         error = self.distinct_keys_error
         about = f" (standard error at most {error:,.0f})" if error else ""
-        keys = f"{'about ' if error else ''}{format_count(self.distinct_keys, 'key')}{about}"
-        return describe_stream(title, self.messages, keys, self.sources)
+        return (
+            format_count(self.messages, "message"),
+            f"{'about ' if error else ''}{format_count(self.distinct_keys, 'key')}{about}",
+            format_count(self.sources, "source"),
+        )
+
+    def _view(self) -> View:
+        first = self.advice[0]
+        loads = {name: first.plans[name].loads for name in ("key", first.recommended) if name is not None}
+        named = f" of {', '.join(self.key)}" if self.key else ""
+        return View(
+            f"Profile{named}: {self.total:,.0f} {self.unit}",
+            self.verdict,
+            ("most frequent key", self.unit, "share"),
+            [
+                (format_key(key.key), f"{key.count:,.0f}", format_share(key.share))
+                for key in self.top
+                if key.certain
+            ],
+            loads,
+            self.unit,
+            [record for each in self.advice for record in each._records()],
+            line=first.line,
+            details="\n".join(filter(None, [join_advice(self.advice, "details"), self.rare, self.drift])),
+            panels=[
+                each.panel(sort_by_workers(list(each.results.values()))[each.workers], self.top)
+                for each in self.advice
+                if self.windows
+            ],
+            about=self._about,
+            cards=self._cards(),
+            keys=self._keys() if self.windows else None,
+        )
+
+    def _cards(self) -> list[Card]:
+        if len(self.windows) <= 2:
+            return []
+        shares = format_share(self.overlap_of_any), f"random {format_share(self.steady_overlap)}"
+        what = "of the most frequent keys are in any two windows, and the same for a random order"
+        return [Card(*shares, what)]
+
+    def _keys(self) -> dict[str, Any]:
+        """Return the most frequent keys, and those hot only for a while, with the times when each was hot."""
+        top = [key for key in self.top[:TOP_KEYS] if key.certain]
+        others = [key for key in self.hot if key not in top and key.age_share < 1]
+        brief = sorted(others, key=lambda key: -max(key.shares))[:SHORT_LIVED_KEYS]
+        return {
+            "threshold": self.threshold,
+            "drift": f"{self.drift[0].upper()}{self.drift[1:]}.",
+            "top": [self._strip(key) for key in top],
+            "rarer": describe_rare(self.top[:TOP_KEYS]),
+            "brief": [self._strip(key) for key in brief],
+        }
+
+    def _strip(self, key: TopKey) -> dict[str, Any]:
+        most = max(*key.shares, 1e-300)
+        return {
+            "name": format_key(key.key),
+            "count": key.count,
+            "error": key.error,
+            "share": key.share,
+            "age": key.age,
+            "cells": [
+                {
+                    "width": stop - start,
+                    "hot": number in key.hot,
+                    "ink": round(25 + 75 * (share / most) ** 0.5),
+                    "title": f"messages {start:,} to {stop:,}: {format_share(share)}"
+                    + (", hot" if number in key.hot else ""),
+                }
+                for number, ((start, stop), share) in enumerate(
+                    zip(pairwise(self.windows), key.shares, strict=True)
+                )
+            ],
+        }
 
     def _top_table(self, keys: Sequence[TopKey]) -> Table:
         from rich.text import Text
@@ -404,10 +533,13 @@ class Profile(Printed, Shown):
         return make_table([*columns, "hot for", "windows"] if self.windows else columns, rows)
 
 
-def describe_stream(title: str, messages: int, keys: str, sources: int) -> str:
-    """Describe a stream in one line."""
-    start = f"{title}: " if title else ""
-    return f"{start}{format_count(messages, 'message')}, {keys}, {format_count(sources, 'source')}"
+def join_advice(advice: Sequence[Advice], part: Literal["verdict", "details"]) -> str:
+    """Return a part of each piece of advice, with its number of workers where there are several."""
+    return "\n".join(
+        f"{format_count(each.workers, 'worker')}: {text}" if len(advice) > 1 else text
+        for each in advice
+        if (text := getattr(each, part))
+    )
 
 
 def describe_rare(keys: Sequence[TopKey], unit: str = "messages") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,7 @@ from keysplit.profiling.advice import (
     recommend_simulated,
 )
 from keysplit.profiling.model import Advice, Prediction, TopKey
-
-if TYPE_CHECKING:
-    from keysplit.simulation import SimulationResult
+from keysplit.simulation import SimulationResult
 
 __all__ = ["Keys", "advise_on", "predict"]
 

@@ -12,19 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keysplit._core import SpaceSaving
-from keysplit.comparison import compare
 from keysplit.groupings import grouping
 from keysplit.profiling.advice import LEAST_DRIFT, Cost, describe_drift
 from keysplit.profiling.model import Advice, Profile, TopKey
 from keysplit.profiling.planned import Keys, advise_on
 from keysplit.runs import MEMORY, is_chunked
-from keysplit.simulation import SimulationResult
+from keysplit.simulation import SimulationResult, simulate_all
 from keysplit.streams.drawn import check_counts
 
 __all__ = ["SHORT_LIST", "profile"]
 
 SHORT_LIST = ("key", "partial_key", "d_choices", "w_choices", "fish")
 """The groupings that a profile tries: hash partitioning, and what helps against skew and drift."""
+
+NAMED_KEYS = 100
+"""The most frequent keys that pictures may name."""
 
 _HOT_KEY_MESSAGES = 10  # the least of a hot key in a window: fewer may be chance
 _MOST_HOT_KEYS = 5000  # in a window; 1/(5n) for up to 1000 workers
@@ -127,10 +129,9 @@ def profile(
     if messages == 0:
         raise ValueError("keys must hold at least one message, got none")
     counted = Keys(numbers)
-    results = compare(
+    results = simulate_all(
+        [grouping(name, workers=number) for number in numbers for name in SHORT_LIST],
         watched(keys, collected, counted),
-        workers=numbers,
-        groupings=list(SHORT_LIST),
         sources=sources,
         memory=memory,
         messages=messages,

@@ -1,17 +1,16 @@
 """The live page: the figures of the last batches as charts and tables."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from keysplit import __version__
-from keysplit.report import charts
-from keysplit.report.page import render
-from keysplit.report.panels import make_bars
+from keysplit.show import charts
+from keysplit.show.bars import make_bars
+from keysplit.show.page import render
 from keysplit.spark.streaming.observing.progress import Progress
 from keysplit.spark.streaming.observing.record import Record
 
@@ -46,13 +45,13 @@ def draw(title: str, query: str, records: Sequence[Record]) -> str:
             "rates": _rates(batches),
             "plans": [_plan(name, [each for each in shown if each.plan == name]) for name in plans],
         }
-    return render(__package__, "live.html.j2", title=title, query=query, version=__version__, **context)
+    return render(__package__, "live.html.j2", title=title, query=query, **context)
 
 
 def draw_list(queries: Sequence[tuple[str, str, Sequence[Record]]]) -> str:
     """Return the page that lists queries; each with its id, its name and its records."""
     rows = [(query, title, records[-1].batch_row() if records else None) for query, title, records in queries]
-    return render(__package__, "queries.html.j2", version=__version__, queries=rows)
+    return render(__package__, "queries.html.j2", queries=rows)
 
 
 def _rates(batches: Sequence[Progress]) -> Any:
@@ -114,8 +113,10 @@ def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
             label="The busiest worker over the mean of all: " + ", ".join(called for called, *_ in lines),
             events=changes,
         ),
-        "rows": _bars(last.worker_rows, "{:,.0f} rows", last.together),
-        "busy": None if last.worker_busy_s is None else _bars(last.worker_busy_s, "{:.3f} s", last.together),
+        "rows": _bars(last.worker_rows, "{:,.0f} rows".format, last.together),
+        "busy": None
+        if last.worker_busy_s is None
+        else _bars(last.worker_busy_s, "{:.3f} s".format, last.together),
     }
 
 
@@ -140,12 +141,12 @@ def _lines(
     )
 
 
-def _bars(values: np.ndarray, shown: str, workers_each: int) -> dict[str, Any]:
+def _bars(values: np.ndarray, show: Callable[[float], str], workers_each: int) -> dict[str, Any]:
     most, mean = float(values.max(initial=0.0)), float(values.mean()) if len(values) else math.nan
     full = most or 1.0
     return {
-        "bars": make_bars(values, full, shown, workers_each),
+        "bars": make_bars(values, full, show, workers_each=workers_each),
         "mean_height": 100 * mean / full,
-        "mean": shown.format(mean),
-        "most": shown.format(most),
+        "mean": show(mean),
+        "most": show(most),
     }

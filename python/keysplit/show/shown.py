@@ -1,19 +1,27 @@
-"""How results show themselves: in notebooks, as a frame, a plot and a report."""
+"""The mixin of results that show themselves."""
 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from keysplit import paths
 from keysplit.extras import missing
+from keysplit.show.notebook import draw
+from keysplit.show.palette import COLOURS
+from keysplit.show.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Shown", "as_frame", "import_pyplot"]
+
+_DOTTED = 60  # workers of a plot; more have no dots
 
 
 def as_frame(
@@ -50,10 +58,11 @@ def import_pyplot() -> Any:
 
 
 class Shown:
-    """A result that shows itself; `keysplit.views` says what there is to see of each.
+    """A result that shows itself: in notebooks, as a frame, a plot and a report."""
 
-    Views are made of results, so nothing that results are made of may import them: they are found by name.
-    """
+    @abstractmethod
+    def _view(self) -> View:
+        """Return what there is to see."""
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the figures as a table: of a plan its frequent keys, of results a row per grouping.
@@ -76,7 +85,19 @@ class Shown:
         Raises:
             ImportError: if matplotlib is not installed.
         """
-        return import_module("keysplit.views").plot(self._view(), ax)
+        pyplot, view = import_pyplot(), self._view()
+        if ax is None:
+            ax = pyplot.subplots()[1]
+        for name, loads in view.loads.items():
+            ratios = np.sort(loads)[::-1] / max(float(loads.mean()), 1e-300)
+            colour, marker = COLOURS.get(name, COLOURS["key"])[0], "." if len(loads) <= _DOTTED else ""
+            ax.plot(np.arange(len(loads)), ratios, color=colour, label=name, marker=marker)
+        ax.axhline(1, color="grey", linestyle="--", linewidth=1)
+        ax.set_ylim(bottom=0)
+        ax.set(xlabel="workers, the busiest first", ylabel="load over the mean", title=view.title)
+        if view.loads:
+            ax.legend()
+        return ax
 
     def report(self, path: str | os.PathLike[str], *, title: str = "") -> None:
         """Write a report with charts, a single HTML file that needs nothing else.
@@ -89,12 +110,10 @@ class Shown:
             TypeError: if `path` is no path.
             OSError: if the file cannot be written.
         """
-        import_module("keysplit.paths").check(path)
-        import_module("keysplit.views").write_report(self, Path(path), title)
+        from keysplit.show.panels import write
+
+        paths.check(path)
+        write(self._view(), Path(path), title=title)
 
     def _repr_html_(self) -> str:
-        html: str = import_module("keysplit.views").html(self._view())
-        return html
-
-    def _view(self) -> Any:
-        return import_module("keysplit.views").view(self)
+        return draw(self._view())

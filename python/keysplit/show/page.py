@@ -1,10 +1,14 @@
 """Pages: self-contained files with one common style."""
 
+import datetime
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
+from keysplit._core import __version__
+from keysplit.show.palette import styles
 from keysplit.text import format_share
 
 
@@ -14,7 +18,7 @@ def render(package: str, template: str, **context: Any) -> str:
     Args:
         package: the package that holds the template; templates it extends or imports may also be here.
         template: its file name.
-        context: the variables of the template.
+        context: the variables of the template, apart from `palette`, `version` and `when`.
 
     Returns:
         The page, with all text escaped.
@@ -35,4 +39,6 @@ def render(package: str, template: str, **context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["share"] = format_share
-    return environment.get_template(template).render(**context)
+    when = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    common = {"palette": Markup(styles()), "version": __version__, "when": when}
+    return environment.get_template(template).render(**{**common, **context})

@@ -1,0 +1,65 @@
+"""Terminals: tables, marks, and results that print themselves."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keysplit.text import WIDTH
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_MARKS = " ▁▂▃▄▅▆▇█"
+
+
+class Printed(ABC):
+    """An object that prints itself: `str` gives the output of `print_on`."""
+
+    @abstractmethod
+    def print_on(self, console: Console, title: str = "") -> None:
+        """Print it on a terminal."""
+
+    def __str__(self) -> str:
+        text = self._record(color_system=None).export_text()
+        return "\n".join(line.rstrip() for line in text.splitlines())
+
+    def _record(self, **options: Any) -> Console:
+        from rich.console import Console
+
+        console = Console(width=WIDTH, file=io.StringIO(), record=True, highlight=False, **options)
+        self.print_on(console)
+        return console
+
+
+def open_terminal() -> Console:
+    """Return the terminal; one narrower than 80 columns wraps the lines itself."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.width = max(WIDTH, console.width)
+    return console
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_width: int = 0) -> Table:
+    """Make a table whose first column is text and shrinks in favour of the others, which are figures."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(columns[0], min_width=least_width)  # shrinks if a line is too long
+    for column in columns[1:]:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def marks(values: Any, largest: float) -> str:
+    """Return values as a mark each, the largest of which is as high as a line."""
+    heights = np.ceil(np.asarray(values) / max(largest, 1e-300) * (len(_MARKS) - 1)).astype(int)
+    return "".join(_MARKS[height] for height in heights)
