@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 
@@ -63,43 +64,144 @@ def test_routing_lists_and_numpy_brings_nothing_heavy() -> None:
     ids=lambda path: str(path.relative_to(ROOT / "python")),
 )
 def test_only_the_spark_parts_import_pyspark_and_none_the_experiments(path: Path) -> None:
-    imported = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add((node.module or "").split(".")[0])
-    assert "keysplit_experiments" not in imported, "the experiments need keysplit, not the other way round"
+    found = {name.split(".")[0] for name in imported(path)}
+    assert "keysplit_experiments" not in found, "the experiments need keysplit, not the other way round"
     allowed = path.relative_to(ROOT / "python/keysplit").parts[0] in ("spark", "demo")
-    assert allowed or "pyspark" not in imported
+    assert allowed or "pyspark" not in found
 
 
-def imported_modules(path: Path, modules: set[str]) -> set[str]:
-    """The modules of the package that a file imports, at whatever place."""
+PACKAGE = ROOT / "python/keysplit"
+FILES = {
+    ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in [*PACKAGE.rglob("*.py"), PACKAGE / "_core.pyi"]
+}
+
+
+def imported(path: Path) -> set[str]:
+    """All names that a file imports, at whatever place: in functions, for types, and by name.
+
+    Of a name that is made at run time its start counts, and where that is unknown all names in the file.
+    """
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, f"{path}: write the whole name of what is imported"
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in modules else node.module for name in names}
-    return found & modules
+            found |= {name if name in FILES else node.module for name in names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in IMPORTERS:
+            match node.args[0]:
+                case ast.Constant(str(name)):
+                    found.add(name)
+                case ast.JoinedStr([ast.Constant(str(start)), *_]):
+                    found |= {name for name in FILES if name.startswith(start)}
+                case _:
+                    texts = (each.value for each in ast.walk(tree) if isinstance(each, ast.Constant))
+                    found |= {text for text in texts if isinstance(text, str) and text in FILES}
+    return found
+
+
+IMPORTERS = ("import_module", "__import__")
+GRAPH = {name: (imported(file) & set(FILES)) - {name} for name, file in FILES.items()}
+
+
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "from keysplit import runs\nif TYPE_CHECKING:\n    import keysplit.text\n"
+        "def f():\n    from keysplit.plan.drift import Drift\n    import_module('keysplit.streams')\n"
+        "    importlib.import_module(f'keysplit.kafka.{name}')\n",
+        encoding="utf-8",
+    )
+    kafka = {name for name in FILES if name.startswith("keysplit.kafka.")}
+    assert kafka
+    known = {"keysplit.runs", "keysplit.text", "keysplit.plan.drift", "keysplit.streams"}
+    assert imported(path) == known | kafka
+    path.write_text("NAMES = ['keysplit.runs']\n__import__(NAMES[0])", encoding="utf-8")
+    assert imported(path) == {"keysplit.runs"}
 
 
 def test_modules_form_no_circle() -> None:
-    """Not even through imports inside functions or for types; the package itself is what users import."""
-    folder = ROOT / "python"
-    files = [
-        file for file in (folder / "keysplit").rglob("*.py") if "spark" not in file.relative_to(folder).parts
+    """Not even through imports inside functions, for types or by name."""
+    assert GRAPH["keysplit.comparison"] >= {"keysplit.runs", "keysplit.simulation"}
+    graphlib.TopologicalSorter(GRAPH).prepare()  # raises an error that names the circle
+
+
+# The rooms, from the lowest to the highest: each imports only what stands before it.
+LAYERS = (
+    *("_core", "text", "paths", "extras", "progress", "metrics"),
+    *("groupings", "show", "plan", "streams", "runs", "simulation", "profiling", "comparison", "diagnosis"),
+    *("keysplit", "kafka", "spark", "demo", "cli", "__main__"),
+)
+
+
+def room(module: str) -> str:
+    return [*module.split("."), module][1] if module != "keysplit" else module
+
+
+def test_rooms_import_downwards_only() -> None:
+    assert {room(module) for module in GRAPH} == set(LAYERS)
+    upwards = [
+        f"{module} imports {other}"
+        for module, others in GRAPH.items()
+        for other in others
+        if room(module) != room(other) and LAYERS.index(room(module)) < LAYERS.index(room(other))
     ]
-    names = {
-        ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): file
-        for file in files
-    }
-    del names["keysplit"]
-    graph = {name: imported_modules(file, set(names)) - {name} for name, file in names.items()}
-    assert graph["keysplit.comparison"] >= {"keysplit.runs", "keysplit.simulation"}
-    graphlib.TopologicalSorter(graph).prepare()  # raises an error that names the circle
+    assert upwards == []
+
+
+def test_plans_know_no_spark() -> None:
+    """Producers use plans as Spark jobs do."""
+    seen, waiting = set(), [name for name in GRAPH if room(name) == "plan"]
+    assert waiting
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        waiting += GRAPH[module] - seen
+    assert [name for name in seen for each in imported(FILES[name]) if each.split(".")[0] == "pyspark"] == []
+
+
+def test_what_draws_knows_no_result() -> None:
+    """Results build their own views, which are plain data."""
+    known = {room(other) for module in GRAPH if room(module) == "show" for other in GRAPH[module]}
+    assert known <= {"show", "text", "paths", "extras", "_core"}
+
+
+# The lines of Python in each room, which may only fall: lower the number when you have deleted some.
+LINES = {
+    "keysplit": 1_753,
+    "cli": 1_074,
+    "demo": 500,
+    "diagnosis": 3_819,
+    "groupings": 1_120,
+    "kafka": 620,
+    "plan": 1_821,
+    "profiling": 1_552,
+    "show": 1_321,
+    "spark": 3_137,
+    "spark/apply": 668,
+    "spark/counting": 628,
+    "spark/expr": 485,
+    "spark/join": 755,
+    "spark/online": 451,
+    "spark/session": 4_021,
+    "spark/slices": 760,
+    "spark/streaming": 4_841,
+    "streams": 719,
+}
+
+
+def test_no_room_grows() -> None:
+    found = Counter[str]()
+    for file in PACKAGE.rglob("*.py"):
+        folders = file.relative_to(PACKAGE).parts[:-1]
+        name = "/".join(folders[: 2 if folders[:1] == ("spark",) else 1]) or "keysplit"
+        found[name] += len(file.read_text(encoding="utf-8").splitlines())
+    grown = {name: (lines, LINES.get(name, 0)) for name, lines in found.items() if lines > LINES.get(name, 0)}
+    assert grown == {}, "these rooms have more lines than they may have"
+    assert [name for name in LINES if name not in found] == [], "these rooms are gone"
 
 
 def test_one_version() -> None:

@@ -11,7 +11,8 @@ from pyspark.sql.types import DataType
 
 from keysplit.plan import Plan
 from keysplit.spark.session import Listening, MicroBatch, session_of
-from keysplit.spark.streaming import Adapt, by_worker
+from keysplit.spark.streaming import by_worker
+from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.drawn import Bounds, SentByBatch
 from keysplit.spark.streaming.figures import Figures
 from keysplit.spark.streaming.log import Log

@@ -12,7 +12,8 @@ from pyspark.sql.types import DataType
 
 from keysplit.plan import PLANS, Plan, Summary, head_threshold, place, speeds_of
 from keysplit.spark.session import Listening, MicroBatch, Session
-from keysplit.spark.streaming import Adapt, by_worker, drawn, rule
+from keysplit.spark.streaming import by_worker, drawn, rule
+from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.drawn import Bounds, SentByBatch
 from keysplit.spark.streaming.figures import Figures, figures_of
 from keysplit.spark.streaming.following import Following
