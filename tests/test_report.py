@@ -16,11 +16,11 @@ import keysplit as ks
 from keysplit.comparison import Comparison
 from keysplit.plan import PLANS
 from keysplit.profiling import model
+from keysplit.results import view_of
 from keysplit.show import charts, panels, treemap
 from keysplit.show.bars import MOST_BARS
 from keysplit.show.palette import COLOURS
 from keysplit.show.treemap import Rectangle, squarify
-from keysplit.simulation import view_of
 from keysplit.text import format_share
 from pages import Page, in_browser
 

@@ -40,7 +40,8 @@ from keysplit.groupings import (
     grouping,
 )
 from keysplit.profiling import Profile, profile
-from keysplit.simulation import AddWorker, RemoveWorker, SetCapacity, SimulationResult, pareto, simulate
+from keysplit.results import SimulationResult, pareto
+from keysplit.simulation import AddWorker, RemoveWorker, SetCapacity, simulate
 
 __all__ = [
     "GROUPINGS",

@@ -11,27 +11,28 @@ import numpy as np
 from keysplit.groupings import GROUPINGS, Grouping, grouping
 from keysplit.profiling.model import Advice, join_advice
 from keysplit.profiling.planned import advise_on
-from keysplit.runs import MEMORY
-from keysplit.show.shown import Shown, as_frame
-from keysplit.show.view import View
-from keysplit.simulation import (
+from keysplit.results import (
     FIGURES,
-    Event,
     SimulationResult,
     about,
     check_results,
     pareto,
     ranked,
     scalars,
-    simulate_all,
     sort_by_workers,
 )
+from keysplit.runs import MEMORY
+from keysplit.show.console import make_table
+from keysplit.show.shown import Shown, as_frame
+from keysplit.show.view import View
+from keysplit.simulation import Event, simulate_all
 from keysplit.text import describe_stream, format_count, format_imbalance, format_ratio
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = ["Comparison", "compare", "print_comparison", "to_frame", "view_of"]
 
@@ -238,28 +239,16 @@ def print_comparison(
 
 
 def _ranked(results: Sequence[SimulationResult], advice: Advice) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("grouping", no_wrap=True, min_width=18)
-    for name in ("busiest/mean", "imbalance", "replication", "partials"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    rows: list[tuple[str | Text, ...]] = []
     if advice.planned and advice.recommended:
         plan = advice.planned[advice.recommended]
         label = Text(f"{advice.recommended}, planned", style="bold")
-        table.add_row("", label, format_ratio(plan.busiest), format_imbalance(plan.imbalance), "", "", "")
+        rows.append(("", label, format_ratio(plan.busiest), format_imbalance(plan.imbalance), "", "", ""))
     for rank, (result, front) in enumerate(zip(results, pareto(results), strict=True), 1):
-        name = result.params.name
-        table.add_row(
-            str(rank),
-            Text(name, style="bold" if name == advice.online else ""),
-            format_ratio(result.busiest),
-            format_imbalance(result.imbalance),
-            f"{result.replication:.2f}",
-            f"{result.memory:,}",
-            "*" if front else "",
-        )
-    return table
+        name, _, busiest, *others = ranked(result)
+        label = Text(name, style="bold" if name == advice.online else "")
+        rows.append((str(rank), label, busiest, *others, "*" if front else ""))
+    columns = ("", "grouping", "busiest/mean", "imbalance", "replication", "partials", "")
+    return make_table(columns, rows, text=1, least_width=18)

@@ -21,8 +21,8 @@ from keysplit.cli.options import (
 )
 from keysplit.cli.streams import open_stream, stream_options
 from keysplit.profiling.stream import NAMED_KEYS, Frequent, watched
+from keysplit.results import print_result, view_of
 from keysplit.show.panels import write
-from keysplit.simulation import print_result, view_of
 
 _NO_LIMIT = 10**15  # bytes: the figures are those of `ks.simulate`
 EVENTS = "add:POSITION[:CAPACITY], remove:POSITION:WORKER or capacity:POSITION:WORKER:CAPACITY"

@@ -18,7 +18,7 @@ from keysplit.diagnosis.notes import list_notes, say_without_findings
 from keysplit.diagnosis.settings import list_unknown
 from keysplit.diagnosis.text import format_core_time, format_time, shorten
 from keysplit.diagnosis.waiting import is_of_interest
-from keysplit.show.console import Printed
+from keysplit.show.console import Printed, make_table
 from keysplit.show.shown import as_frame, import_pyplot
 from keysplit.text import format_count, format_ratio, printable
 
@@ -82,18 +82,24 @@ class Application:
         return f"{format_time(self.duration_s)}{version}, {counts}{end}"
 
     def _describe(self, *, pictures: bool) -> dict[str, Any]:
-        from keysplit.diagnosis.page import describe
+        from keysplit.diagnosis import page
 
-        return describe(
-            title=self.title,
-            subtitle=self._figures,
-            verdict=self.verdict,
-            duration_s=self.duration_s,
-            stages=self.stages,
-            findings=self.findings,
-            notes=self.notes,
-            pictures=pictures,
-        )
+        shown = self.findings[: page.MOST_FINDINGS]
+        drawn = pictures and bool(self.stages)
+        return {
+            "title": self.title,
+            "subtitle": self._figures,
+            "verdict": page.sentences(self.verdict),
+            "line": self.findings[0].line if self.findings else None,
+            "waiting": format_core_time(sum(of.waiting_core_s for of in self.findings)),
+            "found": len(self.findings),
+            "stages": len(self.stages),
+            "hidden": max(len(self.stages) - page.MOST_STAGES, 0),
+            "timeline": page.draw_timeline(self.stages, shown, self.duration_s) if drawn else None,
+            "findings": [page.describe(number, of, pictures=pictures) for number, of in enumerate(shown, 1)],
+            "more": len(self.findings) - len(shown),
+            "notes": self.notes,
+        }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,14 +181,11 @@ class Diagnosis(Printed):
             OSError: if the file cannot be written.
         """
         from keysplit import paths
-        from keysplit.diagnosis.page import draw_page
 
         paths.check(path)
-
         applications = self.applications
         title = applications[0].title if len(applications) == 1 else f"{len(applications)} applications"
-        text = draw_page(title, [each._describe(pictures=True) for each in applications])
-        Path(path).write_text(text, encoding="utf-8")
+        Path(path).write_text(self._render("page.html.j2", title=title, pictures=True), encoding="utf-8")
 
     def plot(self) -> Any:
         """Draw the times of the tasks of the first findings, the slowest last.
@@ -206,9 +209,13 @@ class Diagnosis(Printed):
         return axes
 
     def _repr_html_(self) -> str:
-        from keysplit.diagnosis.page import draw_piece
+        return self._render("piece.html.j2", pictures=False)
 
-        return draw_piece([each._describe(pictures=False) for each in self.applications])
+    def _render(self, template: str, *, pictures: bool, title: str = "") -> str:
+        from keysplit.show.page import render
+
+        applications = [each._describe(pictures=pictures) for each in self.applications]
+        return render(__package__, template, title=title, applications=applications)
 
     def print_on(self, console: Console, title: str = "") -> None:
         """Print what was found: for each application a table, then the verdicts."""
@@ -259,28 +266,28 @@ def _numbered(number: int, text: str) -> Any:
 
 def make_findings_table(findings: Sequence[Finding]) -> Any:
     """Return the table of the findings, a line each."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("stage", justify="right", no_wrap=True)
-    table.add_column("what")  # shrinks if a line is too long
-    for name in ("slowest", "× median", "reads", "waiting", "saves"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for number, finding in enumerate(findings, 1):
-        style = "bold" if finding.line else ""
-        table.add_row(
+    columns = ("", "stage", "what", "slowest", "× median", "reads", "waiting", "saves")
+    rows = (
+        (
             str(number),
             str(finding.stage.id),
-            Text(printable(finding.what), style=style, no_wrap=True, overflow="ellipsis"),
+            Text(
+                printable(finding.what),
+                style="bold" if finding.line else "",
+                no_wrap=True,
+                overflow="ellipsis",
+            ),
             format_time(finding.spreads["time"].slowest),
             format_ratio(finding.ratio) if finding.ratio < 10 else f"{finding.ratio:,.0f}",
             f"{finding.share:.0%}" if finding.share else "",
             format_core_time(finding.waiting_core_s),
             f"{finding.saved_s.high / finding.query_s:.0%}",
         )
-    return table
+        for number, finding in enumerate(findings, 1)
+    )
+    return make_table(columns, rows, text=2)
 
 
 def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Diagnosis:

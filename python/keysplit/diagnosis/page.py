@@ -1,4 +1,4 @@
-"""The report of a diagnosis: one self-contained HTML page, and a small piece of it for notebooks."""
+"""What the report of a diagnosis shows: its sentences, figures and pictures, for the templates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from keysplit.diagnosis.model import WHAT, Finding, Stage
 from keysplit.diagnosis.text import format_bytes, format_core_time, format_time
 from keysplit.show import charts
 from keysplit.show.bars import make_bars
-from keysplit.show.page import render
 from keysplit.text import format_ratio
 
 MOST_FINDINGS = 50
@@ -22,63 +21,8 @@ MOST_STAGES = 300
 _MOST_POINTS = 500  # of a chart of busy cores
 
 
-def draw_page(title: str, applications: Sequence[dict[str, Any]]) -> str:
-    """Return the page.
-
-    Args:
-        title: its title.
-        applications: what `describe` returns, for each.
-    """
-    return render(__package__, "page.html.j2", title=title, applications=applications)
-
-
-def draw_piece(applications: Sequence[dict[str, Any]]) -> str:
-    """Return the piece of the page that notebooks show."""
-    return render(__package__, "piece.html.j2", applications=applications)
-
-
-def describe(
-    *,
-    title: str,
-    subtitle: str,
-    verdict: str,
-    duration_s: float,
-    stages: Sequence[Stage],
-    findings: Sequence[Finding],
-    notes: Sequence[str],
-    pictures: bool,
-) -> dict[str, Any]:
-    """Return what the templates show of an application.
-
-    Args:
-        title: its name.
-        subtitle: its figures in a line.
-        verdict: what to do first.
-        duration_s: how long it took.
-        stages: its stages.
-        findings: its findings.
-        notes: what could not be read.
-        pictures: whether to draw.
-    """
-    shown = findings[:MOST_FINDINGS]
-    return {
-        "title": title,
-        "subtitle": subtitle,
-        "verdict": _lines(verdict),
-        "line": findings[0].line if findings else None,
-        "waiting": format_core_time(sum(of.waiting_core_s for of in findings)),
-        "duration": format_time(duration_s),
-        "found": len(findings),
-        "stages": len(stages),
-        "hidden": max(len(stages) - MOST_STAGES, 0),
-        "timeline": _timeline(stages, shown, duration_s) if pictures and stages else None,
-        "findings": [_finding(number, of, pictures) for number, of in enumerate(shown, 1)],
-        "more": len(findings) - len(shown),
-        "notes": list(notes),
-    }
-
-
-def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
+def describe(number: int, of: Finding, *, pictures: bool) -> dict[str, Any]:
+    """Return what the templates show of a finding, with or without pictures."""
     time, saved = of.spreads["time"], of.saved_s
     low, high = (f"{each / of.query_s:.0%}" for each in saved)
     return {
@@ -87,7 +31,7 @@ def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
         "stage": of.stage.id,
         "query": of.query,
         "times": of.times,
-        "verdict": _lines(of.verdict),
+        "verdict": sentences(of.verdict),
         "line": of.line,
         "details": of.details,
         "slowest": format_time(time.slowest),
@@ -103,7 +47,7 @@ def _finding(number: int, of: Finding, pictures: bool) -> dict[str, Any]:
     }
 
 
-def _lines(verdict: str) -> list[str]:
+def sentences(verdict: str) -> list[str]:
     """Return the lines of a verdict as sentences; the sentences of one that is a single line."""
     lines = verdict.splitlines() if "\n" in verdict else verdict.split(". ")
     return [f"{line[0].upper()}{line[1:]}." for line in lines]
@@ -146,7 +90,7 @@ def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
     }
 
 
-def _timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration_s: float) -> Markup:
+def draw_timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration_s: float) -> Markup:
     """Draw the stages as bars over time; that of a finding is numbered, and where it waits it is shaded."""
     found = {(of.stage.id, of.stage.attempt): (number, of) for number, of in enumerate(findings, 1)}
     longest = sorted(stages, key=lambda stage: ((stage.id, stage.attempt) not in found, -stage.span_s))

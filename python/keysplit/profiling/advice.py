@@ -16,7 +16,7 @@ from keysplit.text import format_count, format_key, format_ratio, format_seconds
 
 if TYPE_CHECKING:
     from keysplit.plan import Sample
-    from keysplit.simulation import SimulationResult
+    from keysplit.results import SimulationResult
 
 LEAST_DRIFT = 0.1
 """The frequent keys change if the overlap of windows is lower by at least this."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from keysplit.plan import BALANCED
+from keysplit.results import SimulationResult, entries_of, sort_by_workers
 from keysplit.show.console import Printed, make_table
 from keysplit.show.shown import Shown
 from keysplit.show.view import Card, Entry, Panel, View
-from keysplit.simulation import SimulationResult, entries_of, sort_by_workers
 from keysplit.text import (
     describe_stream,
     format_count,

@@ -30,7 +30,7 @@ from keysplit.profiling.advice import (
     recommend_simulated,
 )
 from keysplit.profiling.model import Advice, Prediction, TopKey
-from keysplit.simulation import SimulationResult
+from keysplit.results import SimulationResult
 
 __all__ = ["Keys", "advise_on", "predict"]
 

@@ -16,8 +16,9 @@ from keysplit.groupings import grouping
 from keysplit.profiling.advice import LEAST_DRIFT, Cost, describe_drift
 from keysplit.profiling.model import Advice, Profile, TopKey
 from keysplit.profiling.planned import Keys, advise_on
+from keysplit.results import SimulationResult
 from keysplit.runs import MEMORY, is_chunked
-from keysplit.simulation import SimulationResult, simulate_all
+from keysplit.simulation import simulate_all
 from keysplit.streams.drawn import check_counts
 
 __all__ = ["SHORT_LIST", "profile"]

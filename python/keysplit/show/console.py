@@ -26,15 +26,11 @@ class Printed(ABC):
         """Print it on a terminal."""
 
     def __str__(self) -> str:
-        text = self._record(color_system=None).export_text()
-        return "\n".join(line.rstrip() for line in text.splitlines())
-
-    def _record(self, **options: Any) -> Console:
         from rich.console import Console
 
-        console = Console(width=WIDTH, file=io.StringIO(), record=True, highlight=False, **options)
+        console = Console(width=WIDTH, file=io.StringIO(), record=True, highlight=False, color_system=None)
         self.print_on(console)
-        return console
+        return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
 
 def open_terminal() -> Console:
@@ -46,14 +42,18 @@ def open_terminal() -> Console:
     return console
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, least_width: int = 0) -> Table:
-    """Make a table whose first column is text and shrinks in favour of the others, which are figures."""
+def make_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text: int = 0, least_width: int = 0
+) -> Table:
+    """Make a table of figures; the column at `text` is text and shrinks in favour of the others."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(columns[0], min_width=least_width)  # shrinks if a line is too long
-    for column in columns[1:]:
-        table.add_column(column, justify="right", no_wrap=True)
+    for at, column in enumerate(columns):
+        if at == text:
+            table.add_column(column, min_width=least_width)  # shrinks if a line is too long
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table
