@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keysplit.groupings import GROUPINGS, Grouping, grouping
-from keysplit.profiling.model import Advice, join_advice
+from keysplit.profiling.model import Advice, TopKey, join_advice
 from keysplit.profiling.planned import advise_on
 from keysplit.results import (
     FIGURES,
@@ -177,14 +177,14 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
 def view_of(
     results: Sequence[SimulationResult],
     advice: Mapping[int, Advice] | None = None,
-    keys: Sequence[tuple[Any, float, float, float]] = (),
+    keys: Sequence[TopKey] = (),
 ) -> View:
     """Return what there is to see of a comparison.
 
     Args:
         results: the simulations.
         advice: what to do, by number of workers, if the keys were counted.
-        keys: frequent keys with their counts, errors and shares, to name what makes a load.
+        keys: frequent keys, to name what makes a load.
     """
     groups = sort_by_workers(results)
     found = {workers: advise_on(some) for workers, some in groups.items()} if advice is None else advice

@@ -208,7 +208,7 @@ def check_results(results: Any) -> list[SimulationResult]:
     Raises:
         TypeError: if it is no list of results.
     """
-    found = list(results) if isinstance(results, Iterable) else [None]
+    found: list[Any] = list(results) if isinstance(results, Iterable) else [None]
     if not all(isinstance(each, SimulationResult) for each in found):
         raise TypeError(f"results must be a list of simulation results, got {type(results).__name__}")
     return found

@@ -404,7 +404,7 @@ def _places(points: Sequence[tuple[str, float, float]]) -> Iterable[tuple[float,
         How far right of its point a name begins, its top, and whether it is free on a phone too; None where
         all places are taken.
     """
-    height = _TEXT + 3
+    height = _TEXT + 3.0
     taken = {
         width: [(x / 100 * width - 5, y - 5, 10.0, 10.0) for _, x, y in points] for width in (_WIDE, _NARROW)
     }
