@@ -22,9 +22,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark.kept import pending, runs
 
-ENGINES = pytest.mark.parametrize("engine", [None, "columns", "rust"])
 WORKERS = 6
 
 
@@ -35,6 +33,17 @@ def rows_of(spark):
     return spark.range(2000, numPartitions=3).select(
         F.when(at % 2 == 0, "hot").otherwise(rare).alias("key"), "id", (at * 37 % 101).alias("v")
     )
+
+
+def keys_of_all_types(spark):
+    """Make a frame with a column of keys of each type."""
+    schema = T.StructType([T.StructField(name, KEYS[name][0]) for name in sorted(KEYS)]).add("id", "long")
+    columns = [skewed(KEYS[name][1], 60) for name in sorted(KEYS)]
+    return spark.createDataFrame(list(zip(*columns, range(60), strict=True)), schema)
+
+
+CLASSIC = {"rows": (rows_of, "key"), "types": (keys_of_all_types, sorted(KEYS))}
+"""Frames with their keys, which a classic session has planned and routed."""
 
 
 def same_rows(left, right):
@@ -73,19 +82,19 @@ def no_python(conf):
     conf("spark.sql.execution.pyspark.python", "/there/is/no/python")
 
 
-@ENGINES
-def test_plan_finds_the_frequent_keys(rows, engine):
-    plan = kss.plan(rows, "key", WORKERS, engine=engine)
+def test_plan_finds_the_frequent_keys(plan):
     assert (plan.head[0].key, plan.head[0].count, plan.total) == (("hot",), 1000, 2000)
     assert len(plan.head[0].workers) > 1
 
 
-def test_workers_are_those_of_a_classic_session(spark, rows):
-    folder = Path(os.environ["KEYSPLIT_CLASSIC"])
-    plan = kss.Plan.load(folder / "plan.json")
-    expected = spark.read.parquet(str(folder / "routed"))
-    for engine in ("columns", "rust"):
-        assert same_rows(kss.route(rows, "key", plan=plan, engine=engine), expected)
+@pytest.mark.parametrize("name", CLASSIC)
+def test_plans_and_workers_are_those_of_a_classic_session(spark, name):
+    folder, (frame, key) = Path(os.environ["KEYSPLIT_CLASSIC"]), CLASSIC[name]
+    df = frame(spark)
+    plan = kss.plan(df, key, WORKERS)
+    assert plan.to_json() == kss.Plan.load(folder / f"{name}.json").to_json()
+    found = kss.route(df, key, plan=plan).select("id", "worker")
+    assert same_rows(found, spark.read.parquet(str(folder / name)))
 
 
 def test_the_worker_in_sql_is_that_of_a_column(spark, rows):
@@ -95,44 +104,24 @@ def test_the_worker_in_sql_is_that_of_a_column(spark, rows):
     assert shown == "worker_of(key STRING, id BIGINT)"
     rows.createOrReplaceTempView("registered")
     found = spark.sql("SELECT *, worker_of(key, id) AS worker FROM registered")
-    assert same_rows(found, kss.route(rows, "key", plan=plan, row_id="id"))
+    assert same_rows(found, kss.route(rows, "key", plan=plan))
     with pytest.raises(ValueError, match=r"^row_id must be columns with their types"):
         kss.register(spark, plan, "worker_of", row_id="id")
 
 
-@ENGINES
-def test_rows_are_placed(rows, engine):
-    placed = kss.repartition(rows, "key", workers=WORKERS, engine=engine)
+def test_rows_are_placed(rows):
+    placed = kss.repartition(rows, "key", workers=WORKERS)
     assert placed.filter("worker <> spark_partition_id()").count() == 0
     assert same_rows(placed.drop("worker"), rows)
 
 
-def test_keys_of_all_types(spark):
-    names = sorted(KEYS)
-    schema = T.StructType([T.StructField(name, KEYS[name][0]) for name in names])
-    columns = [skewed(KEYS[name][1], 60) for name in names]
-    df = spark.createDataFrame(list(zip(*columns, strict=True)), schema)
-    df = df.withColumn("id", F.monotonically_increasing_id())
-    routed = [kss.route(df, names, workers=4, row_id="id", engine=e) for e in ("columns", "rust")]
-    assert same_rows(*(each.select("id", "worker") for each in routed))
-    found = kss.aggregate(df, names, F.count("*"), workers=4, row_id="id", force=True)
-    assert same_rows(found, df.groupBy(*names).agg(F.count("*")))
-
-
-@ENGINES
-def test_keys_that_python_has_no_object_for(spark, engine):
+def test_keys_that_python_has_no_object_for(spark):
     sql = ["date'0000-01-01' as d", "interval '1-2' year to month as m", "cast(X'FF' as string) as s"]
     df = spark.range(100).selectExpr(*sql, "id")
-    plan = kss.plan(df, ["d", "m", "s"], WORKERS, engine=engine, trust="id")
+    plan = kss.plan(df, ["d", "m", "s"], WORKERS, row_id="id", trust="id")
     assert plan.head[0].key == ("0000-01-01", "INTERVAL '1-2' YEAR TO MONTH", "\ufffd")
-    weighed = kss.plan(df, "d", WORKERS, engine=engine, weight="bytes", trust="id")
+    weighed = kss.plan(df, "d", WORKERS, weight="bytes", row_id="id", trust="id")
     assert weighed.total == 100 * (4 + len("INTERVAL '1-2' YEAR TO MONTH") + 1 + 8)
-
-
-def test_aggregate(rows):
-    columns = [F.sum("v"), F.median("v"), F.count_distinct("id").alias("n"), F.sort_array(F.collect_set("v"))]
-    found = kss.aggregate(rows, "key", *columns, workers=WORKERS, force=True)
-    assert same_rows(found, rows.groupBy("key").agg(*columns))
 
 
 @pytest.mark.parametrize("format", ["pandas", "arrow"])
@@ -152,8 +141,8 @@ def test_apply(rows, plan, format):
         rows,
         "key",
         part,
-        merge,
         "key string, total long",
+        merge=merge,
         partial_schema="total long",
         plan=plan,
         format=format,
@@ -167,84 +156,11 @@ def test_apply(rows, plan, format):
 JOINS = ["inner", "left", "right", "full", "semi", "anti"]
 
 
-@pytest.mark.parametrize("nullable", [False, True])
-def test_schemas_are_those_of_the_server(rows, plan, nullable):
-    several = F.when(F.col("id") != 3, F.col("id"))
-    if nullable:
-        rows = rows.select("key", several.alias("id"), "v")
-    else:
-        rows = rows.select(F.coalesce("key", F.lit("none")).alias("key"), "id", "v")
-    options = {"plan": plan, "row_id": "id", "force": True}
-    others = rows.select("key", "id", several.alias("another"))
-    sums = [F.sum("id"), F.count("id"), F.max("key"), F.collect_list("id")]
-    found = [
-        kss.route(rows, "key", plan=plan, row_id="id"),
-        kss.repartition(rows, "key", **options),
-        kss.aggregate(rows, "key", *sums, **options),
-        kss.apply(rows, "key", whole, whole, "n long", plan=plan, row_id="id"),
-        *(
-            kss.join(rows, others, "key", how, way=way, **options)
-            for how in JOINS
-            for way in ("place", "broadcast")
-        ),
-        kss.join(rows, others, "key", way="grid", **options),
-    ]
-    for each in found:
-        client = each.sparkSession.client
-        assert each._cached_schema is not None
-        assert each.schema == client.schema(each._plan.to_proto(client))
-
-
-@pytest.mark.parametrize("how", JOINS)
-def test_the_schema_of_a_plain_join_is_known(rows, plan, how):
-    filled = F.coalesce("key", F.lit("none"))
-    marked = F.col("v").alias("v", metadata={"unit": "s"})
-    sides = {
-        "may be null": rows.select(F.lit(1).alias("one"), "key", marked),
-        "never null": rows.select("id", filled.alias("KEY"), F.lit("x").alias("a.b"), marked),
-        "marked": rows.select(filled.alias("key", metadata={"unit": "none"}), F.struct("id", "v").alias("s")),
-        "key alone": rows.select("key"),
-    }
-    for one, left in sides.items():
-        for other, right in sides.items():
-            found = kss.join(left, right, "Key", how, plan=plan)
-            client = found.sparkSession.client
-            # Spark broadcasts no side of a full join
-            assert kss.explain(found).startswith("place" if how == "full" else "plain"), (one, other)
-            assert found._cached_schema is not None, (one, other)
-            assert found.schema == client.schema(found._plan.to_proto(client)), (one, other)
-    twice = rows.select("key", F.lit(1).alias("v"), F.lit(2).alias("v"))
-    found = kss.join(twice, twice, "key", how, plan=plan)
-    assert found.schema == client.schema(found._plan.to_proto(client))
-
-
 def test_a_full_join_is_built_without_a_physical_plan(rows, plan, monkeypatch):
     monkeypatch.setattr(type(rows), "_explain_string", None)
     assert kss.explain(kss.join(rows, rows, "key", "full", plan=plan)).startswith("place")
     with pytest.raises(TypeError):
         kss.join(rows, rows, "key", plan=plan)
-
-
-@pytest.mark.parametrize("how", [how for how in JOINS if how != "full"])
-def test_a_wide_join_is_not_planned_where_that_of_its_keys_tells(spark, tmp_path, monkeypatch, conf, how):
-    columns = [f"id % {at} AS c{at}" for at in range(2, 150)]
-    spark.range(400).selectExpr("id % 7 AS key", *columns).write.parquet(str(tmp_path / "rows"))
-    left = spark.read.parquet(str(tmp_path / "rows"))
-    right, asked = left.toDF("KEY", *(f"d{name}" for name in left.columns[1:])), []
-
-    def explain(df, *rest, **options):
-        asked.append(len(df.columns))
-        return explained(df, *rest, **options)
-
-    explained = type(left)._explain_string
-    plan = kss.plan(left, "key", WORKERS, "w_choices", row_id="c149")
-    monkeypatch.setattr(type(left), "_explain_string", explain)
-    for limit, way in (("10MB", "plain"), ("1KB", "place")):
-        conf("spark.sql.autoBroadcastJoinThreshold", limit)
-        found = kss.join(left, right, "key", how, plan=plan)
-        assert kss.explain(found).startswith(way)
-        assert asked == [1]
-        asked.clear()
 
 
 @pytest.mark.parametrize("how", JOINS)
@@ -253,12 +169,10 @@ def test_keys_of_two_widths_in_a_join(rows, how, widths):
     number = F.when(F.col("key") != "hot", F.col("v")).otherwise(0)
     left, right = (rows.withColumn("key", number.cast(width)) for width in widths)
     right = right.filter(F.col("id") < 60).select("key", F.upper(F.col("id").cast("string")).alias("name"))
+    plan = kss.plan(left, "key", WORKERS, row_id="id")
     for way in ("place", "broadcast"):
-        options = {"workers": WORKERS, "row_id": "id", "force": True, "split": "left"}
-        found = kss.join(left, right, "key", how, way=way, **options)
+        found = kss.join(left, right, "key", how, plan=plan, split="left", way=way)
         assert kss.explain(found).startswith(way)
-        client = found.sparkSession.client
-        assert found.schema == client.schema(found._plan.to_proto(client)), way
         assert same_rows(found, left.join(right, "key", how)), way
 
 
@@ -266,7 +180,7 @@ def test_keys_of_two_widths_in_a_join(rows, how, widths):
 def test_join(rows, plan, how):
     other = rows.filter(F.col("id") < 60).select("key", F.upper("key").alias("name"))
     expected = rows.join(other, "key", how)
-    for way in ("place", "broadcast", *(["grid"] if how == "inner" else [])):
+    for way in ("place", "broadcast"):
         assert same_rows(kss.join(rows, other, "key", how, plan=plan, way=way), expected), way
 
 
@@ -284,9 +198,7 @@ def test_join_with_a_condition(spark, rows, plan, how):
         expected = expected.select(key, "id", "v", "w")
     for name, condition in conditions.items():
         given = {"how": how, "condition": condition, "plan": plan}
-        for way in (
-            ("place", "broadcast", *(["grid"] if how == "inner" else [])) if name == "columns" else ["place"]
-        ):
+        for way in ("place", "broadcast") if name == "columns" else ("place",):
             assert same_rows(kss.join(rows, other, "key", way=way, **given), expected), (name, way)
         plain = kss.join(rows, other, "key", **given)
         assert kss.explain(plain).startswith("plain")
@@ -297,8 +209,7 @@ def test_columns_of_both_sides_of_a_join(spark, rows, plan, conf):
     other = spark.createDataFrame([("hot", 1), ("k3", 2), (None, 3)], "key string, v long")
     conf("spark.sql.autoBroadcastJoinThreshold", "100")
     for how in ("inner", "full"):
-        joined = kss.join(rows, other, "key", how, plan=plan, force=True)
-        assert kss.explain(joined).startswith("place: ")
+        joined = kss.join(rows, other, "key", how, plan=plan, way="place")
         chosen = [rows["key"], other["key"], rows["v"], other["v"]]
         assert same_rows(joined.select(*chosen), rows.join(other, "key", how).select(*chosen))
 
@@ -442,7 +353,7 @@ def test_what_is_no_query_or_cannot_be_is_named_in_a_line(spark, rows, plan, tmp
     with pytest.raises(
         ValueError, match=r"^weight must be made of columns of df, got Column<'nope'>; df has"
     ):
-        kss.route(rows, "key", workers=4, weight=F.col("nope"))
+        kss.plan(rows, "key", 4, weight=F.col("nope"))
     with pytest.raises(TypeError, match=r"^spark must be a SparkSession, got DataFrame$"):
         kss.diagnose(rows)
     stream = spark.readStream.format("rate").load()
@@ -518,24 +429,22 @@ def test_streaming_observe(spark, tmp_path):
     assert found.plan.isna().all(), "it counts nothing per worker"
 
 
-def test_engine_columns_needs_no_python_on_the_executors(spark, rows, no_python, tmp_path):
-    options = {"workers": WORKERS, "engine": "columns"}
-    plan = kss.plan(rows, "key", **options)
+def test_only_functions_need_python_on_the_executors(spark, rows, no_python, tmp_path):
+    plan = kss.plan(rows, "key", WORKERS)
     placed = kss.repartition(rows, "key", plan=plan)
     assert placed.filter("worker <> spark_partition_id()").count() == 0
-    found = kss.aggregate(rows, "key", F.median("v"), force=True, **options)
-    assert same_rows(found, rows.groupBy("key").agg(F.median("v")))
     other = rows.select("key").distinct()
-    assert kss.join(rows, other, "key", **options).count() == rows.filter("key is not null").count()
-    kss.write(rows, "key", **options).parquet(str(tmp_path / "out"))
+    joined = kss.join(rows, other, "key", plan=plan, way="place")
+    assert joined.count() == rows.filter("key is not null").count()
+    kss.write(rows, "key", workers=WORKERS).parquet(str(tmp_path / "out"))
     assert spark.read.parquet(str(tmp_path / "out")).count() == rows.count()
-    assert kss.profile(rows, "key", **options).top[0].key == "hot"
-    assert kss.drift(plan, rows, engine="columns").moved == 0
+    assert kss.profile(rows, "key", WORKERS).top[0].key == "hot"
+    assert kss.drift(plan, rows).moved == 0
     with pytest.raises(Exception, match="/there/is/no/python"):
-        kss.route(rows, "key", plan=plan, engine="rust").collect()
+        kss.apply(rows, "key", lambda group: group, rows.schema).collect()
 
 
-def test_an_archive_brings_the_executors_their_python(spark, rows, plan, conf, tmp_path):
+def test_an_archive_brings_the_executors_their_python(spark, rows, conf, tmp_path):
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -543,8 +452,7 @@ def test_an_archive_brings_the_executors_their_python(spark, rows, plan, conf, t
         archive.add(python, "bin/python")
     spark.addArtifact(f"{tmp_path}/environment.tar.gz#environment", archive=True)
     conf("spark.sql.execution.pyspark.python", "environment/bin/python")
-    routed = [kss.route(rows, "key", plan=plan, engine=engine) for engine in ("columns", "rust")]
-    assert same_rows(*routed)
+    assert same_rows(kss.apply(rows, "key", lambda group: group, rows.schema), rows)
 
 
 def test_a_service_may_let_nobody_read_its_settings(monkeypatch, spark, rows, plan):
@@ -559,7 +467,7 @@ def test_a_service_may_let_nobody_read_its_settings(monkeypatch, spark, rows, pl
 def test_settings_are_read_together(monkeypatch, spark, tmp_path, conf):
     spark.range(99).selectExpr("id", "id % 3 AS key").write.parquet(str(tmp_path / "rows"))
     rows, other = spark.read.parquet(str(tmp_path / "rows")), spark.range(3).withColumnRenamed("id", "key")
-    plan, asked = kss.plan(rows, "key", 4, "w_choices"), []
+    plan, asked = kss.plan(rows, "key", 4, grouping="w_choices"), []
 
     def config(client, operation):
         asked.append(operation)
@@ -570,7 +478,6 @@ def test_settings_are_read_together(monkeypatch, spark, tmp_path, conf):
     operations = {
         "route": (1, lambda: kss.route(rows, "key", plan=plan)),
         "repartition": (1, lambda: kss.repartition(rows, "key", plan=plan)),
-        "aggregate": (1, lambda: kss.aggregate(rows, "key", F.sum("id"), plan=plan, force=True)),
         "write": (2, lambda: kss.write(rows, "key", plan=plan)),
         "join": (2, lambda: kss.join(rows, other, "key", "full", plan=plan)),
     }
@@ -583,8 +490,14 @@ def test_settings_are_read_together(monkeypatch, spark, tmp_path, conf):
         kss.join(rows, other, "key", plan=plan, way="broadcast")
 
 
-def whole(rows):
-    return rows
+def test_a_key_by_chance_is_warned_of(rows, recwarn):
+    salted = rows.repartition(2).withColumn("salt", (F.rand() * 8).cast("int"))
+    with pytest.warns(UserWarning, match=r"^key column 'salt' of df depends on rand downstream .* F.pmod"):
+        kss.plan(salted, ["key", "salt"], WORKERS, row_id="id")
+    recwarn.clear()
+    for fine in (salted, rows.withColumn("key", F.expr("upper(key)"))):
+        kss.plan(fine, "key", WORKERS, row_id="id")
+    assert not recwarn.list
 
 
 def test_online_is_refused(rows):
@@ -596,46 +509,3 @@ def test_a_collated_key_is_refused(rows):
     collated = rows.withColumn("key", F.expr("key collate utf8_lcase"))
     with pytest.raises(TypeError, match=r"^key must not be a collated string on Spark Connect"):
         kss.route(collated, "key", workers=WORKERS)
-
-
-def test_a_plan_for_other_data_is_said_to_be_one(rows, monkeypatch):
-    monkeypatch.setattr(pending, "_pending", [])
-    plan = kss.Plan.from_json(kss.plan(rows, "key", WORKERS, engine="columns", row_id="id").to_json())
-    others = rows.withColumn("key", F.concat("key", F.lit(" of others")))
-    placed = kss.repartition(others, "key", plan=plan, row_id="id")
-
-    def run():
-        placed.groupBy("worker").count().collect()
-        pending.settle()
-
-    with pytest.warns(UserWarning, match=r"^the plan was made for other data: none of its \d most"):
-        run()
-
-
-def test_the_server_is_not_asked_whether_a_batch_that_is_counted_is_a_stream(
-    spark, rows, plan, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(pending, "_pending", [])
-    path = str(tmp_path / "key.plan.json")
-    plan.save(path)
-    analyze, asked = type(spark.client)._analyze, []
-
-    def noted(client, method, **of):
-        asked.append(method)
-        return analyze(client, method, **of)
-
-    assert not rows.isStreaming
-    monkeypatch.setattr(type(spark.client), "_analyze", noted)
-    for each in (path, kss.Plan.load(path)):
-        kss.repartition(rows, "key", plan=each, row_id="id")
-    assert len(pending._pending) == 2
-    assert "is_streaming" not in asked
-
-
-def test_a_plan_stays_at_a_path_and_its_runs_are_counted(rows, tmp_path):
-    path = str(tmp_path / "key.plan.json")
-    placed = kss.repartition(rows, "key", workers=WORKERS, engine="columns", plan=path, row_id="id")
-    found = {row.worker: row["count"] for row in placed.groupBy("worker").count().collect()}
-    pending.settle()
-    assert [dict(enumerate(run.rows.tolist())) for run in runs.read(path)] == [found]
-    assert kss.Plan.load(path).workers == WORKERS

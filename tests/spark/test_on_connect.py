@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from on_connect import WORKERS, rows_of
+from on_connect import CLASSIC, WORKERS
 
 from keysplit import spark as kss
 
@@ -33,9 +33,10 @@ def server(spark):
 
 
 def test_on_connect(spark, server, tmp_path):
-    plan = kss.plan(rows_of(spark), "key", WORKERS)
-    plan.save(tmp_path / "plan.json")
-    kss.route(rows_of(spark), "key", plan=plan).write.parquet(str(tmp_path / "routed"))
+    for name, (frame, key) in CLASSIC.items():
+        df = frame(spark)
+        plan = kss.plan(df, key, WORKERS, path=tmp_path / f"{name}.json")
+        kss.route(df, key, plan=plan).select("id", "worker").write.parquet(str(tmp_path / name))
     run(PROGRAM, KEYSPLIT_CONNECT=server, KEYSPLIT_CLASSIC=str(tmp_path))
 
 
