@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.pandas.functions import PythonEvalType
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
@@ -29,11 +28,6 @@ from keysplit.spark.session.joins import JoinOfNames
 from keysplit.spark.warn import warn
 
 _NO_ADAPT = "plan must be a Plan on Spark Connect: the server cannot ask the client for the next plan"
-_PYTHON_AGGREGATES = [
-    value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_GROUPED_AGG")
-]
-
-
 _READ_TOGETHER = (
     "spark.sql.caseSensitive",
     "spark.sql.files.ignoreCorruptFiles",
@@ -43,9 +37,6 @@ _READ_TOGETHER = (
     *(name for name, _ in conversion_settings.SETTINGS.values()),
 )
 """The settings that operations ask for: the server is asked for all of them at once."""
-
-_MANY_COLUMNS = 200
-"""From so many columns on the join of the keys alone is looked at first."""
 
 
 class Connect:
