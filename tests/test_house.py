@@ -180,7 +180,7 @@ LINES = {
     "plan": 1_821,
     "profiling": 1_553,
     "show": 1_321,
-    "spark": 3_137,
+    "spark": 3_141,
     "spark/apply": 668,
     "spark/counting": 628,
     "spark/expr": 485,

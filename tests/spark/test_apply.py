@@ -542,10 +542,10 @@ def of_all_types(spark):
     columns = [keys for _, keys in APPLY_KEYS.values()]
     most = max(map(len, columns))
     rows = [
-        tuple(keys[(at if at % 4 == 0 else 4) // 4 % len(keys)] for keys in columns) for at in range(4 * most)
+        (*(keys[(at if at % 4 == 0 else 4) // 4 % len(keys)] for keys in columns), at % 9)
+        for at in range(4 * most)
     ]
-    rows = spark.createDataFrame(rows, schema)
-    return rows.withColumn("v", F.monotonically_increasing_id() % 9)
+    return spark.createDataFrame(rows, schema.add("v", T.LongType()))
 
 
 @pytest.mark.versions

@@ -50,7 +50,7 @@ def test_the_guide_s_code_runs_in_order(spark, tmp_path, monkeypatch, page):
     assert set(started.iterdir()) == before
 
 
-DOCUMENTED = {name: getattr(kss, name) for name in kss.__all__ if name != "streaming"}
+DOCUMENTED = {name: getattr(kss, name) for name in kss.__all__ if name not in ("online", "streaming")}
 
 
 @pytest.mark.filterwarnings("ignore:rows of key")

@@ -28,9 +28,9 @@ planning = import_module("keysplit.spark.plan")  # the package has the function 
 @pytest.fixture(scope="module")
 def hot(spark):
     """Half of the rows have key 1, a quarter have key 2, and so on."""
-    return frame(spark, T.LongType(), skewed([1, 2, 3, None, *range(10, 60)], 600)).withColumn(
-        "id", F.monotonically_increasing_id()
-    )
+    keys = skewed([1, 2, 3, None, *range(10, 60)], 600)
+    rows = [(key, at, at % 50, f"s{at % 7}") for at, key in enumerate(keys)]
+    return spark.createDataFrame(rows, "key bigint, id bigint, v bigint, s string")
 
 
 def with_hashes(df, key, plan):
@@ -234,8 +234,9 @@ def test_floats_above_a_shuffle_are_no_identity(hot):
     steady = ("key", "x", "`count(1)`")
     assert same_rows(*(kss.route(sums, "key", plan=replace(plan, row_id=given)) for given in (None, steady)))
     only = hot.groupBy("id").agg((F.max("id") * 0).cast("double").alias("key")).select("key")
-    with pytest.warns(UserWarning, match=r"^rows of key .* look alike: .* at most 1 different ones, too few"):
-        assert kss.route(only, "key", plan=kss.plan(only, "key", 2, grouping="w_choices")).count() == 600
+    plan = kss.plan(only, "key", 2, grouping="w_choices")
+    with pytest.raises(ValueError, match=r"^row_id must be given: df has no column"):
+        kss.route(only, "key", plan=plan)
 
 
 def test_a_plan_keeps_the_row_id_that_it_was_made_with(spark):

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from keysplit.plan import Plan, bucket_bits, bucket_of
+from keysplit.plan import PLANS, Plan, bucket_bits, bucket_of
 from keysplit.spark.request import Request
 from keysplit.spark.session import session_of
 
@@ -39,6 +39,8 @@ def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
     plan = request.plan
     # Workers of given speeds are to get what was asked for.
     if plan is None or request.way is not None or plan.capacities is not None:
+        return request, ""
+    if type(plan.grouping) not in PLANS.values():  # those of streams may follow any
         return request, ""
     slots, rows = session_of(request.df).slots, rows_of(plan)
     if rows is None or (rows_per_file is None and slots is None):

@@ -322,7 +322,9 @@ class Query:
 
     def _remedies(self, trusted: str, other: str = "") -> str:
         found = [f"pass row_id to kss.plan with {other}columns that distinguish rows, as row_id=['order_id']"]
-        if trusted != "functions" or self.determinism.functions:  # else there is nothing to trust
+        if self.determinism.columns is None:  # no column counts where nothing is known of the rows
+            found = ["name deterministic columns to kss.plan, as row_id=['order_id'], trust=['order_id']"]
+        elif trusted != "functions" or self.determinism.functions:  # else there is nothing to trust
             found.append(f"pass trust=[...] with {trusted} that are deterministic")
         if is_connect(self.df):  # its client does not know what a checkpoint holds
             found.append("write df to files and read it back")
