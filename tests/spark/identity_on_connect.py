@@ -95,6 +95,16 @@ def test_a_column_made_of_one_by_chance_that_is_not_listed(rows, name):
     assert "w" not in (deterministic(found) or ())
 
 
+def test_a_key_that_a_side_of_a_join_does_not_list_counts_against(rows):
+    """`s.*` has a column `id`, which the relation does not list; the other side lists its own."""
+    drawn = rows.select(F.struct((F.rand(1) * 9).cast("long").alias("id")).alias("s"), F.lit(1).alias("v"))
+    unlisted = drawn.select("s.*", "v")
+    shuffled = rows.repartition(2)
+    for how in ("inner", "left_semi", "right"):
+        assert deterministic(shuffled.join(unlisted, "id", how)) is None
+    assert deterministic(unlisted.join(shuffled, "id", "left")) is None
+
+
 def test_columns_by_chance_that_nothing_names_are_no_obstacle(rows):
     shuffled = rows.repartition(2)
     drawn = shuffled.withColumn("r", F.rand())

@@ -111,7 +111,7 @@ CASES = {
     "uuids_in_python": (uuids_in_python, BY_ID),
     "script": (script, BY_ID),
     "unsteady_columns": (unsteady_columns, None),
-    "zero_trusted": (unsteady_columns, {"trust": ("noted", "z")}),
+    "zero_trusted": (unsteady_columns, {"trust": ("noted()", "z")}),
     "collated": (collated, BY_ID),
     "sample": (sampled, None),
     "offset_and_limit": (limited, None),
@@ -182,11 +182,11 @@ def placed(numbers, plan, job, case):
     except (AttributeError, ImportError):  # this Spark's pandas API does not know this pandas or NumPy
         return {"outcome": "cannot run here"}
     rows = made.withColumn("id", noted(job, "route")("id"))
-    given = {"trust": ("noted",)}
+    given = {"trust": ("noted()",)}
     refused = None
     if remedy:
         try:
-            kss.route(rows, "key", plan=replace(plan, trust=("noted",)))
+            kss.route(rows, "key", plan=replace(plan, trust=("noted()",)))
         except ValueError as error:
             refused = str(error)
         given = remedy
@@ -204,7 +204,7 @@ def acted(numbers, plan, job, case, *, hang):
     spark = numbers.sparkSession
     below = numbers.withColumn("id", noted(job, "source")("id")).repartition(SOURCES, "id")
     rows = below.withColumn("id", noted(job, "route", hang=hang)("id"))
-    given = {"plan": replace(plan, trust=("noted",))}
+    given = {"plan": replace(plan, trust=("noted()",))}
     if case in JOINS:
         right = spark.range(150).select(F.col("id").alias("key"), (F.col("id") * 2).alias("w"))
         right = right.repartition(SOURCES, "w")

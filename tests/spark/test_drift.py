@@ -80,6 +80,10 @@ def test_weights_are_what_moves(spark, plan):
     drawn = YESTERDAY + ["k0"] * (2 * YESTERDAY.count("k0"))
     assert heavy.moved == pytest.approx(distance(YESTERDAY, drawn))
     assert heavy.loads.sum() == len(drawn)
+    weighted = kss.plan(df, "key", 8, weight=F.lit(2))
+    with pytest.raises(ValueError, match=r"^weight must be the one that the plan was made by, got None$"):
+        kss.drift(weighted, df)
+    assert kss.drift(weighted, df, weight=F.lit(2)).moved == 0
 
 
 def test_imbalance_is_relative_to_capacities(spark):

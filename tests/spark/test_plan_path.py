@@ -92,7 +92,7 @@ OTHER = [
     ({"weight": "v"}, "weight"),
     ({"row_id": "v"}, "row_id"),
     ({"trust": "v"}, "trust"),
-    ({"key": "s"}, "key types"),
+    ({"key": "s"}, "key"),
 ]
 
 

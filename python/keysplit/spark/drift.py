@@ -6,7 +6,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 
 from keysplit.metrics import imbalance, relative_imbalance
-from keysplit.plan import FrequentKey, Plan, Summary, bucket_of, head_threshold
+from keysplit.plan import PLANS, FrequentKey, Plan, Summary, bucket_of, head_threshold
 from keysplit.plan.drift import Drift
 from keysplit.spark.checks import by_name, refuse_stream, type_name
 from keysplit.spark.counting.summary import summarise
@@ -53,6 +53,13 @@ def drift(
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     key = list(plan.key) if key is None else key
     refuse_stream(df, remedy=": compare a batch of its rows")
+    if type(plan.grouping) not in PLANS.values():
+        raise ValueError(
+            f"plan must be by a grouping that kss.plan takes, got one by {plan.grouping.name!r}, which only "
+            "streams follow"
+        )
+    if plan.weighted and weight is None:
+        raise ValueError("weight must be the one that the plan was made by, got None")
     check(df, key, plan)
     request = planning(
         df,

@@ -57,7 +57,8 @@ class Query:
         beside: the other side of a join, which may have what `trust` names in place of this one.
         argument: what the DataFrame is called in the call.
         merges: whether what is made of the rows is exact where Spark sees that a retried task gave others.
-        checked: whether `trust` may name only what the query has.
+        checked: those names of `trust` that the query must have. Without "()" a name that is not among these
+            is that of a column alone.
     """
 
     df: DataFrame
@@ -65,7 +66,7 @@ class Query:
     beside: DataFrame | None = None
     argument: str = "df"
     merges: bool = False
-    checked: bool = False
+    checked: frozenset[str] = frozenset()
 
     @cached_property
     def session(self) -> Session:
@@ -118,7 +119,7 @@ class Query:
             ValueError: if `trust` names what the query does not have.
         """
         found = self.session.determinism(self.df, self._trusted_functions)
-        unknown = self._trusted_functions - found.functions if self.checked else frozenset()
+        unknown = self._functions_in(self.checked) - found.functions
         if unknown and self.beside is not None:
             other = Query(self.beside)
             unknown -= other.determinism.functions
@@ -139,9 +140,20 @@ class Query:
 
     @cached_property
     def _trusted_functions(self) -> frozenset[str]:
-        """The names of functions that are trusted: a name that a column has is that column's alone."""
-        names = (each for each in self.trust if self.fold(each) not in self._folded)
-        return frozenset(each.removesuffix(_CALLED) for each in names)
+        """The names of functions that are trusted."""
+        return self._functions_in(
+            name for name in self.trust if name.endswith(_CALLED) or name in self.checked
+        )
+
+    def _functions_in(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the names of functions: a name that a column has is that column's alone."""
+        return frozenset(each.removesuffix(_CALLED) for each in names if self.fold(each) not in self._folded)
+
+    @property
+    def kept_trust(self) -> tuple[str, ...]:
+        """`trust` as a plan keeps it: functions have "()" after their names."""
+        functions = self._trusted_functions
+        return tuple(sorted(f"{name}{_CALLED}" if name in functions else name for name in self.trust))
 
     @cached_property
     def disorder(self) -> str | None:
@@ -229,7 +241,15 @@ class Query:
         """Say whether the `row_id` of a plan distinguishes the rows, also when a task is retried."""
         # A plan that has chosen columns itself has this many; fewer were named by the user, for any rows.
         named = len(row_id) < MOST_COLUMNS
-        return not any(self._whys(row_id)) and (named or self.determinism.rows is None)
+        if not all(map(self._is_one, row_id)) or any(self._whys(row_id)):
+            return False
+        return named or self.determinism.rows is None
+
+    def _is_one(self, name: str) -> bool:
+        """Say whether a name is that of one column, of a type that Spark hashes, or of a field."""
+        places = self._places.of(self.fold(name)) or self._places_of(name)
+        fields = self.session.schema_of(self.df).fields
+        return len(places) == 1 and _is_hashable(fields[places[0]].dataType)
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
         """Raise ValueError if the rows, or their values in some columns, may differ when df is read twice."""
@@ -321,9 +341,13 @@ class Query:
         return [at for part in parts_of(self.fold(name)) for at in self._places.of(part)]
 
     def _remedies(self, trusted: str, other: str = "") -> str:
-        found = [f"pass row_id to kss.plan with {other}columns that distinguish rows, as row_id=['order_id']"]
+        line = "kss.plan(df, key, workers, row_id=['order_id'])"
+        if self.df.isStreaming:
+            line = f"{line} or kss.streaming.Adapt(workers, row_id=['order_id'])"
+        found = [f"pass row_id to kss.plan with {other}columns that distinguish rows, as {line}"]
         if self.determinism.columns is None:  # no column counts where nothing is known of the rows
-            found = ["name deterministic columns to kss.plan, as row_id=['order_id'], trust=['order_id']"]
+            line = line.replace(")", ", trust=['order_id'])")
+            found = [f"pass row_id to kss.plan with columns that are deterministic, as {line}"]
         elif trusted != "functions" or self.determinism.functions:  # else there is nothing to trust
             found.append(f"pass trust=[...] with {trusted} that are deterministic")
         if is_connect(self.df):  # its client does not know what a checkpoint holds

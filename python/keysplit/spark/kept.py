@@ -88,12 +88,13 @@ class Place:
     def _refuse_other(self, plan: Plan, request: Request) -> None:
         """Raise ValueError if a stored plan was made for other arguments than those of a request."""
         pairs = {
+            "key": (plan.key, tuple(request.keys)),
             "key types": (plan.key_types, tuple(key_kinds(request.key_types))),
             "grouping": (plan.grouping, request.params),
             "capacities": (plan.capacities, request.capacities),
             "group_weight": (plan.group_weight, request.group_weight),
             "weight": (plan.weighted, request.weight is not None),
-            "trust": (plan.trust, tuple(sorted(request.query.trust))),
+            "trust": (plan.trust, request.query.kept_trust),
         }
         if request.row_id is not None:
             pairs["row_id"] = (plan.row_id, tuple(request.row_id))

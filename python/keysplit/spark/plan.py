@@ -88,8 +88,8 @@ def plan(
             plan keeps them. docs/exactness.md says what depends on it.
         seed: the seed of the hashes, 0 if left out. Leave it out with a grouping object.
         path: where the plan is stored, a file or a URL as `Plan.save` takes it. If a plan is there, it is
-            loaded, and no job runs; if not, it is made and saved. Of several jobs that make it at the same
-            time all use that of the first. A plan of no rows is used once and never saved.
+            loaded, and no job runs; if not, it is made and saved. Of several jobs that make the first
+            plan at the same time all use one. A plan of no rows is used once and never saved.
         max_age: the age from which a stored plan is made again and replaced, such as "30 days" or a
             timedelta; its age is that of the file. If left out, a stored plan is always used; `drift` says
             how well it still fits.
@@ -161,7 +161,7 @@ def planning(
     refuse_stream(df, remedy=remedy)
     check_sample(sample)
     params = grouping_of(grouping, workers, seed, PLANS)
-    request = request_of(df, key, params, Query(df, trusted_names(trust), checked=True))
+    request = request_of(df, key, params, _query(df, trust))
     columns = request.columns
     if request.query.trust:
         _ = request.query.determinism  # refuses what the query does not have
@@ -177,6 +177,11 @@ def planning(
         sample=sample,
         group_weight=_group_weight(group_weight),
     )
+
+
+def _query(df: DataFrame, trust: Any) -> Query:
+    names = trusted_names(trust)
+    return Query(df, names, checked=names)
 
 
 def grouping_of(grouping: Any, workers: Any, seed: Any, known: Mapping[str, Any]) -> Any:
@@ -335,5 +340,5 @@ def plan_of(request: Request, counted: Pass, candidates: Sequence[np.ndarray] | 
         capacities=request.capacities,
         group_weight=request.group_weight,
         weighted=request.weight is not None,
-        trust=tuple(sorted(request.query.trust)),
+        trust=request.query.kept_trust,
     )

@@ -92,6 +92,8 @@ def check(
         ValueError: if an argument has a wrong value.
     """
     refuse_other_frames(df)
+    if way == "plain" and plan is None and workers is None:
+        workers = 1  # no plan is made
     params = params_of(plan, workers, grouping, df)
     return request_of(
         df,
@@ -155,6 +157,7 @@ def params_of(plan: Any, workers: Any, grouping: str, df: DataFrame) -> Any:
         return PLANS[grouping](workers=workers)
     if not isinstance(plan, Plan):
         remedy = ": Plan.load(path) reads one" if isinstance(plan, str) else ""
+        remedy = ": kss.streaming takes it" if type(plan).__name__ == "Adapt" else remedy
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}{remedy}")
     if workers is not None and (isinstance(workers, bool | float) or workers != plan.workers):
         raise ValueError(f"workers must be left out with a plan, which has {plan.workers}, got {workers!r}")

@@ -21,7 +21,7 @@ from keysplit.spark.join.arguments import (
 from keysplit.spark.join.choice import joined, refuse_way
 from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import quoted
-from keysplit.spark.request import GROUPING, Request, check, check_way, params_of, trusted_by
+from keysplit.spark.request import Request, check, check_way, trusted_by
 from keysplit.spark.strategy import Way, built, reason_for_no_plan_of_a_join, took
 
 
@@ -109,7 +109,6 @@ def join(
     names = [quoted(name) for name in key_names(on, "on")]
     other = "left" if hot == "right" else "right"
     check_way(way, ("plain", "place", "broadcast"))
-    params_of(plan, workers, GROUPING, sides[hot])
     of_hot = Query(sides[hot], trusted_by(plan), sides[other], hot)
     session, fold = of_hot.session, of_hot.fold
     columns = {side: Columns(df, fold) for side, df in sides.items()}

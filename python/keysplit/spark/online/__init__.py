@@ -146,7 +146,8 @@ def _routed(
     _check_grouping(grouping)
     check_flag("allow_inexact", allow_inexact)
     _check_state(df, state, allow_inexact)
-    query = Query(df, trusted_names(trust), checked=True)
+    trusted = trusted_names(trust)
+    query = Query(df, trusted, checked=trusted)
     columns = Columns(df, query.fold)
     named = key_names(key)
     types = [field.dataType for field in columns.fields_of("key", named)]

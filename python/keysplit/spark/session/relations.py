@@ -246,11 +246,16 @@ class Walk:
         using = set(map(self._fold, body.using_columns))
         if body.HasField("join_condition"):
             rows = rows or self._value(body.join_condition, replace(both, order="a join"))
-        rows = rows or _first(both.columns.get(name, _NOT_FOUND) for name in using)
+        # a side that does not list a key may have another one of its name
+        keys = {
+            name: _worst(left.columns.get(name, _NOT_FOUND), right.columns.get(name, _NOT_FOUND))
+            for name in using
+        }
+        rows = rows or _first(keys.values())
         if semi:
             return replace(left, rows=rows, order="a join")
         twice = (both.twice - using) | left.twice | right.twice
-        return _Rows(both.columns, rows, "a join", more, twice)
+        return _Rows({**both.columns, **keys}, rows, "a join", more, twice)
 
     def _set_op(self, body: Any) -> _Rows:
         if body.set_op_type != body.SET_OP_TYPE_UNION or not body.is_all:

@@ -11,7 +11,7 @@ from keysplit.plan import Plan
 from keysplit.spark import strategy
 from keysplit.spark.checks import refuse_other_frames, type_name
 from keysplit.spark.frame import Columns
-from keysplit.spark.identity import Query, identity_columns
+from keysplit.spark.identity import Query, identity_columns, trusted_names
 from keysplit.spark.place import placed
 from keysplit.spark.plan import stand_in
 from keysplit.spark.repartition import routed_and_placed as placed_by_plan
@@ -77,7 +77,7 @@ def check(
             "plan must be a Plan on Spark Connect, got an Adapt, which needs a classic session: the server "
             "cannot ask the client for the next plan"
         )
-    query = Query(df, plan.trusted, checked=True)
+    query = Query(df, plan.trusted, checked=trusted_names(plan.trust))
     request = request_of(df, key, plan.params, query, plan=plan.start, **others)
     columns = request.columns
     names = identity_columns(plan.row_id, columns.type_of)
@@ -122,7 +122,7 @@ def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
         The rows with their workers, and what makes queries of questions.
     """
     assert request.adapt is not None
-    first = replace(request.plan or stand_in(request), trust=tuple(sorted(request.query.trust)))
+    first = replace(request.plan or stand_in(request), trust=request.query.kept_trust)
     if request.row_id is not None:  # as in the plans of the log, which others may route by
         first = replace(first, row_id=tuple(request.row_id))
     weighted = request.weight is not None
