@@ -11,7 +11,8 @@ from keysplit.spark.session import is_connect, session_of
 
 def deterministic(df, *trust):
     """Return the columns of a frame that count; None if there may be other rows."""
-    found = identity.Query(df, identity.trusted_names(trust))
+    names = identity.trusted_names(trust)
+    found = identity.Query(df, frozenset(identity.Query(df, names, checked=names).kept_trust))
     check(df, found._trusted_functions)
     if found.determinism.rows is not None:
         return None

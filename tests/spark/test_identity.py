@@ -734,7 +734,7 @@ def test_an_aggregate_of_the_user_may_be_trusted(spark, rows):
     counted = java_class("org.apache.spark.sql.functions").udaf(counting, longs)
     spark._jsparkSession.udf().register("counted", counted)
     df = rows.groupBy("key").agg(F.expr("counted(id)").alias("n"))
-    assert identity.Query(df, identity.trusted_names("counted"), checked=True).identity == ["key"]
+    assert identity.Query(df, names := identity.trusted_names("counted"), checked=names).identity == ["key"]
     with pytest.raises(ValueError, match=r"got 'other'; .* calls the functions \['counted'\]"):
         identity.Query(df, identity.trusted_names("other"), checked=True).identity  # noqa: B018
 
