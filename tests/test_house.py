@@ -186,7 +186,7 @@ LINES = {
     "spark/expr": 485,
     "spark/join": 754,
     "spark/online": 452,
-    "spark/session": 4_017,
+    "spark/session": 4_018,
     "spark/slices": 760,
     "spark/streaming": 4_841,
     "streams": 719,

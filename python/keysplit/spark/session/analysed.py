@@ -53,6 +53,7 @@ FUNCTIONS = _names(
     Substring SubstringIndex Subtract SubtractDates SubtractTimestamps Tan TimeAdd TimestampAdd
     TimestampAddInterval TimestampAddYMInterval TimestampDiff ToCharacter ToDegrees ToNumber ToRadians
     ToUnixTimestamp ToUTCTimestamp TransformKeys TransformValues TruncDate TruncTimestamp TryAdd TryDivide
+    TypedNullLiteral
     TryElementAt TryEval TryMultiply TrySubtract TryToNumber TypeOf UnaryMinus UnaryPositive UnBase64
     UnboundedFollowing$ UnboundedPreceding$ Unhex UnixDate UnixMicros UnixMillis UnixSeconds UnixTimestamp
     UnscaledValue UpCast UpdateFields Upper UrlDecode UrlEncode VariableReference VariantGet WeekDay
