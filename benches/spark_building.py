@@ -3,8 +3,7 @@
 Tables of 10, 500 and 2,000 columns are read from Parquet; with `--computed` their key, or all their
 columns, are expressions of what is read, or all but the key are aggregates by it. An operation gets a plan
 that was made before, so that it has nothing to count, and the identity of a row is that which keysplit finds
-by itself. The expressions of a plan are kept in a session when they are asked for again; with `--other-plans`
-each query has a plan that none had before.
+by itself. With `--other-plans` each query has a plan that none had before.
 
 The plain counterpart of an operation is the query of Spark that it stands for; `route` stands for one column
 more by a hash of the key. The two take turns, and a figure is the median of each. CPU time is that of the

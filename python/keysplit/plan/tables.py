@@ -22,7 +22,7 @@ class FrequentKey:
         hash: its hash, which is what a row is compared with.
         count: weight of its rows, an upper bound; in a plan from a sample an estimate, whose error
             `Plan.sample` knows.
-        error: by how much `count` may be too large, beside the error of a sample.
+        error: by how much `count` may be too large, in addition to the error of a sample.
         workers: the workers of its rows.
         shares: the part of its rows that each of `workers` gets; the sum is 1.
     """
@@ -36,7 +36,7 @@ class FrequentKey:
 
     @property
     def text(self) -> str:
-        """Its values in one line."""
+        """Its values as text, with commas between them."""
         return ", ".join("null" if value is None else value for value in self.key)
 
 

@@ -47,7 +47,7 @@ class TopKey(_Counted):
     Attributes:
         key: its value; a tuple of values if there are several key columns.
         count: its messages, or the weight of its rows: an upper bound, or an estimate from a sample.
-        error: by how much `count` may be too large, beside the error of a sample.
+        error: by how much `count` may be too large, in addition to the error of a sample.
         share: `count` as a fraction of the total.
         shares: its share of the messages of each window, a lower bound. This and the following only for a
             stream.

@@ -69,7 +69,7 @@ def make_ticks(largest: float, show: Callable[[float], str]) -> list[dict[str, A
 
 
 def name_bars(bars: list[dict[str, Any]], names: Mapping[int, str]) -> None:
-    """Write the key that makes a bar beside the tallest ones, where nothing is in the way."""
+    """Write the key that makes a bar next to the tallest ones, where nothing is in the way."""
     room: list[tuple[float, float, float]] = []
     order = sorted(names, key=lambda at: -bars[at]["height"])
     for at in order[:NAMED_BARS]:
