@@ -19,7 +19,7 @@ def main(folder: Path, kind: str) -> None:
     spark = session(folder, settings=settings_of(folder, kind))
     country = F.when(F.col("id") % 10 < 9, "GB").otherwise(F.concat(F.lit("c"), F.col("id") % 30))
     sales = spark.range(6_000).select(country.alias("country"), "id")
-    writer = kss.write(sales, "country", workers=WORKERS, force=True).format(kind)
+    writer = kss.write(sales, "country", workers=WORKERS, way="place").format(kind)
     if kind == "iceberg":
         # by default Iceberg shuffles the rows of a partitioned table once more, by partition
         writer.option("distribution-mode", "none").saveAsTable("totals.sales")
@@ -30,7 +30,7 @@ def main(folder: Path, kind: str) -> None:
     # no row_id: the columns of the table are known to be steady
     placed = kss.repartition(table, "country", workers=WORKERS)
     names = table.select("country").distinct().withColumn("name", F.upper("country"))
-    joined = kss.join(table, names.hint("merge"), "country", workers=WORKERS, force=True)
+    joined = kss.join(table, names.hint("merge"), "country", workers=WORKERS, way="place")
     found = {
         "other rows": table.exceptAll(sales).count() + sales.exceptAll(table).count(),
         "misplaced": placed.filter(F.spark_partition_id() != F.col("worker")).count(),
