@@ -12,6 +12,7 @@ from keysplit_experiments.harness import figure, page, registry, runner
 from keysplit_experiments.harness.experiment import (
     FULL,
     QUICK,
+    Judged,
     Scale,
 )
 from keysplit_experiments.harness.inputs import Inputs
@@ -107,8 +108,9 @@ def test_the_page_of_the_documentation_is_up_to_date_in_form(name: str) -> None:
     assert len(section) == 2, "write the page again: keysplit reproduce --docs docs/experiments.md"
     own = section[1].split("\n## ")[0]
     assert experiment.setting in " ".join(own.split())
-    claims = re.findall(r"^- (?:Holds|\*\*Differs\*\*): (.*?) \[([^]]*)\]\.", own, re.MULTILINE)
-    assert claims == [(claim.says, claim.where) for claim in experiment.claims]
+    found = re.findall(r"^- (Holds|\*\*Differs\*\*): (.*?) \[([^]]*)\]\.", own, re.MULTILINE)
+    for (verdict, says, where), claim in zip(found, experiment.claims, strict=True):
+        assert (says, where) == (page.stated(claim, Judged(verdict == "Holds", "")), claim.where)
     if experiment.draw is not None:
         assert f"]({name}.svg)" in own
         assert (ROOT / f"docs/experiments/{name}.svg").is_file()

@@ -304,9 +304,9 @@ CLAIMS = [
         where="5.3, Table 3",
         paper="0.141, 0.288, 0.476",
         judge=parts_of_shuffle,
-        because="here all messages are in the queues from the start: what a worker gets too much of, before "
-        "the hot key has more workers, may be made up for by what it gets less of later. In a closed loop, "
-        "which is simulated for Table 3 in Experiments, spouts wait for full workers",
+        because="all messages are in the queues from the start: what a worker gets too much of at "
+        "first, it may get less of later. In a closed loop, simulated for Table 3 in "
+        "Experiments, spouts wait for full workers",
     ),
     Claim(
         says="StdDev of KG, PKG and DKG (within a quarter)",
@@ -319,12 +319,12 @@ CLAIMS = [
         "close DistCost (at most 1.5 times)",
         where="5.3, Fig. 9",
         judge=better,
-        because="the stream that stands in has few keys, so that the hot one alone, on several workers, may "
-        "add much to the mean",
+        because="the stand-in has few keys, so the hot one alone, on several workers, may add much to "
+        "the mean",
     ),
     Claim(
-        says="On twitter-ticker, wikipedia-pageviews and by-lang PKG and DKG are alike (latency within a "
-        "quarter)",
+        says="On twitter-ticker, wikipedia-pageviews and by-lang PKG and DKG perform equally well "
+        "(latency within a quarter)",
         where="5.3, Fig. 9",
         judge=alike,
     ),
@@ -332,8 +332,8 @@ CLAIMS = [
         says="On wikipedia-clickstream KG does better than the others (the lowest latency)",
         where="5.3, Fig. 9",
         judge=hashing_wins,
-        because="here a message costs the same wherever it goes, so that a more balanced load is no slower; "
-        "the paper does not say what else its runs had",
+        because="here every message costs the same, so a more balanced load is no slower; the paper "
+        "does not say what else its runs had",
     ),
     Claim(
         says="SG: skew changes nothing (throughput within 15 per cent)", where="5.4, Fig. 10", judge=unmoved
@@ -359,9 +359,9 @@ CLAIMS = [
         where="abstract, 6",
         paper="up to 7% and 8%",
         judge=at_30,
-        because="the busiest worker decides here, where all messages are in the queues from the start; in a "
-        "closed loop, which is simulated for Fig. 11 in Experiments, the hot key may get workers too late to "
-        "help as much",
+        because="the busiest worker decides where all messages are in the queues from the start; in a "
+        "closed loop, simulated for Fig. 11 in Experiments, the hot key may get workers too "
+        "late",
     ),
     Claim(
         says="Above 80 per cent DKG improves on PKG in latency and throughput, at best by this much or more",
@@ -374,11 +374,12 @@ CLAIMS = [
         "most half)",
         where="5.4, Fig. 11",
         judge=even,
-        because="DKG gives a key another worker only above its threshold, 13.2 per cent of all messages on "
-        "10 workers, so that its StdDev stays near 3 or more; PKG's need not be twice that at 40 per cent",
+        because="DKG gives a key another worker only above its threshold, 13.2 per cent on 10 "
+        "workers, so its StdDev stays near 3 or more",
     ),
     Claim(
-        says="SG has the worst DistCost; the others' are alike (below 100 per cent at most a third of SG's)",
+        says="SG has the worst DistCost; the others' are similar (below 100 per cent at most a "
+        "third of SG's)",
         where="5.4, Fig. 11",
         judge=costs,
     ),
@@ -386,8 +387,8 @@ CLAIMS = [
         says="KG has the highest latency, DKG less than PKG, SG the lowest, with every number of workers",
         where="5.5, Fig. 12",
         judge=order_by_workers,
-        because="of 100 workers each has 0.15 s of work with SG, and a hundred processes that wake up at one "
-        "time wait for each other where cores are few",
+        because="with SG each of 100 workers has 0.15 s of work, and a hundred processes that wake up "
+        "at once wait for each other where cores are few",
     ),
     Claim(
         says="Latencies of KG and PKG hardly change with the number of workers (within a quarter)",

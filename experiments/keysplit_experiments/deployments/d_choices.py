@@ -205,8 +205,8 @@ CLAIMS = [
         says="With modest skew latencies differ little (p99 of KG at most twice SG's at z = 1.4)",
         where="V-B, Q4, Fig. 14",
         judge=little_difference,
-        because="here all messages wait in the queues from the start, and nothing but the workers limits "
-        "the rate, so latencies may differ as much as loads do",
+        because="all messages wait from the start and only the workers limit the rate, so latencies "
+        "may differ as much as loads do",
     ),
     Claim(
         says="PKG has about half of KG's latency at the highest skew (35 to 65 per cent)",
@@ -281,11 +281,11 @@ EXPERIMENT = Experiment(
     name="deployments/d_choices",
     label="Fig. 13, 14",
     title="throughput and latency on a cluster",
-    setting="48 sources, 80 workers, Zipf streams of 10,000 keys, 1 ms per message. A cell is a segment of "
-    "200,000 messages (the paper: 2,000,000) that are all there when the workers start. So workers "
-    "are saturated, and latency is the wait in a worker's queue and its work. Throughput is "
-    "messages over the time from the start of the workers to the end of the last. Only the workers "
-    "limit the rate, so groupings may differ more than on the paper's cluster.",
+    setting="48 sources, 80 workers, Zipf streams of 10,000 keys, 1 ms per message. A cell is a "
+    "segment of 200,000 messages (the paper: 2,000,000) that are all there when the workers "
+    "start. Latency is the wait in a worker's queue and its work. Throughput is messages over "
+    "the time from the start of the workers to the end of the last. Only the workers limit "
+    "the rate, so groupings may differ more than on the paper's cluster.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -141,7 +141,7 @@ def params_of(
         whole: Of the paper's stream.
         sources: Number of sources, which share the messages.
         lasts_s: How long the stream lasts, where the clock is the real one. If None, the clock of a router
-            goes by its messages.
+            follows its messages.
     """
     params = method(name, workers, seed)
     if not isinstance(params, ks.DynamicKeyGrouping):
@@ -163,7 +163,7 @@ def params_of(
 
 
 def table(results: Results) -> Table:
-    """The metrics of every cell, beside those of the simulator, and the waits."""
+    """The metrics of every cell, next to those of the simulator, and the waits."""
     rows: list[list[Any]] = []
     for cell in results:
         parameters, figures = cell.parameters, cell.figures

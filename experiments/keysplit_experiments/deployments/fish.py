@@ -222,9 +222,8 @@ def elastic(results: Results) -> Judged:
 
 
 BY_PLAN = (
-    "a plan cannot know the keys that turn hot in the micro-batch it is for; it leaves keys below its "
-    "threshold where they are hashed, and some of them on a worker may be a large part of its few messages "
-    "per micro-batch; and it changes for a gain of 10 per cent or more"
+    "a plan cannot know keys that turn hot in its own micro-batch, leaves keys below its "
+    "threshold where they are hashed, and changes only for a gain of 10 per cent or more"
 )
 
 CLAIMS = [
@@ -236,7 +235,7 @@ CLAIMS = [
         says="D-C and W-C are better than PKG, but below SG",
         where="6.6, Fig. 19",
         judge=in_between,
-        because="where a stream hardly drifts, counts of its whole past may find the hot keys in time, which "
+        because="where a stream hardly drifts, lifetime counts may find the hot keys in time, which "
         "leaves SG less than the margin to gain",
     ),
     Claim(
@@ -245,8 +244,8 @@ CLAIMS = [
         where="6.6, Fig. 19",
         paper="1.32 and 1.48 times",
         judge=faster,
-        because="workers only sleep here, so that a grouping can gain about as much as the other's busiest "
-        "worker is above the mean; the streams that stand for the paper's may have less skew and drift",
+        because="workers only sleep here, so a grouping gains about as much as the other's busiest "
+        "worker is above the mean; the stand-ins may have less skew and drift",
     ),
     Claim(
         says="FISH's throughput is close to SG's (at least 85 per cent)",
@@ -259,9 +258,9 @@ CLAIMS = [
         where="6.6, Fig. 18",
         paper="87.12 and 76.34 per cent",
         judge=reduces,
-        because="all messages of a micro-batch wait when its workers start, so that balanced workers have "
-        "a queue too, and latencies may differ no more than throughput does; queues on the paper's cluster "
-        "may have grown without end, or been empty",
+        because="all messages of a micro-batch wait when its workers start, so latencies can differ "
+        "no more than throughput does; queues on the paper's cluster may have grown without "
+        "end, or been empty",
     ),
     Claim(
         says="FISH's latencies are almost SG's (p50 and p99 at most 1.25 times)",

@@ -24,8 +24,8 @@ AGGREGATES, WORDS = ["Voters", "Amazon"], ["T4SA", "WikiText"]
 STREAMS = [*AGGREGATES, *WORDS]
 MESSAGES = 140_000
 LEARNING = (
-    "learning takes a router no time here, and its placement may balance better than hashing; the paper puts "
-    "DKG's throughput down to its lack of parallel processing"
+    "learning takes a router no time here; the paper puts DKG's throughput down to its lack "
+    "of parallel processing"
 )
 MERGING = "what merging the copies of a key costs is not in our time"
 
@@ -150,8 +150,8 @@ CLAIMS = [
         "from the smallest skew to the largest)",
         where="6.2, Fig. 8",
         judge=falls,
-        because="a grouping that splits keys does so from a threshold on, which at the smallest skew they "
-        f"may not reach, so that it balances less there; and {MERGING}",
+        because="a grouping splits keys only from a threshold on, which they may not reach at the smallest "
+        f"skew; and {MERGING}",
     ),
     Claim(
         says="FlexD outperforms the others slightly on Voters and Amazon (highest throughput, or within 5 "

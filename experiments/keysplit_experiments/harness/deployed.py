@@ -19,15 +19,14 @@ INTRODUCTION = """\
 
 The papers deployed their groupings on Apache Storm, most of them on a cluster. This page repeats that on
 Spark, with a cluster that is emulated on one machine: each worker is a task in a Python process of its own,
-and sleeps as long as its messages would take. Sources, routing, shuffle, partial aggregation and the final
-aggregation are Spark's and keysplit's own. Every total is compared with a plain count.
+and sleeps as long as its messages would take. Sources, routing, shuffle and aggregation are Spark's and
+keysplit's own. Every total is compared with a plain count.
 
 `keysplit reproduce deployments` runs all of them, `keysplit reproduce deployments/NAME` one, with `--quick`
-a smaller one; it prints all numbers and writes them as JSON. They need
-`pip install '.[spark,kafka]' ./experiments` in a clone of keysplit, and Java. `deployments/dynamic_key` also
-needs the jars of a Kafka broker: `scripts/jars kafka` downloads them into `.cache/kafka/jars`, or
-`KEYSPLIT_KAFKA_JARS` names their folder. `keysplit reproduce --docs-deployments docs/deployments.md` writes
-this page from the results of full runs. A section from a smaller run says so.
+a smaller one; it prints all numbers. They need `pip install '.[spark,kafka]' ./experiments` in a clone, and
+Java. `deployments/dynamic_key` also needs the jars of a Kafka broker: `scripts/jars kafka` downloads them
+into `.cache/kafka/jars`, or `KEYSPLIT_KAFKA_JARS` names their folder. `keysplit reproduce --docs-deployments
+docs/deployments.md` writes this page from the results of full runs. A section from a smaller run says so.
 
 Claims are given as on the pages of the [Experiments](experiments.md); some are our own. Each figure is one
 run with one seed, so "more" and "less" hold only from a difference of 3 per cent on. Compare groupings, not
@@ -39,16 +38,15 @@ AGREEMENT = """\
 
 Each cell was simulated as well, with the same sources, workers, stream, grouping and seed. In simulated
 micro-batches messages arrive at 80 per cent of the workers' rate. A point is a cell: the time that its
-busiest worker slept, over the mean of all workers, against the same ratio of the simulated loads. The band is
-15 per cent. Segments and online routers agree nearly by construction: the same routers get the same messages,
-and what is tested is Spark's path and its measured times.
+busiest worker slept over the mean of all, against the same ratio of the simulated loads. The band is 15 per
+cent. Segments and online routers agree nearly by construction, as the same routers get the same messages.
 
 ![measured against simulated balance]({figures}/agreement.svg)
 """
 
 
 def write(page: Path, folder: Path) -> None:
-    """Write the page, and the figures into a folder beside it with the same name.
+    """Write the page, and the figures into a folder next to it with the same name.
 
     Args:
         page: The file of the page.

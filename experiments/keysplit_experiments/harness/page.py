@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from keysplit.streams import UnreadableError
-from keysplit_experiments.harness.experiment import FULL, QUICK, Experiment, Results
+from keysplit_experiments.harness.experiment import FULL, QUICK, Claim, Experiment, Judged, Results
 from keysplit_experiments.harness.figure import draw, save
 from keysplit_experiments.harness.paper import Paper
 from keysplit_experiments.harness.registry import papers, registered
@@ -16,26 +17,27 @@ from keysplit_experiments.harness.store import Store
 from keysplit_experiments.harness.table import Table
 
 WIDTH = 125
+LIMITS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+"""What a claim has in parentheses: the limits of its rule."""
+
 INTRODUCTION = """\
 # Experiments
 
-The figures and tables of five papers that a simulation can repeat, a page per paper. Install the
-experiments with `pip install . ./experiments` in a clone. `keysplit reproduce` lists them.
-`keysplit reproduce NAME` runs one, prints all its numbers and writes them as JSON, with the figure; with
-`--quick` it takes seconds. `keysplit reproduce --docs docs/experiments.md` writes these pages from the
-results of full runs. A section from a smaller run says so.
+The figures and tables of five papers that a simulation can repeat, a page per paper. `keysplit reproduce`
+(`pip install . ./experiments` in a clone) lists them; `keysplit reproduce NAME` runs one and prints all its
+numbers; with `--quick` it takes seconds. `keysplit reproduce --docs docs/experiments.md` writes these pages
+from the results of full runs. A section from a smaller run says so.
 
-Each claim is a statement of the paper's text, with a rule that tests it on our results. It *holds*, or it
-*differs* for the reason given. Our figures are given where the paper states a number, or where we differ. No
-number is read off the paper's figures. Most of the papers' real streams are available only to their authors;
-each page names what was read instead.
-
-For other measurements see [Measured](measured.md).
+Each claim is a statement of the paper's text, which a rule tests on our results. It *holds*, or it *differs*
+for the reason given. The limits of the rule are in parentheses where a claim differs; `keysplit reproduce
+NAME` prints those of all claims. Our figures are given where the paper states a number, or where we differ.
+No number is read off the paper's figures. Most of the papers' real streams are available only to their
+authors; each page names what was read instead.
 """
 
 
 def write(page: Path, folder: Path) -> None:
-    """Write the page, and the papers' pages and figures into a folder beside it with the same name.
+    """Write the page, and the papers' pages and figures into a folder next to it with the same name.
 
     Args:
         page: The file of the page.
@@ -48,19 +50,19 @@ def write(page: Path, folder: Path) -> None:
     if not outcomes:
         text = f"{str(folder)!r} must hold results, got none: run `keysplit reproduce all` first"
         raise UnreadableError(text)
-    beside = page.parent / page.stem
+    own_folder = page.parent / page.stem
     for slug in papers():
-        for old in (beside / slug).glob("*.svg"):
+        for old in (own_folder / slug).glob("*.svg"):
             old.unlink()
-        (beside / f"{slug}.md").unlink(missing_ok=True)
+        (own_folder / f"{slug}.md").unlink(missing_ok=True)
     for name, outcome in outcomes.items():
         drawn = draw(outcome.experiment, outcome.results)
         if drawn is not None:
-            save(drawn, beside / f"{name}.svg")
+            save(drawn, own_folder / f"{name}.svg")
     page.write_text(overview(outcomes, page.stem), encoding="utf-8")
     for paper, own in _by_paper(outcomes):
-        beside.mkdir(exist_ok=True)
-        (beside / f"{paper.slug}.md").write_text(markdown(paper, own), encoding="utf-8")
+        own_folder.mkdir(exist_ok=True)
+        (own_folder / f"{paper.slug}.md").write_text(markdown(paper, own), encoding="utf-8")
 
 
 def read(folder: Path, experiments: Mapping[str, Experiment]) -> dict[str, Outcome]:
@@ -158,12 +160,17 @@ def section(outcome: Outcome, figure: str, level: int) -> str:
 
 def _claims(outcome: Outcome) -> Iterator[str]:
     for claim, verdict, because in outcome.rows():
-        line = f"- {'Holds' if verdict.holds else '**Differs**'}: {claim.says} [{claim.where}]."
+        line = f"- {'Holds' if verdict.holds else '**Differs**'}: {stated(claim, verdict)} [{claim.where}]."
         if claim.paper:
             line += f" Paper: {claim.paper}."
         if claim.paper or not verdict.holds:
             line += f" Ours: {verdict.ours}{f', because {because}' if because else ''}."
         yield line
+
+
+def stated(claim: Claim, verdict: Judged) -> str:
+    """Write a claim; without the limits of its rule if it holds."""
+    return LIMITS.sub("", claim.says) if verdict.holds else claim.says
 
 
 def _filled(text: str) -> str:

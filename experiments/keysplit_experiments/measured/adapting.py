@@ -83,7 +83,7 @@ class Keys:
     Args:
         name: what it is called.
         keys: its keys in order of arrival.
-        changes: the micro-batches in which other keys are frequent, or speeds change; None if nobody knows.
+        changes: the micro-batches in which other keys are frequent, or speeds change; None if unknown.
         speeds: returns the speed of each worker in a micro-batch; None if all are equal.
     """
 

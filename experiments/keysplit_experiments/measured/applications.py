@@ -67,7 +67,7 @@ class Costs:
     partials: int
 
     def row(self, name: str, hashed: "Costs") -> str:
-        """Return the line of a table, beside the costs of hash grouping."""
+        """Return the line of a table, relative to the costs of hash grouping."""
         merged = self.partials / hashed.partials
         return (
             f"| {name} | {self.imbalance:.1%} | {self.keys:,.1f} | {self.most_keys:,} "

@@ -1,7 +1,7 @@
-"""Imbalance and replication beside the figures that the authors' own programs gave.
+"""Imbalance and replication next to the figures that the authors' own programs gave.
 
 Streams of When Two Choices Are Not Enough (Nasir et al., ICDE 2016): Zipf with 1e4 keys, 1e6 messages that
-five sources take in turn, each with its own router. The figures beside ours are one run a cell of the
+five sources take in turn, each with its own router. The figures next to ours are one run per cell of the
 authors' programs; ours are medians over ten seeds, each a seed of the stream and of the hash.
 
 Each cell is judged by its grouping's rule:

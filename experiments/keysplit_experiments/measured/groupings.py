@@ -221,7 +221,7 @@ def bounds(table: Table, sizes: dict[str, int]) -> Iterator[Verdict]:
 
 
 def bins(table: Table, found: list[Stream], seed: int) -> Iterator[Verdict]:
-    """Consistent grouping beside a bounded ring of as many bins, shared out evenly to the workers."""
+    """Consistent grouping next to a bounded ring of as many bins, shared out evenly to the workers."""
     for stream in found:
         router = ks.BoundedRingGrouping(workers=10 * WORKERS, seed=seed).router()
         ring = figures(stream.keys, router.route(stream.keys) % WORKERS).replication

@@ -1,7 +1,7 @@
 """The memory of every router: its size after 1e6, 1e7 and 1e8 messages, while new keys keep coming.
 
 The stream is Zipf with exponent 1 over 1e7 keys, drawn in chunks and never held. One router of one source on
-100 workers routes it, each grouping in a process of its own. Beside the size of the snapshot stands how much
+100 workers routes it, each grouping in a process of its own. Next to the size of the snapshot is how much
 the process has grown since before the first message, by Linux's count of resident memory.
 
 *Bounded* says that ten times as many messages changed nothing: from the last mark but one to the last, the

@@ -1,7 +1,7 @@
 """Every grouping that can be planned, on every stream: imbalance and replication of its plan, row by row.
 
 One pass over a stream makes the summary that a plan is made from; then every row goes where the plan's tables
-say, by a hash of its key and a hash of its number. Beside the plans stands what W-Choices does online, from
+say, by a hash of its key and a hash of its number. Next to the plans is what W-Choices does online, from
 one source. Whether our own plan, cut_to_fit, holds its claims is judged with eight seeds.
 
 The streams are Zipf with exponents 1.0, 1.4 and 2.0 (1e4 keys, 1e6 rows) and all that the folder that

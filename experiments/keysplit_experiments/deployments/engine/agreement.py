@@ -19,14 +19,14 @@ MARGIN = 0.03
 """By what part a figure must be above another for "more than" to hold, or below it for "less than"."""
 
 BY_PLAN = (
-    "a plan knows the micro-batches before, by a sample of their rows, gives a worker a share of a key, and "
-    "changes for a gain of 10 per cent or more; simulated sources choose for each message"
+    "a plan knows only a sample of the micro-batches before, gives a worker a share of a key, "
+    "and changes for a gain of 10 per cent or more; simulated sources choose for each message"
 )
 """Why it may differ where a plan follows a grouping."""
 
 BY_ROUTER = (
-    "a sleep may be longer than asked for, and a grouping that goes by time may meet other times than the "
-    "simulated ones"
+    "a sleep may be longer than asked for, and a grouping that uses time may meet other times "
+    "than the simulated ones"
 )
 """Why it may differ elsewhere."""
 
@@ -43,7 +43,7 @@ def agree(results: Results, because: str = BY_PLAN) -> Judged:
 
     Args:
         results: The cells.
-        because: Why cells that go by a plan may differ.
+        because: Why cells that follow a plan may differ.
     """
     found = _simulated(results)
     apart = [cell for cell in found if deviation(cell.figures) > WITHIN]
@@ -64,7 +64,7 @@ def claim(because: str = BY_PLAN) -> Claim:
     """Make the claim of a deployment that the simulator foresees how balanced its workers are.
 
     Args:
-        because: Why cells that go by a plan may differ. It is given if one of them does.
+        because: Why cells that follow a plan may differ. It is given if one of them does.
     """
     return Claim(
         says="Ours: the time of the busiest worker over the mean of all is the simulated one (within 15 per "

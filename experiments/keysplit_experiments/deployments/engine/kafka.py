@@ -91,7 +91,7 @@ def run(
 
     Returns:
         The figures of [`figures`][keysplit_experiments.deployments.engine.reports.figures], with latencies
-        from the start of the workers of a micro-batch. Beside them, as the observer has them, the standard
+        from the start of the workers of a micro-batch. Next to them, as the observer has them, the standard
         deviation of loads in per cent (`load_stddev`), and the mean number of workers per key of the whole
         stream (`replication`); the simulator's (`simulated_balance`, `simulated_stddev`,
         `simulated_replication`); percentiles from Kafka's timestamp of a message to the commit of its

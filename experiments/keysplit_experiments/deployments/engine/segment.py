@@ -44,7 +44,7 @@ def run(
         speeds: Relative speed of each worker; empty if all are 1.
 
     Returns:
-        The figures of [`figures`][keysplit_experiments.deployments.engine.reports.figures], and beside them
+        The figures of [`figures`][keysplit_experiments.deployments.engine.reports.figures], and next to them
         the mean number of workers per key (`replication`), the simulator's balance and throughput
         (`simulated_balance`, `simulated_per_s`), the memory in megabytes, and how long all took in seconds.
 

@@ -68,7 +68,7 @@ def run(
     Returns:
         Over the second half of the micro-batches, the figures of
         [`figures`][keysplit_experiments.deployments.engine.reports.figures], with latencies from the start
-        of the workers of a micro-batch. Beside them: throughput and percentiles with all that Spark does
+        of the workers of a micro-batch. Next to them: throughput and percentiles with all that Spark does
         between micro-batches counted in (`whole_per_s`, `whole_p50_latency_s`, ...), messages then arriving
         one by one while the micro-batch before is under way, and served in that order; of each micro-batch
         the number of workers (`present`), how long each of all was busy (`busy_s`), and the time of the

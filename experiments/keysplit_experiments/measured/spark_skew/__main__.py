@@ -10,7 +10,7 @@ usage: KEYSPLIT_DATA=FOLDER scripts/with-env python -m keysplit_experiments.meas
 - emulated: at local[32], with 1 ms of sleep a row, so that 32 cores are emulated; 40,000 rows.
 - scale: 32, 300, 1,000 and 4,000 workers, over plain Spark with as many partitions.
 - large: a join on --rows rows.
-- writes: files partitioned by one of 50 keys, of --rows rows with 96 bytes beside each.
+- writes: files partitioned by one of 50 keys, of --rows rows with 96 more bytes each.
 - files: where the time of retail's write goes. Its ways differ by one cause each.
 
 The ways are run in turn, --rounds times. *wall* and *CPU* (of the JVM and its Python workers) are medians of

@@ -85,7 +85,7 @@ def measured(spark: SparkSession, run: Way, df: DataFrame, reducers: int = REDUC
     figures = Figures(time.monotonic() - start, cpu.stop(), took=_way(result))
     context.setLocalProperty("spark.jobGroup.id", None)
     tracker, store = context._jsc.statusTracker(), context._jsc.sc().statusStore()
-    time.sleep(0.5)  # the listener that fills the store lags behind
+    time.sleep(0.5)  # the listener that fills the store is late
     longest = 0
     for job in tracker.getJobIdsForGroup(group):
         for stage in tracker.getJobInfo(job).stageIds():

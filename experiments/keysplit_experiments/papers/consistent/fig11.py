@@ -112,7 +112,7 @@ CLAIMS = [
         judge=too_many,
     ),
     Claim(
-        says="10 and 20 perform alike (like WP: mean latencies within a factor of 2)",
+        says="10 and 20 perform equally well (like WP: mean latencies within a factor of 2)",
         where="7.2, Q3",
         judge=alike,
     ),

@@ -96,8 +96,8 @@ CLAIMS = [
         judge=adapts,
     ),
     Claim(
-        says="KG and SG stand beside it, for comparison only (the limit is ours, like WP: at the end of each "
-        "period CG's gap of queue is at most a tenth of theirs)",
+        says="KG and SG are there for comparison only (the limit is ours, like WP: at the end of "
+        "each period CG's gap of queue is at most a tenth of theirs)",
         where="7.2, Q3",
         judge=others_do_not,
     ),

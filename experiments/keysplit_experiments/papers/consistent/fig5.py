@@ -21,7 +21,7 @@ EPSILONS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 
 def cells(scale: Scale) -> list[Parameters]:
-    """CG with every epsilon, and KG and SG beside, on every stream."""
+    """CG with every epsilon, next to KG and SG, on every stream."""
     return [
         {**stream, "grouping": grouping, "epsilon": epsilon}
         for stream in (drawn(scale, "WP"), real(scale, "WP"))

@@ -129,12 +129,12 @@ CLAIMS = [
         judge=even_utilisation,
     ),
     Claim(
-        says="It is alike in all configurations, y = 1 to 9, z = 2 to 10 (CG's gap of queue at most a tenth "
-        "of the others')",
+        says="The same holds in all configurations, y = 1 to 9, z = 2 to 10 (CG's gap of queue at "
+        "most a tenth of the others')",
         where="7.2, Q2",
         judge=everywhere,
-        because="SG asks a slow worker for 0.8 (n - y + y z) / n of what it can do, 0.88 of it for y = 1 "
-        "and z = 2: no worker falls behind there, and the largest queue is a few messages",
+        because="SG asks a slow worker for 0.8 (n - y + y z) / n of what it can do, 0.88 of it for y "
+        "= 1 and z = 2: no worker lags there, and the largest queue is a few messages",
     ),
 ]
 

@@ -28,7 +28,7 @@ MORE: dict[str, dict[str, Any]] = {
     "bounded_ring": {"virtual_nodes": VIRTUAL_WORKERS, "epsilon": EPSILON},
     "consistent": {"virtual_workers": VIRTUAL_WORKERS, "epsilon": EPSILON},
 }
-"""Parameters beside workers and seed."""
+"""Parameters other than workers and seed."""
 
 
 def cells(scale: Scale) -> list[Parameters]:
@@ -103,7 +103,7 @@ def two_choices(results: Results) -> Judged:
 
 
 def even(results: Results) -> Judged:
-    """PoTC and SG: both even, alike in memory, which is more than CH's and CG's."""
+    """PoTC and SG: both even, with the same memory, more than CH's and CG's."""
     imbalances, memories = lines(results), copies(results)
     both = ("power_of_two", "shuffle")
     alike = all(max(pair) <= 1.2 * min(pair) for pair in zip(*(memories[name] for name in both), strict=True))
@@ -150,8 +150,8 @@ CLAIMS = [
         judge=two_choices,
     ),
     Claim(
-        says="PoTC and SG are nearly even (at most 0.01) and alike, with more memory than CH and CG (like "
-        "WP; memories within a fifth)",
+        says="PoTC and SG are nearly even (at most 0.01) and need the same memory, more than CH "
+        "and CG (like WP; memories within a fifth)",
         where="7.2, Q2",
         judge=even,
     ),

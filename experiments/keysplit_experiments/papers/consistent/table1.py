@@ -176,8 +176,8 @@ CLAIMS = [
         where="Table 1",
         paper="1.52",
         judge=lambda results: near("TW", "partial_key", 2, 1.1)(results.where(bins=10)),
-        because="1.5 times above the mean is all of the hottest key on one worker: its two choices must "
-        "have been the same one, which has a chance of 1/10; with two choices its half alone is 0.23 above",
+        because="1.5 above the mean is all of the hottest key on one worker: its two choices must "
+        "have been the same, which has a chance of 1/10; its half alone is 0.23 above",
     ),
     Claim(
         says="PoTC: next to nothing (the largest load at most 5 messages above the mean, on every stream)",

@@ -105,17 +105,17 @@ CLAIMS = [
         where="I",
         paper="close to 10%",
         judge=close_to_a_tenth,
-        because="PKG cannot be below p1/2 - 1/n (section III-A), which is 3.7 per cent for the paper's own "
-        "p1 of 9.32; it is no more than that in the drawn stream, and we know no cause for more",
+        because="PKG cannot be below p1/2 - 1/n (section III-A), 3.7 per cent for the paper's p1 of "
+        "9.32, and stays there in the drawn stream",
     ),
     Claim(
         says="D-C and W-C stay below 0.1 per cent even on very large clusters",
         where="I",
         paper="below 0.1%",
         judge=stays_low,
-        because="on 10 workers d is 2 for the real stream, so D-C does what PKG does, and whether the "
-        "candidates of its seven hottest keys (4 to 7 per cent each) coincide decides: 1e-4 with "
-        "some seeds, 7e-3 with others. In the drawn stream it stays below",
+        because="on 10 workers d is 2 for the real stream, so D-C equals PKG, and the seed decides "
+        "whether the candidates of its seven hottest keys coincide: 1e-4 with some, 7e-3 with "
+        "others",
     ),
 ]
 

@@ -142,8 +142,8 @@ CLAIMS = [
         says="The number of keys hardly matters (PKG on 100 workers: within a factor of 2, above 0.01)",
         where="V-B, Q3",
         judge=little_by_keys,
-        because="only at z = 0.9, where PKG just begins to fail on 100 workers: 0.022 with 10,000 keys and "
-        "0.0066 with a million, whose hottest key has less; from z = 1 on the factor is 1.66",
+        because="only at z = 0.9, where PKG begins to fail on 100 workers: 0.022 with 10,000 keys, "
+        "0.0066 with a million; from z = 1 on the factor is 1.66",
     ),
     Claim(
         says="The problem becomes harder as skew and scale grow (PKG at z = 0.8, 1.2, 2.0 on 5, 50, 100 "
@@ -158,13 +158,12 @@ CLAIMS = [
         judge=always_low,
     ),
     Claim(
-        says="D-C and RR perform alike (at most 5e-4 apart: five sources' tolerance)",
+        says="D-C and RR perform equally well (at most 5e-4 apart: five sources' tolerance)",
         where="V-B, Q3",
         judge=alike,
-        because="both are far below PKG, but each has its weak spot: at the highest skews RR leaves the "
-        "hottest keys of the tail on two workers each, which the even head does not make up for (0.017 on "
-        "5 workers at z = 2), while D-C has all workers for the head; at z = 1.1 and 1.2 the candidates of "
-        "D-C are few, and those of hot keys may coincide (up to 4e-3 on 10 workers)",
+        because="each has a weak spot: at the highest skews RR leaves the hottest keys of the tail on "
+        "two workers each (0.017 on 5 workers at z = 2); at z = 1.1 and 1.2 D-C has few "
+        "candidates, and those of hot keys may coincide (up to 4e-3 on 10 workers)",
     ),
     Claim(
         says="D-C and RR keep the imbalance far below PKG's at large skew and scale "
@@ -177,9 +176,8 @@ CLAIMS = [
         "and 100 workers, 10,000 keys)",
         where="V-B, Q3",
         judge=cheaper,
-        because="it is 0.41 to 0.86 of it but for 50 workers at z = 1.5: where RR is out of balance its "
-        "rare keys keep away from the workers that are ahead and stay on one of their two, which saves it "
-        "copies, too",
+        because="the exception is 50 workers at z = 1.5: where RR is out of balance, its rare keys "
+        "stay on one of their two workers, which saves copies",
     ),
 ]
 

@@ -109,8 +109,8 @@ CLAIMS = [
         says="On 20, 50 and 100 workers PKG has a higher imbalance than D-C and W-C",
         where="V-B, Q3",
         judge=worse_when_many,
-        because="the hottest key of TW (3.4 per cent) is less than two of 20 workers are for: d is 2, so D-C"
-        " does what PKG does, and both are at 3e-6",
+        because="the hottest key of TW (3.4 per cent) needs less than two of 20 workers: d is 2, so "
+        "D-C equals PKG, and both are at 3e-6",
     ),
     Claim(
         says="W-C provides better balance than D-C, or as good (20 workers and more)",
@@ -122,17 +122,17 @@ CLAIMS = [
         where="V-B, Q3",
         paper="5 x 1e-4",
         judge=within_tolerance,
-        because="d is solved from a necessary condition on expectations. On the short streams (31,000 and "
-        "260,000 messages) candidates of several hot keys that coincide, and hot keys that change, "
-        "cost more; TW, with 11,000,000, is within",
+        because="d is solved from a necessary condition on expectations; on the short streams (31,000 "
+        "and 260,000 messages) coinciding candidates and changing hot keys cost more; TW, "
+        "with 11,000,000, is within",
     ),
     Claim(
         says="CT, which drifts, is harder to balance for all methods (more than WP and TW on 50 and 100 "
         "workers)",
         where="V-B, Q3",
         judge=drift_is_harder,
-        because="the stream that stands for WP is more skewed and has 31,000 messages only: CT is harder "
-        "than TW in all 6 comparisons, than WP in 2 of 6",
+        because="WP's stand-in is more skewed and has only 31,000 messages: CT is harder than TW in "
+        "all 6 comparisons, than WP in 2 of 6",
     ),
 ]
 

@@ -93,9 +93,8 @@ CLAIMS = [
         "stream against the last: a factor of 3 at most)",
         where="V-B, Q3",
         judge=stable,
-        because="TW on 50 workers has next to no imbalance with four of five seeds, 2e-6 at the end, "
-        "and there what is left of the start fades with the length of the stream; in the five "
-        "other plots the factor is 1.4 at most",
+        because="TW on 50 workers has an imbalance of 2e-6 with four of five seeds, so what is left "
+        "of the start fades; in the five other plots the factor is at most 1.4",
     ),
     Claim(
         says="The drift of CT makes the task harder (D-C and W-C on 100 workers, against TW)",

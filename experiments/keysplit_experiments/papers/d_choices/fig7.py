@@ -84,7 +84,7 @@ def ideal(results: Results) -> Judged:
 
 
 def spread(results: Results) -> Judged:
-    """Round-Robin on 50 and 100 workers: what the threshold changes, beside W-Choices."""
+    """Round-Robin on 50 and 100 workers: what the threshold changes, next to W-Choices."""
     least = min(THRESHOLDS, key=THRESHOLDS.__getitem__)
     found = {
         name: max(

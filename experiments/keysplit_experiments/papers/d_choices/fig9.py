@@ -1,4 +1,4 @@
-"""Fig. 9: the d of D-Choices beside the smallest that balances as well as W-Choices."""
+"""Fig. 9: the d of D-Choices and the smallest that balances as well as W-Choices."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ CLAIMS = [
         says="D-C is very close to the optimal d (at most a tenth of the workers, or 2, apart)",
         where="V-B, Q2",
         judge=close,
-        because="in 4 of 40 settings it is 3 to 6 larger (10 workers at z = 1.4 and 1.6, 50 at 1.8 and 2.0), "
-        "nowhere smaller: the condition reckons with the collisions of hashes to be expected, Min-d is what "
-        "the hashes of five seeds happened to need",
+        because="in 4 of 40 settings it is 3 to 6 larger (10 workers at z = 1.4 and 1.6, 50 at 1.8 "
+        "and 2.0): the condition allows for the expected collisions of hashes, Min-d is what "
+        "five seeds needed",
     ),
     Claim(says="In all cases D-C uses a d slightly larger than the minimum", where="V-B, Q2", judge=enough),
 ]
@@ -116,7 +116,7 @@ def draw(figure: Figure, results: Results) -> None:
 EXPERIMENT = Experiment(
     name="d_choices/fig9",
     label="Fig. 9",
-    title="the d of D-Choices beside the smallest that balances as well as W-Choices",
+    title="the d of D-Choices and the smallest that balances as well as W-Choices",
     setting="*D-C* is solved on the exact frequencies of 1,000,000 messages (the paper states no length). "
     "*Min-d* is the smallest number of choices for all keys (Greedy-d) whose imbalance at the end "
     "is at most that of W-C and the tolerance; at most n. Medians of five seeds.",

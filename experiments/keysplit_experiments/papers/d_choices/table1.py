@@ -97,7 +97,7 @@ CLAIMS = [
 
 
 def table(results: Results) -> Table:
-    """Messages, keys and share of the most frequent key, ours beside the paper's."""
+    """Messages, keys and share of the most frequent key, ours next to the paper's."""
     rows = []
     for cell in results:
         found, has = cell.figures, cell.parameters

@@ -7,15 +7,15 @@ PAPER = Paper(
     title="Dynamic Key Grouping: A Load Balancing Algorithm for Distributed Stream Processing Engines",
     authors="Dalabasmaz, Can",
     published="Hacettepe University",
-    setting="5 sources and 10 workers unless a figure says otherwise. The model is our own: a closed loop "
-    "with 100 messages per worker in the system. A message takes 1.05 ms on a worker, so that SG "
-    "takes the time of Table 3. In shorter streams each message takes longer, so that DKG's clock "
-    "runs as long as in the paper. The paper's latency is the time of the whole stream. *DKG-60* "
-    "tries to give a key another worker at most once in 60 seconds: the paper mentions the time of "
-    "a key's last check but not the interval, which is in the authors' program. The claims are "
-    "tested on it; *DKG* is without the interval. *Like twitter-election* is drawn: 5,320,000 "
-    "messages, 68 per cent of them with one key. The paper gives no figures for the other keys; "
-    "here they follow Zipf's law with z = 1.64, which gives SG the DistCost of Table 3, 2.45.",
+    setting="5 sources and 10 workers unless a figure says otherwise. The model is our own: a closed "
+    "loop with 100 messages per worker in the system. A message takes 1.05 ms, so that SG "
+    "takes the time of Table 3; in shorter streams it takes longer, so that DKG's clock runs "
+    "as long as in the paper. The paper's latency is the time of the whole stream. *DKG-60*, "
+    "on which the claims are tested, tries to give a key another worker at most once in 60 "
+    "seconds, as the authors' program does; *DKG* has no such interval. *Like "
+    "twitter-election* is drawn: 5,320,000 messages, 68 per cent of them with one key. The "
+    "paper gives no figures for the others; here they follow Zipf's law with z = 1.64, which "
+    "gives SG the DistCost of Table 3, 2.45.",
     datasets=by_symbol(
         Dataset(
             symbol="twitter-election",

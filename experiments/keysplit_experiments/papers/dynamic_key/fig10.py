@@ -108,9 +108,8 @@ CLAIMS = [
         says="KG does very well up to 30 per cent (at least half its best throughput)",
         where="5.4",
         judge=good_until_30,
-        because="KG's largest worker has the hot key and a tenth of the others, 36 per cent of the "
-        "messages at 30 and 14 at 0, and the time is its time; the text gives no number, and the figures "
-        "of Table 3 follow this rule",
+        because="KG's largest worker has the hot key and a tenth of the others: 36 per cent of the "
+        "messages at 30 per cent, 14 at 0; the figures of Table 3 follow this rule",
     ),
     Claim(says="KG declines above 30 per cent (throughput falls all the way)", where="5.4", judge=falls),
     Claim(
@@ -124,9 +123,9 @@ CLAIMS = [
         "than PKG and a small DistCost (at most 1.5 times PKG's)",
         where="5.4",
         judge=second,
-        because="throughput and StdDev are as the paper says, but the DistCost is 2.6 to 2.9 where PKG's "
-        "is 1.57: a hot key fills its workers, so that other old keys who share them go on to the next "
-        "ones, and each of the five sources does so for its own (with one source it is 2.1 at 80 per cent)",
+        because="throughput and StdDev are as the paper says, but the DistCost is 2.6 to 2.9 where "
+        "PKG's is 1.57: a hot key fills its workers, so other old keys move on from them, at "
+        "each of the five sources (with one source it is 2.1 at 80 per cent)",
     ),
     Claim(
         says="DKG is more predictable under high load (from 60 to 90 per cent its throughput changes less "

@@ -81,7 +81,7 @@ def costs(results: Results) -> Judged:
 
 
 def flat_throughput(results: Results) -> Judged:
-    """Throughput: SG's the highest; the others' gain little beside it from 10 to 100 workers."""
+    """Throughput: SG's the highest; the others' gain little from 10 to 100 workers."""
     found = lines(results, THROUGHPUT)
     gains = {name: found[name][-1] / found[name][0] for name in METHODS}
     fits = all(gains[name] <= gains["shuffle"] / 2 for name in OTHERS)
@@ -102,9 +102,9 @@ CLAIMS = [
         says="DKG's latency hardly changes, it rises slightly (within a quarter)",
         where="5.5",
         judge=partial(same_latency, names=[DKG]),
-        because="it rises by a third: on 100 workers the hot key, 68 per cent of the messages, needs 34 to "
-        "bring each below the threshold of 2 per cent, and gets at most one per minute and source; without "
-        "that interval the time falls, to a third on 100 workers",
+        because="it rises by a third: on 100 workers the hot key, 68 per cent of the messages, needs "
+        "34 workers and gets at most one per minute and source; without that interval the "
+        "time falls, to a third on 100 workers",
     ),
     Claim(
         says="KG's latency is the highest, DKG's is below PKG's, SG's is the lowest", where="5.5", judge=ranks
@@ -121,7 +121,7 @@ CLAIMS = [
         judge=costs,
     ),
     Claim(
-        says="SG's throughput is the highest; the others' hardly gain beside it (from 10 to 100 workers at "
+        says="SG's throughput is the highest; the others' hardly gain (from 10 to 100 workers at "
         "most half of SG's gain)",
         where="5.5",
         judge=flat_throughput,

@@ -72,9 +72,9 @@ CLAIMS = [
         "a tenth)",
         where="5.6",
         judge=no_effect,
-        because="DKG-60 alone gains 12 per cent from 5 to 15 sources, as many as seeds differ by (1,243 to "
-        "1,419 s with 5): each source gives the hot key its workers at its own times, so that with more of "
-        "them the next worker is in use sooner; without the interval sources change nothing",
+        because="DKG-60 alone gains 12 per cent from 5 to 15 sources, as much as seeds differ by "
+        "(1,243 to 1,419 s with 5): with more sources the hot key gets its next worker "
+        "sooner; without the interval sources change nothing",
     ),
     Claim(says="DKG has better latency, StdDev and throughput than KG and PKG", where="5.6", judge=better),
     Claim(

@@ -125,12 +125,12 @@ CLAIMS = [
         "(at most 1.5 times)",
         where="5.3",
         judge=better,
-        because="the stream that stands in has 38 keys, and its hot one alone, on up to eight workers, adds "
-        "0.2 to the mean; with many keys the DistCosts are close (Table 3)",
+        because="the stand-in has 38 keys, and its hot one, on up to eight workers, adds 0.2 to the "
+        "mean; with many keys the DistCosts are close (Table 3)",
     ),
     Claim(
-        says="On twitter-ticker, wikipedia-pageviews and by-lang PKG and DKG are alike (latency and "
-        "DistCost within a quarter)",
+        says="On twitter-ticker, wikipedia-pageviews and by-lang PKG and DKG perform equally well "
+        "(latency and DistCost within a quarter)",
         where="5.3",
         judge=alike,
     ),
@@ -138,8 +138,8 @@ CLAIMS = [
         says="On wikipedia-clickstream KG does better than the others (the lowest latency)",
         where="5.3",
         judge=hashing_wins,
-        because="in this model a message costs the same wherever it goes and merging is free, so an even "
-        "load can only be faster; the paper does not say what else its runs had",
+        because="in this model every message costs the same and merging is free, so an even load can "
+        "only be faster; the paper does not say what else its runs had",
     ),
 ]
 

@@ -85,7 +85,7 @@ CLAIMS = [
 
 
 def table(results: Results) -> Table:
-    """Ours beside the paper's."""
+    """Ours next to the paper's."""
     rows = [
         [
             workers,

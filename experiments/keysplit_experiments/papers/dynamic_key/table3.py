@@ -100,18 +100,18 @@ CLAIMS = [
         where="Table 3",
         paper="1.16",
         judge=near("partial_key", 1.1, ["replication"]),
-        because="it depends on the other keys, about which the paper says nothing: where the frequent ones "
-        "of them are flatter (shares of (i + 100)**-1.64) SG's is 2.45, PKG's 1.17 and DKG's 1.24, and the "
-        "other figures stay within a tenth but DKG-60's latency and throughput, 1300 s",
+        because="it depends on the other keys, which the paper does not describe: with flatter ones "
+        "(shares of (i + 100)**-1.64) SG's is 2.45, PKG's 1.17 and DKG's 1.24, and the other "
+        "figures stay within a tenth but DKG-60's latency and throughput, 1300 s",
     ),
     Claim(
         says="DKG-60: latency, throughput, StdDev (within a tenth)",
         where="Table 3",
         paper="1175; 4529; 4.10",
         judge=near(DKG, 1.1, [*TIMES, "load_stddev"]),
-        because="StdDev is within a tenth and the time is not: our five seeds take 1,191 to 1,473 s, where "
-        "the paper reports one run, and without the interval of a minute DKG takes 870; so the time hangs "
-        "on how soon the hot key has its workers",
+        because="StdDev is within a tenth and the time is not: it depends on how soon the hot key has "
+        "its workers. Our five seeds take 1,191 to 1,473 s, DKG without the interval 870; the "
+        "paper reports one run",
     ),
     Claim(
         says="DKG-60: DistCost (within a tenth)",

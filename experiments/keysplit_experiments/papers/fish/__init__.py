@@ -8,15 +8,14 @@ PAPER = Paper(
     title="Efficient Time-Evolving Stream Processing at Scale",
     authors="Huang",
     published="arXiv 1806.00760, 2018",
-    setting="5 sources (the paper states none), so that each sees about as many messages as one of the 32 "
-    "of its cluster; one seed on real streams. D-C, W-C and FISH have 1000 counters. Execution "
-    "time, which the paper does not define, is that of a closed loop: a message takes a worker 1 "
-    "ms, and at most 10 messages per worker are in the system, so that imbalance at any moment "
-    "costs time. ZF is a Zipf stream in which the order of the keys is reversed after 0.8 of the "
-    "messages. The number of keys is missing in our text. With 10,000 keys and 5,000,000 messages "
-    "(the paper's table states 50 million) shuffle grouping needs the memory on 128 workers that "
-    "the text states, 88.32 times FG's: so these are used, with three seeds (the paper: ten), and "
-    "medians reported. FG keeps every key once.",
+    setting="5 sources (the paper states none), so that each sees about as many messages as one of "
+    "the 32 of its cluster; one seed on real streams. D-C, W-C and FISH have 1000 counters. "
+    "Execution time, which the paper does not define, is that of a closed loop: a message "
+    "takes 1 ms, and at most 10 messages per worker are in the system. ZF is a Zipf stream in "
+    "which the order of the keys is reversed after 0.8 of the messages. Its number of keys is "
+    "missing in our text: with 10,000 keys and 5,000,000 messages (the paper's table: 50 "
+    "million) shuffle grouping needs the memory on 128 workers that the text states, 88.32 "
+    "times FG's. Medians of three seeds (the paper: ten). FG keeps every key once.",
     datasets=by_symbol(
         Dataset(
             symbol="MT",

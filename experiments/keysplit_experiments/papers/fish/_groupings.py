@@ -1,4 +1,4 @@
-"""The groupings beside each other: Fig. 9, 10 and 11."""
+"""The groupings next to each other: Fig. 9, 10 and 11."""
 
 from __future__ import annotations
 

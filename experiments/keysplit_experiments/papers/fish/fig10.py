@@ -115,10 +115,10 @@ CLAIMS = [
         where="6.2",
         paper="up to 13.57 and 12.05 times",
         judge=gains_on_heads,
-        because="lifetime counts find new hot keys soon: on 128 workers at z = 2 the new hottest passes "
-        "W-C's threshold of 1/(5n) after 0.22 per cent of the stream (at z = 1 after 0.9) and may then use "
-        "all workers. Even PKG for the whole last fifth would take only 9 times as long as SG at z = 2; "
-        "the text does not say what else costs D-C and W-C time",
+        because="lifetime counts find new hot keys soon: on 128 workers at z = 2 the new hottest "
+        "passes W-C's threshold after 0.22 per cent of the stream (at z = 1 after 0.9). Even "
+        "PKG for the whole last fifth would take only 9 times as long as SG; the text does "
+        "not say what else costs D-C and W-C time",
     ),
 ]
 

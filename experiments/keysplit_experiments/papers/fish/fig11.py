@@ -69,8 +69,8 @@ CLAIMS = [
         where="6.2",
         paper="15.52 to 88.32 times FG's",
         judge=shuffle_most,
-        because="SG cannot spread what does not come often enough: AM's stand-in has 11 messages per key "
-        "(the paper's 32), MT's 53 (126). On ZF it is so at every skew",
+        because="SG cannot spread what does not come often enough: AM's stand-in has 11 messages per "
+        "key (the paper's 32), MT's 53 (126)",
     ),
     Claim(
         says="PKG, D-C and W-C are close to FG (128 workers, 2.61 times at most)",

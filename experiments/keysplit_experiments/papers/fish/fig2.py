@@ -103,9 +103,9 @@ CLAIMS = [
         says="With 1000 counters D-C and W-C are almost the same as PKG (99th percentile within 20 per cent)",
         where="2.3",
         judge=as_pkg,
-        because="of 1000 counters none is off by more than a thousandth of the messages, less than the "
-        "threshold of 1/(5n) on 128 workers: W-C finds what was hot so far and gives it all workers. D-C "
-        "is as PKG on 16 and 32 workers, where its rule finds two choices enough",
+        because="with 1000 counters no error exceeds a thousandth of the messages, less than the "
+        "threshold of 1/(5n) on 128 workers, so W-C gives all workers to what was hot so far. "
+        "On 16 and 32 workers D-C's rule finds two choices enough",
     ),
     Claim(
         says="With 100 counters D-C and W-C improve (99th percentile below that with 1000, not below SG's, "

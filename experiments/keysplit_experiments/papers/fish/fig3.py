@@ -78,10 +78,10 @@ CLAIMS = [
         says="D-C100 and W-C100 are similar to SG (at least half of its memory)",
         where="2.3",
         judge=as_shuffle,
-        because="with 100 counters the smallest has a hundredth of the messages, so that on 32 workers and "
-        "more every key passes for hot when it comes. W-C is SG then, but D-C's rule asks only 5 or 6 of "
-        "128 workers for a hundred keys of about a hundredth each. On 16 the threshold, 1/80, is above "
-        "that, and few keys pass",
+        because="with 100 counters the smallest has a hundredth of the messages, so on 32 workers and "
+        "more every key passes for hot. W-C then equals SG, but D-C's rule gives a hundred "
+        "keys of a hundredth each only 5 or 6 of 128 workers. On 16 workers the threshold, "
+        "1/80, is above that",
     ),
     Claim(
         says="Their memory increases significantly with the workers (from 16 to 128 at least twice)",

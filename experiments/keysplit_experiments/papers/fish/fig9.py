@@ -74,9 +74,8 @@ CLAIMS = [
         where="6.2",
         paper="up to 7.44 and 6.95 times",
         judge=gains_on_heads,
-        because="counts of the whole lifetime find the hot keys of these streams in time: W-C as its paper "
-        "defines it is within 4 per cent of SG, which leaves nothing to gain. Our streams are shorter, and "
-        "words change less than those of MemeTracker",
+        because="lifetime counts find the hot keys of these streams in time: W-C is within 4 per cent "
+        "of SG. Our streams are shorter, and words change less than MemeTracker's",
     ),
 ]
 

@@ -58,18 +58,17 @@ CLAIMS = [
         judge=lowest,
     ),
     Claim(
-        says="On Voters FlexD and PStream balance almost alike (within a factor of 1.5)",
+        says="On Voters FlexD and PStream balance almost equally (within a factor of 1.5)",
         where="6.2",
         judge=partial(alike, stream="Voters", groupings=["pstream", "flexd"]),
-        because="FlexD is even; PStream is not, because it sends hot keys to the workers in turn, whatever "
-        "load these have of the others",
+        because="PStream sends hot keys to the workers in turn, whatever their other load",
     ),
     Claim(
-        says="On Amazon PStream and Dalton balance alike (within a factor of 1.5)",
+        says="On Amazon PStream and Dalton balance equally (within a factor of 1.5)",
         where="6.2",
         judge=partial(alike, stream="Amazon", groupings=["pstream", "dalton"]),
-        because="no product has an eighth of an interval, from which on a key is hot for Dalton: it splits "
-        "nothing",
+        because="no product has an eighth of an interval, where a key becomes hot for Dalton: it "
+        "splits nothing",
     ),
     Claim(
         says="PStream costs more to aggregate than FlexD (both streams: copies of a key)",

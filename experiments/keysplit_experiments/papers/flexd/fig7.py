@@ -101,8 +101,9 @@ CLAIMS = [
         "cent, and as good in the other)",
         where="6",
         judge=coordinates,
-        because="FlexD is even with every growth up to 2.0, and 2.0 splits less, by 2 to 3 per cent at z = "
-        "2.5 and 3.0; so does 3.0 by 1.5 per cent at z = 2.0, but it is out of balance at 2.5 and 3.0",
+        because="FlexD is even with every growth up to 2.0, and 2.0 splits 2 to 3 per cent less at z "
+        "= 2.5 and 3.0; 3.0 splits 1.5 per cent less at z = 2.0, but is out of balance at 2.5 "
+        "and 3.0",
     ),
 ]
 

@@ -84,8 +84,8 @@ CLAIMS = [
         says="DAKG has the lowest (every skew, or within 1 per cent of it)",
         where="6.2",
         judge=learned_lowest,
-        because="in a simulation learning takes no time, and its placement balances no worse than hashing; "
-        "the paper puts DKG's throughput down to its lack of parallel processing",
+        because="in a simulation learning takes no time; the paper puts DKG's throughput down to its "
+        "lack of parallel processing",
     ),
     Claim(
         says="Most lose throughput as the skew grows (more than half of the groupings, z = 3 against z = "

@@ -123,8 +123,8 @@ CLAIMS = [
         says="PStream and Dalton balance well at low skew (z = 1 and 1.5: 0.1 at most over the second half)",
         where="6.2",
         judge=good_when_low,
-        because="on 8 workers a key is hot for Dalton above 1/8 of an interval, and at z = 1 the hottest "
-        "has 10 per cent: nothing is split, so that Dalton is KG. The paper's number of workers is lost in "
+        because="on 8 workers a key is hot for Dalton above 1/8 of an interval; at z = 1 the hottest "
+        "has 10 per cent, so Dalton splits nothing. The paper's number of workers is lost in "
         "our text",
     ),
     Claim(
@@ -137,8 +137,8 @@ CLAIMS = [
         says="At z = 3 both PStream and Dalton are",
         where="6.2",
         judge=both_late,
-        because="PStream is; Dalton stays out of balance, because at most 6 of 8 workers share the hottest "
-        "key, which has 83 per cent: each of them gets at least 0.11 more than the mean",
+        because="Dalton stays out of balance: at most 6 of 8 workers share the hottest key, which has "
+        "83 per cent, so each gets at least 0.11 more than the mean",
     ),
     Claim(
         says="FlexD balances well at every skew, and stays so (0.1 at most, from 1 per cent of the stream "
