@@ -60,7 +60,7 @@ format: $(VENV)/.installed ## format the sources, fix what ruff can fix
 	$(RUN) ruff format .
 	cargo fmt --all
 
-registry: $(DEVELOPS) ## regenerate all lists of groupings (README, docs, navigation, packages)
+registry: $(DEVELOPS) ## regenerate all lists of groupings (docs, navigation, packages)
 	$(RUN) python scripts/registry
 
 bench: $(DEVELOPS) ## benchmarks: criterion in Rust, pytest-benchmark from Python, and their ratios

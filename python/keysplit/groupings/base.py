@@ -39,9 +39,6 @@ class Grouping:
     sends_to: ClassVar[str]
     """Where a message goes, in a few words."""
 
-    spread: ClassVar[str]
-    """On how many workers a key is, in a few words."""
-
     adapts_to: ClassVar[tuple[str, ...]] = ()
     """What it adapts to: ``skew`` (keys too frequent for one worker), ``drift`` (hot keys that change),
     ``unequal workers`` (of unequal or changing speed), ``changing workers`` (that join and leave)."""

@@ -39,7 +39,6 @@ class BoundedRingGrouping(Grouping):
 
     name = "bounded_ring"
     sends_to = "the next worker on a ring that has room"
-    spread = "up to all for a hot key"
     paper = "Mirrokni et al. 2016"
     adapts_to = ("skew", "drift", "changing workers")
     workers_per_key = "n"

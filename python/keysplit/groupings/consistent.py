@@ -43,7 +43,6 @@ class ConsistentGrouping(Grouping):
 
     name = "consistent"
     sends_to = "the owner of the first virtual worker that has room; busy workers hand theirs to idle ones"
-    spread = "up to all for a hot key"
     paper = "Nasir et al. 2017"
     adapts_to = ("skew", "drift", "unequal workers")
     workers_per_key = "n"

@@ -40,6 +40,5 @@ class DChoices(HeadGrouping):
 
     name = "d_choices"
     sends_to = "hot key: the least loaded of its d candidates; others: as `partial_key`"
-    spread = "d for a hot key, else 2"
     workers_per_key = "d"
     tolerance: float = 1e-4

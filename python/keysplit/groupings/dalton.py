@@ -38,7 +38,6 @@ class Dalton(Grouping):
 
     name = "dalton"
     sends_to = "hot key: the worker with the best reward so far; others: by hash"
-    spread = "up to 6 at a time, else 1"
     paper = "Zapridou et al. 2022"
     adapts_to = ("skew", "drift")
     workers_per_key = "n"

@@ -42,7 +42,6 @@ class DistributionAwareKeyGrouping(Grouping):
 
     name = "distribution_aware"
     sends_to = "the worker assigned by a plan that is learned from the first messages"
-    spread = "1 (may differ while learning)"
     paper = "Rivetti et al. 2015"
     workers_per_key = "2"
     learning_messages: int = 10_000

@@ -41,7 +41,6 @@ class DynamicKeyGrouping(Grouping):
 
     name = "dynamic_key"
     sends_to = "the less loaded of two neighbouring workers; an old, heavy key has more"
-    spread = "up to 51 of 100 for an old, heavy key, else 2"
     paper = "Dalabasmaz, Can"
     adapts_to = ("skew",)
     workers_per_key = "w"

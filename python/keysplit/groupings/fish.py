@@ -49,7 +49,6 @@ class Fish(Grouping):
 
     name = "fish"
     sends_to = "the one of the key's d workers that would serve it first; d depends on the recent frequency"
-    spread = "d for a hot key, else 2"
     paper = "Huang 2018"
     adapts_to = ("skew", "drift", "unequal workers", "changing workers")
     workers_per_key = "d"

@@ -47,7 +47,6 @@ class FlexD(Grouping):
 
     name = "flexd"
     sends_to = "hot key: the least loaded of its list, which grows with its frequency; others: by hash"
-    spread = "a few for a hot key, else 1"
     paper = "Liu et al. 2024"
     adapts_to = ("skew", "drift")
     workers_per_key = "n"

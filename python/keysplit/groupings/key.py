@@ -27,6 +27,5 @@ class KeyGrouping(Grouping):
 
     name = "key"
     sends_to = "the worker given by the key's hash"
-    spread = "1"
     paper = "Nasir et al. 2016"
     workers_per_key = "1"

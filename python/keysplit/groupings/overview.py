@@ -60,28 +60,14 @@ def markdown() -> str:
 
     Example:
         >>> print(markdown().splitlines()[0])
-        | name | class | workers per key | adapts to | feedback | paper |
+        | name | class | a message goes to | workers per key | adapts to | feedback |
     """
-    rows = [("name", "class", "workers per key", "adapts to", "feedback", "paper"), ("---",) * 6]
+    heads = ("name", "class", "a message goes to", "workers per key", "adapts to", "feedback")
+    rows = [heads, ("---",) * len(heads)]
     for name, kind in GROUPINGS.items():
         feedback = ", ".join(f"`{argument}`" for argument in kind.feedback)
         most = kind.workers_per_key if len(kind.workers_per_key) == 1 else f"`{kind.workers_per_key}`"
         link = f"[`{name}`]({name}.md)"
-        rows.append((link, f"`{kind.__name__}`", most, ", ".join(kind.adapts_to), feedback, kind.paper))
+        adapts = ", ".join(kind.adapts_to)
+        rows.append((link, f"`{kind.__name__}`", kind.sends_to, most, adapts, feedback))
     return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|\n" for row in rows)
-
-
-def rules() -> str:
-    """Write the table of README.md.
-
-    Returns:
-        A Markdown table with a row for each grouping, ending in a newline.
-
-    Example:
-        >>> print(rules().splitlines()[0])
-        | name | a message goes to | workers per key | page |
-    """
-    rows = [("name", "a message goes to", "workers per key", "page"), ("---",) * 4]
-    for name, kind in GROUPINGS.items():
-        rows.append((f"`{name}`", kind.sends_to, kind.spread, f"[{name}](docs/groupings/{name}.md)"))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

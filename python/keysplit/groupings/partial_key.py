@@ -35,7 +35,6 @@ class PartialKeyGrouping(Grouping):
 
     name = "partial_key"
     sends_to = "the less loaded of the key's two candidates"
-    spread = "2 (or `choices`)"
     paper = "Nasir et al. 2015"
     adapts_to = ("skew",)
     workers_per_key = "choices"

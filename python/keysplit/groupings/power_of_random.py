@@ -37,7 +37,6 @@ class PowerOfRandomChoices(Grouping):
 
     name = "power_of_random"
     sends_to = "the first of the key's candidates that has room"
-    spread = "up to all for a hot key"
     paper = "Nasir et al. 2017"
     adapts_to = ("skew", "drift")
     workers_per_key = "n"

@@ -28,7 +28,6 @@ class PowerOfTwoChoices(Grouping):
 
     name = "power_of_two"
     sends_to = "the less loaded of two drawn at random"
-    spread = "all"
     paper = "Nasir et al. 2017"
     adapts_to = ("skew", "drift")
     workers_per_key = "n"

@@ -42,7 +42,6 @@ class PStream(Grouping):
 
     name = "pstream"
     sends_to = "hot key, found by coins: the next in turn; others: by hash"
-    spread = "all for a hot key, else 1"
     paper = "Chen et al. 2021"
     adapts_to = ("skew", "drift")
     workers_per_key = "n"

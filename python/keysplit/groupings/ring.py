@@ -39,7 +39,6 @@ class RingGrouping(Grouping):
 
     name = "ring"
     sends_to = "the next worker on a ring"
-    spread = "1"
     paper = "Karger et al. 1997"
     adapts_to = ("changing workers",)
     workers_per_key = "1"

@@ -33,5 +33,4 @@ class RoundRobinHead(HeadGrouping):
 
     name = "round_robin"
     sends_to = "hot key: the next in turn; others: as `partial_key`"
-    spread = "all for a hot key, else 2"
     workers_per_key = "n"

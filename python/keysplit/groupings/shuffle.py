@@ -27,7 +27,6 @@ class ShuffleGrouping(Grouping):
 
     name = "shuffle"
     sends_to = "the next worker in turn"
-    spread = "all"
     paper = "Nasir et al. 2016"
     adapts_to = ("skew", "drift")
     workers_per_key = "n"

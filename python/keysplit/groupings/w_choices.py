@@ -33,5 +33,4 @@ class WChoices(HeadGrouping):
 
     name = "w_choices"
     sends_to = "hot key: the least loaded of all; others: as `partial_key`"
-    spread = "all for a hot key, else 2"
     workers_per_key = "n"
