@@ -28,9 +28,10 @@ Java. `deployments/dynamic_key` also needs the jars of a Kafka broker: `scripts/
 into `.cache/kafka/jars`, or `KEYSPLIT_KAFKA_JARS` names their folder. `keysplit reproduce --docs-deployments
 docs/deployments.md` writes this page from the results of full runs. A section from a smaller run says so.
 
-Claims are given as on the pages of the [Experiments](experiments.md); some are our own. Each figure is one
-run with one seed, so "more" and "less" hold only from a difference of 3 per cent on. Compare groupings, not
-machines. The latency of a micro-batch begins when its workers start, so compare queues, not seconds.
+Claims are given as on the pages of the [Experiments](experiments.md), which also name the streams that stand
+in for the papers'; some are our own. Each figure is one run with one seed, so "more" and "less" hold only
+from a difference of 3 per cent on. Compare groupings, not machines. The latency of a micro-batch begins when
+its workers start, so compare queues, not seconds.
 """
 
 AGREEMENT = """\
@@ -86,8 +87,7 @@ def markdown(outcomes: Mapping[str, Outcome], figures: str) -> str:
     parts = [INTRODUCTION, simulated.held(list(outcomes.values())), _summary(outcomes)]
     parts += [AGREEMENT.format(figures=figures)]
     for outcome in outcomes.values():
-        paper = papers()[outcome.experiment.paper]
-        parts += [simulated.head(paper, 2), *simulated.streams(paper, [outcome])]
+        parts += [f"## {outcome.experiment.paper}"]
         parts += [simulated.section(outcome, f"{figures}/{_short(outcome)}.svg", 3)]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 

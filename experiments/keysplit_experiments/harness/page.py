@@ -104,7 +104,7 @@ def held(outcomes: Sequence[Outcome]) -> str:
 
 def markdown(paper: Paper, outcomes: Sequence[Outcome]) -> str:
     """Write results of a paper's experiments as a page of Markdown."""
-    parts = [head(paper, 1), _filled(f"{held(outcomes)} {paper.setting}"), *streams(paper, outcomes)]
+    parts = [head(paper), _filled(f"{held(outcomes)} {paper.setting}"), *streams(paper, outcomes)]
     parts += [section(each, f"{each.experiment.name}.svg", 2) for each in outcomes]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
@@ -127,10 +127,10 @@ def _results(experiment: Experiment, folder: Path) -> Results | None:
     return None
 
 
-def head(paper: Paper, level: int) -> str:
-    """Write the head of a paper's sections, as a heading of that level."""
+def head(paper: Paper) -> str:
+    """Write the head of a paper's page."""
     return f"""\
-{"#" * level} {paper.slug}
+# {paper.slug}
 
 *{paper.title}*, {paper.authors}, {paper.published}.
 """
