@@ -161,9 +161,9 @@ def section(outcome: Outcome, figure: str, level: int) -> str:
 def _claims(outcome: Outcome) -> Iterator[str]:
     for claim, verdict, because in outcome.rows():
         line = f"- {'Holds' if verdict.holds else '**Differs**'}: {stated(claim, verdict)} [{claim.where}]."
-        if claim.paper:
-            line += f" Paper: {claim.paper}."
-        if claim.paper or not verdict.holds:
+        figures = bool(claim.paper and outcome.experiment.draw)  # a table has them
+        if figures or not verdict.holds:
+            line += f" Paper: {claim.paper}." if claim.paper else ""
             line += f" Ours: {verdict.ours}{f', because {because}' if because else ''}."
         yield line
 

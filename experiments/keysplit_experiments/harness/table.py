@@ -63,6 +63,13 @@ class Table:
         return table
 
 
+def with_paper(ours: Sequence[float], paper: Sequence[float]) -> list[str]:
+    """Format figures, with the paper's in parentheses if it has some."""
+    if not paper:
+        return [spell(figure) for figure in ours]
+    return [f"{spell(figure)} ({spell(float(its))})" for figure, its in zip(ours, paper, strict=True)]
+
+
 def spell(value: Entry) -> str:
     """Format an entry: two or three digits of a fraction, all digits of a whole number."""
     if value is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keysplit_experiments.harness import Claim, Experiment, Figures, Judged, Parameters, Results, Scale
-from keysplit_experiments.harness.table import Entry, Table, spell
+from keysplit_experiments.harness.table import Entry, Table, spell, with_paper
 from keysplit_experiments.papers.consistent._balance import ALLOCATIONS, allocation, balance, label
 from keysplit_experiments.papers.consistent._streams import (
     drawn,
@@ -207,19 +207,16 @@ CLAIMS = [
 
 
 def table(results: Results) -> Table:
-    """Ours, and the paper's below where it has a figure."""
+    """Ours, and the paper's in parentheses where it has a figure."""
     bins = results.values("bins")
     rows: list[Sequence[Entry]] = []
     for name, stream in named(results):
         for grouping in ALLOCATIONS:
             chosen = results.where(**stream, grouping=grouping)
-            rows.append(
-                [name, label(grouping), "ours", *(chosen.median("relative_imbalance", bins=n) for n in bins)]
-            )
-            if "like" in stream:
-                paper = PAPERS[stream["like"], grouping][: len(bins)]
-                rows.append([name, label(grouping), "paper", *map(float, paper)])
-    return Table(["stream", "grouping", "", *(f"{n:,}" for n in bins)], rows)
+            ours = [chosen.median("relative_imbalance", bins=n) for n in bins]
+            paper = PAPERS[stream["like"], grouping] if "like" in stream else []
+            rows.append([name, label(grouping), *with_paper(ours, paper[: len(bins)])])
+    return Table(["stream", "grouping", *(f"{n:,}" for n in bins)], rows)
 
 
 EXPERIMENT = Experiment(
@@ -230,7 +227,7 @@ EXPERIMENT = Experiment(
     "for so many of its 1.2 billion messages) with a hottest key of 24.69%. Table 2 of the paper "
     "states 2.67 per cent, but with that no grouping by key can be as imbalanced as Table 1 states: "
     "10,000 times the share of the hottest key, and its worker's other keys. Epsilon 0.3 for PoRC "
-    "and CH. KG and PKG: medians of three seeds of the hashes.",
+    "and CH. KG and PKG: medians of three seeds of the hashes. The paper's figures are in parentheses.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,
