@@ -130,7 +130,9 @@ def for_dark_pages(svg: str) -> str:
         for part in ("fill", "stroke")
     )
     ink = DARK["#000000"]
-    style = f"@media (prefers-color-scheme: dark) {{text {{fill: {ink}}}{rules}}}"
+    # matplotlib leaves the fill of what is black to the default
+    black = f'text, g > path:not([style*="fill"]), use:not([style*="fill"]) {{fill: {ink}}}'
+    style = f"@media (prefers-color-scheme: dark) {{{black}{rules}}}"
     return svg.replace("</style>", f"{style}</style>", 1)
 
 
