@@ -60,14 +60,14 @@ def markdown() -> str:
 
     Example:
         >>> print(markdown().splitlines()[0])
-        | name | class | a message goes to | workers per key | adapts to | feedback |
+        | name | a message goes to | workers per key | adapts to | feedback |
     """
-    heads = ("name", "class", "a message goes to", "workers per key", "adapts to", "feedback")
+    heads = ("name", "a message goes to", "workers per key", "adapts to", "feedback")
     rows = [heads, ("---",) * len(heads)]
     for name, kind in GROUPINGS.items():
         feedback = ", ".join(f"`{argument}`" for argument in kind.feedback)
         most = kind.workers_per_key if len(kind.workers_per_key) == 1 else f"`{kind.workers_per_key}`"
         link = f"[`{name}`]({name}.md)"
         adapts = ", ".join(kind.adapts_to)
-        rows.append((link, f"`{kind.__name__}`", kind.sends_to, most, adapts, feedback))
+        rows.append((link, kind.sends_to, most, adapts, feedback))
     return "".join(f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|\n" for row in rows)
