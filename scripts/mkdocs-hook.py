@@ -1,4 +1,4 @@
-"""What the documentation needs beside its pages: the extension's classes, and the notebooks as pages.
+"""What the documentation needs in addition to its pages: the extension's classes, and the notebooks as pages.
 
 The names of the classes are `keysplit.Router` and `keysplit.SpaceSaving`, where users import them from. A
 tool that reads the package takes each of the two places for an alias of the other and shows neither.

@@ -248,14 +248,14 @@ EXPERIMENT = Experiment(
     name="deployments/consistent",
     label="Fig. 13, 14",
     title="throughput and latency with equal workers, and with two slow ones",
-    setting="8 sources, 24 workers, which count the words of TW (the paper's workers: a naive Bayes "
-    "classifier). *Equal*: segments that take balanced workers three seconds, with all messages "
-    "there at the start. *Two slow*: two workers sleep 1/0.3 times as long; 20 micro-batches of "
-    "24,000 messages of 1 ms, the second half measured; KG, PKG and SG have a router per source for "
-    "all micro-batches. *CG, planned* is a plan that follows CG: the time per row of the tasks says "
-    "which workers are busy and idle, from the next micro-batch on. CG has 10 virtual workers per "
-    "worker, epsilon 0.01 and time slots of 0.1 s. The paper limits CPUs and measures after ten "
-    "minutes.",
+    setting="8 sources, 24 workers, which count the words of TW (the paper's: a naive Bayes "
+    "classifier). *Equal*: segments that take balanced workers three seconds, with all "
+    "messages there at the start. *Two slow*: two workers sleep 1/0.3 times as long; 20 "
+    "micro-batches of 24,000 messages of 1 ms, the second half measured; KG, PKG and SG have "
+    "a router per source for all micro-batches. *CG, planned* is a plan that follows CG: the "
+    "time per row of the tasks says which workers are busy and idle, from the next "
+    "micro-batch on. CG has 10 virtual workers per worker, epsilon 0.01 and time slots of 0.1 "
+    "s. The paper limits CPUs and measures after ten minutes.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

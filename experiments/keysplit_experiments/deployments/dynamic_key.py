@@ -232,18 +232,18 @@ EXPERIMENT = Experiment(
     name="deployments/dynamic_key",
     label="Table 3, Fig. 9-13",
     title="the methods from Kafka to Kafka",
-    setting="From Kafka to Kafka: a streaming query reads a topic that has a partition per spout. Each "
-    "spout splits its messages, the workers count keys, and an aggregator sends the totals to "
-    "another topic in a transaction. The committed totals are compared with a plain count. 5 spouts "
-    "and 10 workers unless the figure says otherwise. Mostly one micro-batch has 60,000 messages "
-    "(the paper: millions) of 0.1 ms. *Latency* is the paper's, the time of all messages: compare "
-    "ratios of methods, not values. *Arriving*: five micro-batches of 20,000 messages that arrive "
-    "in three seconds each; the last three are measured. *p99 to result*, from Kafka's timestamp to "
-    "the commit of the totals, has all that Spark does. *Planned* is a plan that follows DKG. DKG's "
-    "clock counts messages, so a stream lasts as long as the paper's; with a plan it is the real "
-    "clock. *DKG-60* and *like twitter-election* are [those of the simulated "
-    "figures](experiments/dynamic_key.md), with fewer messages of 0.25 ms. Of the paper's eleven "
-    "ratios of skew eight are run, of its four numbers of spouts three.",
+    setting="A streaming query reads a topic of Kafka that has a partition per spout. Each spout "
+    "splits its messages, the workers count keys, and an aggregator sends the totals to "
+    "another topic in a transaction; these are compared with a plain count. 5 spouts and 10 "
+    "workers unless the figure says otherwise; mostly one micro-batch of 60,000 messages (the "
+    "paper: millions) of 0.1 ms. *Latency* is the paper's, the time of all messages: compare "
+    "ratios of methods, not values. *Arriving*: five micro-batches of 20,000 messages that "
+    "arrive in three seconds each; the last three are measured. *p99 to result* is from "
+    "Kafka's timestamp to the commit of the totals. *Planned* is a plan that follows DKG. "
+    "DKG's clock counts messages, so a stream lasts as long as the paper's; with a plan it is "
+    "the real clock. *DKG-60* and *like twitter-election* are [those of the simulated "
+    "figures](experiments/dynamic_key.md), with fewer messages of 0.25 ms. Of the paper's "
+    "eleven ratios of skew eight are run, of its four numbers of spouts three.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -337,14 +337,15 @@ EXPERIMENT = Experiment(
     name="deployments/fish",
     label="Fig. 18-20",
     title="latency, throughput and memory on streams that drift",
-    setting="32 sources, 128 workers, and the first messages of MT, which hardly drifts in them, and of AM, "
-    "which does. Eight micro-batches of 64,000 (MT) and 14,080 (AM) messages, the second half "
-    "measured. A message takes so long that balanced workers need two seconds per micro-batch: MT's "
-    "4 ms, AM's 18.2 ms. ZF is a segment of 256,000 messages of 1 ms, for the memory. *Online*: a "
-    "router per source for all micro-batches. *Planned*: a plan that follows FISH; tasks measure "
-    "the time per message of each worker. *Elastic*: a plan for 96 workers is published after a "
-    "third of the micro-batches, and one for 128 after two thirds. A published plan is one of D-C, "
-    "so this cell is not simulated. FG is KG. D-C, W-C and FISH have 1000 counters.",
+    setting="32 sources, 128 workers, and the first messages of MT, which hardly drifts in them, and "
+    "of AM, which does. Eight micro-batches of 64,000 (MT) and 14,080 (AM) messages, the "
+    "second half measured. A message takes so long that balanced workers need two seconds per "
+    "micro-batch: 4 ms (MT), 18.2 ms (AM). ZF, for the memory, is a segment of 256,000 "
+    "messages of 1 ms. *Online*: a router per source for all micro-batches. *Planned*: a plan "
+    "that follows FISH; tasks measure the time per message of each worker. *Elastic*: a plan "
+    "for 96 workers is published after a third of the micro-batches, one for 128 after two "
+    "thirds; these are plans of D-C, so this cell is not simulated. FG is KG. D-C, W-C and "
+    "FISH have 1000 counters.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -238,10 +238,10 @@ EXPERIMENT = Experiment(
     label="Fig. 8, 10-14",
     title="throughput and balance of counts of words, reviews and voters",
     setting="Eight workers, one source; ZF has 10,000 keys. A cell is a segment of the first 140,000 "
-    "messages, all there when the workers start; balanced workers take three seconds (0.17 ms per "
-    "message). Parameters are the defaults, as the paper's are lost in our text. DAKG is what the "
-    "paper calls DKG. Merging the copies of a key is not in the time. A cell has one figure of "
-    "balance; imbalance over time, and the claims of Fig. 9, are [simulated](experiments/flexd.md).",
+    "messages, all there when the workers start; balanced workers take three seconds (0.17 ms "
+    "per message). Parameters are the defaults, as the paper's are lost in our text. DAKG is "
+    "the paper's DKG. Merging the copies of a key is not in the time. Imbalance over time, "
+    "and the claims of Fig. 9, are [simulated](experiments/flexd.md).",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -173,10 +173,10 @@ EXPERIMENT = Experiment(
     name="consistent/fig9",
     label="Fig. 9",
     title="imbalance and memory of CG and the other groupings, by workers",
-    setting="Equal workers send no signals, as nothing waits. CG and CH bound the loads of virtual workers; "
-    "CH-BL bounds those of the workers, each of which has 10 points on the circle. Medians of three "
-    "seeds. (The captions of the paper's Fig. 6, 7 and 9 are partly those of another figure: its "
-    "text says which is which.)",
+    setting="Equal workers send no signals, as nothing waits. CG and CH bound the loads of virtual "
+    "workers; CH-BL bounds those of the workers, which have 10 points each on the circle. "
+    "Medians of three seeds. (The text says which captions of the paper's Fig. 6, 7 and 9 are "
+    "those of another figure.)",
     cells=cells,
     measure=measure,
     claims=CLAIMS,

@@ -88,10 +88,11 @@ EXPERIMENT = Experiment(
     name="d_choices/fig5",
     label="Fig. 5",
     title="memory of D-Choices and W-Choices against PKG",
-    setting="Memory is the number of pairs of key and worker beyond PKG's, in per cent of PKG's. It is "
-    "estimated as in section IV-B; *simulated* counts the pairs that occurred, with one seed. The "
-    "claims are about the estimate, which assumes that PKG uses both workers of a key. Where PKG is "
-    "out of balance most keys only ever go to one of theirs, so the simulated difference is larger.",
+    setting="Memory is the number of pairs of key and worker beyond PKG's, in per cent of PKG's, "
+    "estimated as in section IV-B; *simulated* counts the pairs that occurred, with one seed. "
+    "The claims are about the estimate, which assumes that PKG uses both workers of a key. "
+    "Where PKG is out of balance most keys only ever go to one, so the simulated difference "
+    "is larger.",
     cells=_memory.cells,
     measure=_memory.measure,
     claims=CLAIMS,

@@ -137,11 +137,11 @@ EXPERIMENT = Experiment(
     name="fish/fig15",
     label="Fig. 15",
     title="memory of FISH with and without its classification of hot keys (CHK)",
-    setting="ZF of 1,000,000 messages, one seed, one source. FISH has no parameter for the variants, so "
-    "they are plain Python over the library's public pieces: FISH's decayed counts (exact ones), "
-    "its ring for the other keys, and for hot keys all workers (W-C) or the d that D-Choices' rule "
-    "gives for the recent counts (D-C). Each message goes to the one that was sent the least. "
-    "*Time* is that of the fullest worker of every 10,000 messages, summed, over the ideal.",
+    setting="ZF of 1,000,000 messages, one seed, one source. The variants are plain Python over the "
+    "library's public pieces: FISH's decayed counts (exact ones), its ring for the other "
+    "keys, and for hot keys all workers (W-C) or the d that D-Choices' rule gives for the "
+    "recent counts (D-C). Each message goes to the one that was sent the least. *Time* is "
+    "that of the fullest worker of every 10,000 messages, summed, over the ideal.",
     cells=cells,
     measure=measure,
     claims=CLAIMS,
