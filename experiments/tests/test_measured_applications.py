@@ -24,10 +24,9 @@ def test_costs_are_counted() -> None:
     rows = [(0, "a", 0, 16), (0, "a", 1, 8), (1, "a", 1, 4), (1, "b", 0, 2), (2, None, 1, 2)]
     costs = applications.costs_of(pd.DataFrame(rows, columns=["worker", "key", "period", "messages"]))
     assert costs.imbalance == 24 * 16 / 32 - 1
-    assert (costs.keys, costs.most_keys) == (4 / 16, 2)
-    assert (costs.replication, costs.partials) == (4 / 3, 5)
-    hashed = applications.Costs(imbalance=0.5, keys=0.2, most_keys=1, replication=1.0, partials=4)
-    assert costs.row("PKG", hashed) == "| PKG | 1100.0% | 0.2 | 2 | 1.33 | 1.25 |"
+    assert (costs.most_keys, costs.replication, costs.partials) == (2, 4 / 3, 5)
+    hashed = applications.Costs(imbalance=0.5, most_keys=1, replication=1.0, partials=4)
+    assert costs.row("PKG", hashed) == "| PKG | 1100.0% | 2 | 1.33 | 1.25 |"
 
 
 def test_a_table_is_replaced_on_its_page() -> None:
@@ -50,10 +49,10 @@ def test_a_program_is_measured(tmp_path: Path) -> None:
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
     found = {name: [float(cell.rstrip("%")) for cell in row] for name, *row in cells}
     assert list(found) == list(applications.GROUPINGS)
-    imbalance, keys, _, replication, merged = range(5)
+    imbalance, most_keys, replication, merged = range(4)
     assert found["hash"][imbalance] >= 75 * 16 - 100  # the hot key has 75 %
     assert (found["hash"][replication], found["hash"][merged]) == (1, 1)
-    assert found["hash"][keys] == pytest.approx(36 / 16, abs=0.06)
+    assert found["hash"][most_keys] >= 36 / 16
     # by two workers at most, and the hot key by all
     assert 1 < found["PKG"][replication] <= 2
     assert found["W-Choices"][imbalance] < found["PKG"][imbalance] / 10
