@@ -20,11 +20,6 @@ from keysplit.spark.names import Places, parts_of
 from keysplit.spark.session import ByChance, Determinism, Session, is_connect, session_of
 from keysplit.spark.warn import warn
 
-CHECKSUMS = [
-    f"spark.sql.shuffle.orderIndependentChecksum.{name}" for name in ("enabled", "enableFullRetryOnMismatch")
-]
-"""With both settings Spark notices that a retried task gave other rows; on from Spark 4.2 on."""
-
 MOST_COLUMNS = 32
 """Columns in the default identity of a row; more cost more than they distinguish."""
 
@@ -56,7 +51,6 @@ class Query:
             `trusted_names` returns them.
         beside: the other side of a join, which may have what `trust` names in place of this one.
         argument: what the DataFrame is called in the call.
-        merges: whether what is made of the rows is exact where Spark sees that a retried task gave others.
         checked: those names of `trust` that the query must have. Without "()" a name that is not among these
             is that of a column alone.
     """
@@ -65,7 +59,6 @@ class Query:
     trust: frozenset[str] = frozenset()
     beside: DataFrame | None = None
     argument: str = "df"
-    merges: bool = False
     checked: frozenset[str] = frozenset()
 
     @cached_property
@@ -93,23 +86,6 @@ class Query:
         # without an answer it is Spark's default: a serverless service may let nobody read its settings
         sensitive = (self.session.setting("spark.sql.caseSensitive") or "").lower() == "true"
         return str if sensitive else str.lower
-
-    @property
-    def rolls_back(self) -> bool:
-        """Whether Spark sees that a retried task gave other rows, and retries all that read them."""
-        return self.unseen is None
-
-    @cached_property
-    def unseen(self) -> str | None:
-        """Why Spark may not see that a retried task gave other rows; None if it does.
-
-        From Spark 4.2 on a shuffle keeps checksums that do not depend on the order of rows. Where they
-        differ, Spark retries the stages downstream from their start, or stops the job if it has handed out
-        results. What ends in a shuffle of its own, as an aggregate by key does, is exact then, or stopped.
-        That holds for Spark's own shuffles alone.
-        """
-        off = (f"{name} is not true" for name in CHECKSUMS if self.session.setting(name) != "true")
-        return next(off, None) or self.session.foreign_shuffle()
 
     @cached_property
     def determinism(self) -> Determinism:
@@ -288,13 +264,8 @@ class Query:
         found = self.determinism
         shuffle = None if routed is None else self.session.disorder(routed, found.order is None)
         if shuffle is not None:
-            unseen = (
-                f", where Spark does not retry all that read other rows ({self.unseen})"
-                if self.merges
-                else ""
-            )
             raise ValueError(
-                f"kss.online is exact only without an upstream shuffle, got {shuffle}{unseen}: use a plan "
+                f"kss.online is exact only without an upstream shuffle, got {shuffle}: use a plan "
                 "(kss.repartition), sort within partitions by all columns, call df.checkpoint() first, write "
                 "df and read it back, or pass allow_inexact=True"
             )

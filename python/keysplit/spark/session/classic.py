@@ -38,15 +38,6 @@ from keysplit.spark.session.jvm import (
 from keysplit.spark.session.listening import ListeningInJava
 from keysplit.spark.session.tallies import JavaTally
 
-_AGGREGATE = "AggregateExpression"
-# What Spark is started with if its shuffles are its own: the default, and all such values in small letters.
-_OWN_SHUFFLE = {
-    "spark.shuffle.manager": (
-        "sort",
-        ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.sortshufflemanager"),
-    ),
-    "spark.shuffle.push.enabled": ("false", ("false",)),
-}
 # They stay the same as long as Spark runs.
 _slots: WeakKeyDictionary[SparkContext, int | None] = WeakKeyDictionary()
 
@@ -104,15 +95,6 @@ class Classic:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         # The plan of a micro-batch is made when the stream runs.
         return "a stream" if df.isStreaming else physical.disorder(df, deterministic)
-
-    def foreign_shuffle(self) -> str | None:
-        """Return why shuffles may not be Spark's own; None if they are proved to be."""
-        started = self._spark.sparkContext._jsc.sc().conf()
-        for name, (default, known) in _OWN_SHUFFLE.items():
-            for value in (self.setting(name), started.get(name, default)):
-                if value is not None and value.lower() not in known:
-                    return f"{name} is {value}"
-        return None
 
     def beyond_a_scan(self, df: DataFrame) -> str | None:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""

@@ -111,10 +111,6 @@ class Connect:
         """Return why rows may come in another order when a task is retried, None if they do not."""
         return "a stream" if df.isStreaming else physical.disorder_in(df._explain_string(mode="formatted"))
 
-    def foreign_shuffle(self) -> str | None:
-        """Return why shuffles may not be Spark's own: a client does not see the settings of the cluster."""
-        return "Spark Connect's client cannot read spark.shuffle.manager"
-
     def beyond_a_scan(self, df: DataFrame) -> str | None:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
         return costs.beyond_a_scan(df._explain_string())

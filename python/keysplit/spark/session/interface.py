@@ -51,14 +51,6 @@ class Session(Protocol):
                 Such a sort then gives them their order back.
         """
 
-    def foreign_shuffle(self) -> str | None:
-        """Return why shuffles may not be Spark's own, which compare checksums of what a task wrote before.
-
-        Returns:
-            None if they are proved to be sorted by Spark and not pushed to others: then Spark retries all
-            that read a task whose checksum has changed.
-        """
-
     def beyond_a_scan(self, df: DataFrame) -> str | None:
         """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan."""
 
