@@ -372,7 +372,7 @@ def test_what_is_no_query_or_cannot_be_is_named_in_a_line(spark, rows, plan, tmp
 
 
 def test_an_observer_bears_failures_and_ends_with_its_query(monkeypatch, recwarn):
-    from keysplit.spark.session.connect import _Asking
+    from keysplit.spark.streaming.engine import _Asking
 
     class Query:
         """Fails as often as the answers say, then has a report and has ended."""

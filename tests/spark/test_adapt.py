@@ -17,9 +17,7 @@ from streams import versions_of, versions_of_batches
 import keysplit as ks
 from keysplit import spark as kss
 from keysplit.plan import Plan, head_threshold
-from keysplit.spark.session import driver
-from keysplit.spark.session.classic import Classic
-from keysplit.spark.streaming import Adapt, running
+from keysplit.spark.streaming import Adapt, engine, running
 from keysplit.spark.streaming import adapting as of_queries
 from keysplit.spark.streaming.adapting import Adapting, adapting_in
 from keysplit.spark.streaming.log import Log
@@ -206,7 +204,7 @@ def test_a_run_whose_end_is_reported_late_is_over_when_the_next_one_begins(
     names = []
 
     def reports_late(df, batch):
-        names.append(of_queries.plans_in(driver.query_of(df.sparkSession)[1], batch))
+        names.append(of_queries.plans_in(engine.query_of(df.sparkSession)[1], batch))
         df.write.format("noop").mode("overwrite").save()
         ended(*late[0])  # while the driver has not yet learned from this batch
 
@@ -244,7 +242,7 @@ def test_what_is_frequent_follows_the_workers_of_the_plan(spark, stream, tmp_pat
 
 
 def test_settings_with_which_no_plan_can_be_asked_for_are_refused(stream, conf, monkeypatch):
-    conf("spark.sql.optimizer.excludedRules", driver._NEEDED)
+    conf("spark.sql.optimizer.excludedRules", engine._NEEDED)
     with pytest.raises(ValueError, match=r"^spark.sql.optimizer.excludedRules must not exclude "):
         kss.streaming.route(stream.read(), "key", plan=Adapt(WORKERS))
     conf("spark.sql.optimizer.excludedRules", "")
@@ -722,10 +720,10 @@ def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
         sleep = "IF(value % 10 = 0, reflect('java.lang.Thread', 'sleep', 1L), NULL) AS slept"
         found(df.selectExpr("*", sleep).where("slept IS NULL OR slept != ''"), batch)
 
-    def times(self, run, batch, tasks):
+    def times(session, run, batch, tasks):
         """What is measured, and in its place 1 ms per row, four times as long on worker 2."""
         for _ in range(600):  # Spark's record of the tasks may come later than that of the batch
-            result = task_times(self, run, batch, tasks)
+            result = task_times(session, run, batch, tasks)
             if result and sum(result) > 0:
                 break
             time.sleep(0.1)
@@ -734,8 +732,8 @@ def test_a_slow_worker_gets_less(spark, stream, tmp_path, monkeypatch):
         return [rows.get(worker, 0) * (4e-3 if worker == 2 else 1e-3) for worker in range(tasks)]
 
     spark.range(3).count()  # a job without a description, as those of streams have one
-    task_times = Classic.task_times
-    monkeypatch.setattr(Classic, "task_times", times)
+    task_times = engine.task_times
+    monkeypatch.setattr(engine, "task_times", times)
     placed = kss.streaming.repartition(stream.read(), "key", plan=adapt)
     query = start(placed, slowly, tmp_path / "c")
     try:

@@ -8,11 +8,11 @@ from keysplit.spark.expr import columns
 from keysplit.spark.expr.hashes import plan_hash
 from keysplit.spark.plan import planning
 from keysplit.spark.request import check
-from keysplit.spark.session import session_of
 from keysplit.spark.streaming import by_worker, current
 from keysplit.spark.streaming.drawn import Bounds
 from keysplit.spark.streaming.drawn import read as rows_drawn
 from keysplit.spark.streaming.tables import Tables, last_of
+from keysplit.spark.streaming.tally import Tally
 
 WORKERS = 4
 
@@ -64,7 +64,7 @@ def test_tables_in_one_array_say_what_the_plan_says(spark, workers, hot):
 
 
 def tally_of(rows, workers=WORKERS):
-    return session_of(rows).tally(by_worker.counters(workers))
+    return Tally(rows.sparkSession.sparkContext, by_worker.counters(workers))
 
 
 def fields_of(sent):

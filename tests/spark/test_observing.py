@@ -84,12 +84,12 @@ class Query:
         for each in adapting:
             each.learn = lambda run, number: self.heard.append(number)
         monkeypatch.setattr(observer, "adapting_in", lambda run: adapting if run == "the-run" else [])
-        session = SimpleNamespace(listen=self.listen)
-        monkeypatch.setattr(observer, "session_of_query", lambda query: session)
+        monkeypatch.setattr(observer, "session_of", lambda query: "the-session")
+        monkeypatch.setattr(observer, "listen", self.listen)
         self.listening = None
 
-    def listen(self, query, run, hear, ended):
-        assert (query, run) == (self.id, self.runId)
+    def listen(self, session, query, run, hear, ended):
+        assert (session, query, run) == ("the-session", self.id, self.runId)
         self._hear, self.end, self.listening = hear, ended, True
         return SimpleNamespace(stop=lambda: setattr(self, "listening", False), settle=lambda: None)
 

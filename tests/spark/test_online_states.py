@@ -7,7 +7,7 @@ from pyspark import TaskContext
 
 import keysplit as ks
 from keysplit.spark.online.states import States, router_of_task, states_in
-from keysplit.spark.session.tasks import BATCH, QUERY
+from keysplit.spark.tasks import BATCH, QUERY
 
 FISH = ks.Fish(workers=4)
 KEYS = {name: [f"{name} {i % 5 * (i % 3)}" for i in range(200)] for name in "abcd"}

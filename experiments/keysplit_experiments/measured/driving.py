@@ -32,12 +32,13 @@ from pyspark.sql.types import LongType
 
 import keysplit as ks
 from keysplit.plan import Plan, Summary, bucket_bits, place
-from keysplit.spark.session import MicroBatch, Sent
 from keysplit.spark.streaming import Adapt, running
 from keysplit.spark.streaming.drawn import Bounds
+from keysplit.spark.streaming.engine import MicroBatch
 from keysplit.spark.streaming.learning import Batch, Memory, Speeds
 from keysplit.spark.streaming.running import Running, Shared, rows_wanted
 from keysplit.spark.streaming.tables import BY_CELLS
+from keysplit.spark.streaming.tally import Sent
 from keysplit_experiments.measured.files import data_folder, numbered, why_left_out
 
 WORKERS, ROWS = 8, 5000
@@ -98,8 +99,8 @@ def driven(
     wanted = rows_wanted(adapt, first)
     sent: list[Sent] = []
     times: list[float] = []
-    outside: Any = SimpleNamespace(of=lambda *_: sent, forget=lambda _: None, task_times=lambda *_: times)
-    shared = Shared(outside, first, adapt, [LongType()], False, outside, Bounds(wanted, 0.0))
+    outside: Any = SimpleNamespace(of=lambda *_: sent, forget=lambda _: None)
+    shared = Shared(lambda *_: times, first, adapt, [LongType()], False, outside, Bounds(wanted, 0.0))
     seen = []
     with tempfile.TemporaryDirectory(prefix="keysplit-driving-") as folder:
         query = Running(shared, MicroBatch("query", "run", 0, folder), f"{folder}/log", lambda: outside)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from keysplit.spark.session.driver import ASKING
 from keysplit.spark.session.interface import ByChance
+from keysplit.spark.tasks import ASKING
 from oracle import expressions as of
 from oracle.interface import Node, Steadiness, tree_of
 from oracle.steady_expressions import (

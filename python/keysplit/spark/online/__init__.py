@@ -17,10 +17,11 @@ from keysplit.spark.keys import refuse_unhashable
 from keysplit.spark.names import quoted
 from keysplit.spark.online.routers import worker_of
 from keysplit.spark.online.states import states_in
+from keysplit.spark.online.topics import places_in_topics
 from keysplit.spark.place import placed
 from keysplit.spark.plan import Trusted
 from keysplit.spark.request import worker_column_of
-from keysplit.spark.session import is_connect, session_of
+from keysplit.spark.session import is_connect
 from keysplit.spark.strategy import Way, took
 from keysplit.spark.weights import weight_of
 
@@ -163,7 +164,7 @@ def _routed(
             query.refuse_in_order(names, load, routed)
         return routed
     query.refuse_in_order(names, load, None)
-    of_topic = session_of(df).places_in_topics(df) or []
+    of_topic = places_in_topics(df) or []
     topic = [F.xxhash64(quoted(name)) if not at else F.col(quoted(name)) for at, name in enumerate(of_topic)]
     states = states_in(paths.absolute(state))
     return df.withColumn(worker_column, worker_of(grouping, names, types, load, worker_column, states, topic))

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from pyspark import TaskContext
 
 from keysplit import paths
-from keysplit.spark.session.tasks import micro_batch, streaming_query
+from keysplit.spark.tasks import micro_batch, streaming_query
 
 # States of a source that are kept: Spark attempts only the last batch again.
 _KEPT = 3

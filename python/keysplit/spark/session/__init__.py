@@ -7,53 +7,34 @@
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.session import versions
 from keysplit.spark.session.interface import (
-    Answer,
-    Ask,
     ByChance,
     Determinism,
     Joining,
-    Listening,
-    MicroBatch,
     Node,
     RecordedExecution,
     Records,
-    Report,
-    Sent,
     Session,
-    Tally,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "Answer",
-    "Ask",
     "ByChance",
     "Determinism",
     "Joining",
-    "Listening",
-    "MicroBatch",
     "Node",
     "RecordedExecution",
     "Records",
-    "Report",
-    "Sent",
     "Session",
-    "Tally",
     "collation_key",
-    "handed_out",
     "is_connect",
     "local_rows",
-    "random_number",
     "records_of",
     "session_of",
-    "session_of_query",
-    "task_number",
 ]
 
 
@@ -90,17 +71,6 @@ def records_of(spark: Any) -> Records:
     return Recorded(spark)
 
 
-def session_of_query(query: StreamingQuery) -> Session:
-    """Return the session of a streaming query: what it reports is passed on there, and nowhere else."""
-    if is_connect(query):
-        from keysplit.spark.session.connect import Connect
-
-        return Connect(query._session)
-    from keysplit.spark.session import classic
-
-    return classic.session_of_query(query)
-
-
 def is_connect(value: Any) -> bool:
     """Say whether a DataFrame, Column or query is of Spark Connect, where there is no JVM to look into."""
     return type(value).__module__.startswith("pyspark.sql.connect")
@@ -134,21 +104,3 @@ def collation_key(column: Column) -> Column:
     from keysplit.spark.session import classic
 
     return classic.collation_key(column)
-
-
-def random_number(below: Column | None = None) -> Column:
-    """Return a random BIGINT in classic sessions, another one for each row, by the same generated code.
-
-    Args:
-        below: numbers are from 0 on below this BIGINT, which is above 0; if left out, any.
-    """
-    from keysplit.spark.session import tallies
-
-    return tallies.random_number(below)
-
-
-def task_number() -> Column:
-    """Return the number of a task's partition in classic sessions, INT, without a state as Spark's own."""
-    from keysplit.spark.session import tallies
-
-    return tallies.task_number()

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from keysplit.spark.session.driver import ASKING
 from keysplit.spark.session.interface import ByChance, Determinism, Node, tree_of
 from keysplit.spark.session.jvm import PACKAGE
+from keysplit.spark.tasks import ASKING
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _HIVE = "org.apache.spark.sql.catalyst.catalog.HiveTableRelation"

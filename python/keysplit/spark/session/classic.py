@@ -1,6 +1,6 @@
 """Classic sessions: Catalyst's plans and expressions, through py4j."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -10,21 +10,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
-from keysplit.spark.session import costs, driver, physical, sources, topics, versions
+from keysplit.spark.session import costs, physical, sources, versions
 from keysplit.spark.session.analysed import Walk, unreadable
-from keysplit.spark.session.interface import (
-    Answer,
-    Ask,
-    Determinism,
-    Joining,
-    Listening,
-    OnBatch,
-    OnReport,
-    Tally,
-)
+from keysplit.spark.session.interface import Determinism, Joining
 from keysplit.spark.session.joins import ClassicJoin, JoinOfNames
 from keysplit.spark.session.jvm import (
     PACKAGE,
@@ -35,8 +25,6 @@ from keysplit.spark.session.jvm import (
     kind_of,
     plan_of,
 )
-from keysplit.spark.session.listening import ListeningInJava
-from keysplit.spark.session.tallies import JavaTally
 
 # They stay the same as long as Spark runs.
 _slots: WeakKeyDictionary[SparkContext, int | None] = WeakKeyDictionary()
@@ -131,39 +119,6 @@ class Classic:
         # `createDataFrame` would begin with this, and then make an RDD
         found = _parse_datatype_string(ddl)
         return found if isinstance(found, StructType) else StructType([StructField("value", found)])
-
-    def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
-        """Return what asks a function of the driver while Spark makes the plan of each micro-batch."""
-        return driver.asking(self._spark, answer)
-
-    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
-        """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks."""
-        return driver.task_times(self._spark, run, batch, tasks)
-
-    def tally(self, counters: int) -> Tally:
-        """Return what tasks of micro-batches count and send to the driver."""
-        return JavaTally(self._spark.sparkContext, counters)
-
-    def listen(self, query: str, run: str, on_report: OnReport, ended: Callable[[], None]) -> Listening:
-        """Pass on what Spark reports of a run of a streaming query, on another thread."""
-        return ListeningInJava(self._spark, run, on_report, ended)
-
-    def places_in_topics(self, df: DataFrame) -> list[str] | None:
-        """Return the columns of a stream that hold the topic and partition of each row."""
-        return topics.places_in_topics(df)
-
-    def for_each_batch(self, rows: DataFrame, function: OnBatch) -> DataStreamWriter:
-        """Return the writer of a stream that calls a function with each micro-batch."""
-
-        def call(batch: DataFrame, number: int) -> None:
-            function(batch, number, *driver.query_of(batch.sparkSession))
-
-        return rows.writeStream.foreachBatch(call)
-
-
-def session_of_query(query: StreamingQuery) -> Classic:
-    """Return the session of a streaming query."""
-    return Classic(SparkSession(SparkContext.getOrCreate(), query._jsq.sparkSession()))
 
 
 def rows_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:

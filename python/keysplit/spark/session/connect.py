@@ -1,33 +1,18 @@
 """Spark Connect: the client's own expressions, and what the server says of its plans."""
 
-import os
-import threading
-import uuid
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from keysplit.spark.session import conversion_settings, costs, physical, relations, versions
-from keysplit.spark.session.interface import (
-    Answer,
-    Ask,
-    Determinism,
-    Joining,
-    Listening,
-    OnBatch,
-    OnReport,
-    Tally,
-)
+from keysplit.spark.session.interface import Determinism, Joining
 from keysplit.spark.session.joins import JoinOfNames
-from keysplit.spark.warn import warn
 
-_NO_ADAPT = "plan must be a Plan on Spark Connect: the server cannot ask the client for the next plan"
 _READ_TOGETHER = (
     "spark.sql.caseSensitive",
     "spark.sql.files.ignoreCorruptFiles",
@@ -144,114 +129,3 @@ class Connect:
         # `createDataFrame` would begin with this, and then ask for the schema of no rows
         found = self._spark.client._analyze(method="ddl_parse", ddl_string=ddl).parsed
         return found if isinstance(found, StructType) else StructType([StructField("value", found)])
-
-    def asks_driver(self, df: DataFrame, answer: Answer) -> Ask:
-        """Refuse: the server knows no function of this process."""
-        raise ValueError(_NO_ADAPT)
-
-    def tally(self, counters: int) -> Tally:
-        """Refuse: the client cannot put calls of Java into the server's code."""
-        raise ValueError(_NO_ADAPT)
-
-    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
-        """Return None: the client does not see tasks."""
-        return None
-
-    def listen(self, query: str, run: str, on_report: OnReport, ended: Callable[[], None]) -> Listening:
-        """Pass on what Spark reports of a run of a streaming query, on another thread."""
-        found = self._spark.streams.get(query)
-        return _Asking(found if found is not None and str(found.runId) == run else None, on_report, ended)
-
-    def places_in_topics(self, df: DataFrame) -> list[str] | None:
-        """Raise ValueError: the client does not know."""
-        raise ValueError("kss.online must be used on a classic session, got one of Spark Connect")
-
-    def for_each_batch(self, rows: DataFrame, function: OnBatch) -> DataStreamWriter:
-        """Return the writer of a stream that calls a function with each micro-batch."""
-        # The function runs in a process of the server, which is told no more than the number of the batch.
-        session, name = self._spark.session_id, f"keysplit {uuid.uuid4()}"
-
-        def call(batch: DataFrame, number: int) -> None:
-            function(batch, number, *_query_named(name, session))
-
-        return rows.writeStream.queryName(name).foreachBatch(call)
-
-
-class _Report:
-    """A progress of Spark as the client has it; this is a `keysplit.spark.session.Report`."""
-
-    def __init__(self, progress: dict[str, Any]) -> None:
-        self._progress = progress
-        self.batch = int(progress["batchId"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it."""
-        return self._progress
-
-
-def _query_named(name: str, session: str) -> tuple[str, str]:
-    """Return the ids of a query of a session and of its run.
-
-    It is asked in a process that the server has started for `foreachBatch`.
-
-    Raises:
-        RuntimeError: if the query has another name.
-    """
-    found = [each for each in _session_of(session).streams.active if each.name == name]
-    if not found:
-        raise RuntimeError(
-            f"on Spark Connect the query must keep its name, by which its id is found, {name!r}: leave out "
-            "queryName"
-        )
-    return str(found[0].id), str(found[0].runId)
-
-
-@cache
-def _session_of(id: str) -> SparkSession:
-    # From Spark 4.2 on the session of a micro-batch is a copy, which has no queries.
-    server = os.environ.get("SPARK_CONNECT_LOCAL_URL")
-    if server is None:
-        raise RuntimeError(
-            "the server of Spark Connect must say to foreachBatch where it is, as Spark's own does by "
-            "SPARK_CONNECT_LOCAL_URL: without that the id of the query is unknown"
-        )
-    address = f"{server};session_id={id}"
-    return SparkSession.builder.remote(address).create()
-
-
-class _Asking:
-    """Asks a query for its reports every second, on a thread of its own."""
-
-    _EVERY_S = 1.0
-    _ATTEMPTS = 10
-
-    def __init__(self, query: StreamingQuery | None, on_report: OnReport, ended: Callable[[], None]) -> None:
-        self._query, self._on_report, self._ended = query, on_report, ended
-        self._stopped = threading.Event()
-        threading.Thread(target=self._ask, name="keysplit observer", daemon=True).start()
-
-    def settle(self) -> None:
-        """Do nothing: who asks, gets what there is."""
-
-    def stop(self) -> None:
-        """Pass on no more."""
-        self._stopped.set()
-
-    def _ask(self) -> None:
-        active, failed = True, 0
-        try:
-            while active and self._query is not None and not self._stopped.wait(self._EVERY_S):
-                try:
-                    active, found = self._query.isActive, self._query.recentProgress
-                except Exception as error:  # the network is down, or its session is gone
-                    failed += 1
-                    if failed < self._ATTEMPTS:
-                        continue
-                    warn(f"a query is no longer observed: {type(error).__name__}: {error}")
-                    break
-                failed = 0
-                for each in found:
-                    self._on_report(_Report(each))
-        finally:
-            if not self._stopped.is_set():
-                self._ended()

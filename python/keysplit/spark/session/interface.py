@@ -1,13 +1,11 @@
 """What the rest of keysplit may ask a Spark session beyond Spark's public API, and in which words."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.types import DataType, StructType
 
 
@@ -81,171 +79,11 @@ class Session(Protocol):
     def schema(self, ddl: str) -> StructType:
         """Return a schema written as DDL, as `createDataFrame` reads it."""
 
-    def asks_driver(self, df: DataFrame, answer: "Answer") -> "Ask":
-        """Return what asks a function of the driver while Spark makes the plan of each micro-batch.
-
-        Args:
-            df: a streaming DataFrame.
-            answer: returns a text for a question; it is asked in the thread that runs the query.
-
-        Raises:
-            ValueError: where Spark cannot do that.
-        """
-
-    def task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
-        """Return how long each task of a micro-batch ran, in seconds, in its stages of so many tasks.
-
-        Args:
-            run: the run of the query.
-            batch: the micro-batch; it has ended.
-            tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
-
-        Returns:
-            The time of each task, by its number; None if that is not known.
-        """
-
-    def tally(self, counters: int) -> "Tally":
-        """Return what the tasks of micro-batches count and send to the driver.
-
-        Args:
-            counters: how many counters there are.
-
-        Raises:
-            ValueError: where Spark cannot do that.
-        """
-
-    def listen(self, query: str, run: str, on_report: "OnReport", ended: Callable[[], None]) -> "Listening":
-        """Pass on what Spark reports of a run of a streaming query, on another thread.
-
-        Args:
-            query: the id of the query.
-            run: the id of this start of it.
-            on_report: takes the report of each micro-batch, maybe more than once.
-            ended: is called once the run has ended.
-        """
-
-    def places_in_topics(self, df: DataFrame) -> list[str] | None:
-        """Return the columns of a stream that hold the topic in Kafka and the partition of each row.
-
-        Returns:
-            None if the stream does not come from Kafka.
-
-        Raises:
-            ValueError: if a task may have rows of several partitions, or they cannot be told.
-        """
-
-    def for_each_batch(self, rows: DataFrame, function: "OnBatch") -> DataStreamWriter:
-        """Return the writer of a stream that calls a function with each micro-batch."""
-
 
 class ByChance(str):
     """Why values may differ: an expression that Spark itself knows not to be deterministic makes them."""
 
     __slots__ = ()
-
-
-class MicroBatch(NamedTuple):
-    """The micro-batch of a streaming query that is being planned."""
-
-    query: str
-    """The id of the query, which it keeps when it starts again."""
-    run: str
-    """The id of this start of it."""
-    number: int
-    checkpoint: str
-    """The folder of its checkpoint, as a path or URL."""
-
-
-Answer = Callable[[str, MicroBatch | None], str]
-"""Answers a question for a micro-batch; None where a query is looked at without being run."""
-
-
-class Report(Protocol):
-    """What Spark reports of a micro-batch that has ended."""
-
-    batch: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it, as Spark writes it as JSON."""
-
-
-OnReport = Callable[[Report], None]
-
-OnBatch = Callable[[DataFrame, int, str, str], None]
-"""Takes a micro-batch, its number, and the ids of its query, which stays at a restart, and of its run."""
-
-
-class Listening(Protocol):
-    """Passes on what Spark reports."""
-
-    def settle(self) -> None:
-        """Let Spark report what has happened, ten seconds at most."""
-
-    def stop(self) -> None:
-        """Pass on no more."""
-
-
-class Ask(Protocol):
-    """Makes queries of questions."""
-
-    def __call__(self, question: str, reading: str = "{}") -> str:
-        """Return the query, in SQL, whose one value is the answer.
-
-        Args:
-            question: the question.
-            reading: SQL, with `{}` for the text of the answer, that is computed once per micro-batch.
-        """
-
-
-class Sent(NamedTuple):
-    """What a task has sent to the driver as it ended.
-
-    A task that Spark runs a second time sends a second time, as Spark's own accumulators do.
-    """
-
-    query: str
-    """The id of its query."""
-    batch: int | None
-    """Its micro-batch; None outside of streams."""
-    counts: np.ndarray
-    """What its counters have counted, int64."""
-    fields: list[str]
-    """The fields of all rows that it has sent, one row after the other."""
-
-
-class Tally(Protocol):
-    """What tasks count, and rows that they send to the driver as they end."""
-
-    def place(self, step: Column) -> tuple[Column, Column]:
-        """Return two BIGINTs: one goes up by a step at each evaluation, the other says how far it is.
-
-        Each task begins at 0.
-        """
-
-    def note(
-        self,
-        rows: DataFrame,
-        counter: Column,
-        may_be_sent: Column,
-        values: Sequence[Column],
-        sent: Callable[[Sequence[Column]], tuple[Column, Sequence[Column]]],
-    ) -> Column:
-        """Count a row and maybe send something of it; the column is TRUE whatever there is.
-
-        Args:
-            rows: the rows.
-            counter: the number of the row's counter, INT.
-            may_be_sent: whether anything else is to be computed of the row, as for few of them.
-            values: what that takes.
-            sent: takes columns of these values, and returns whether the row is sent, and its fields: numbers,
-                and texts without spaces, commas and brackets; null is sent as "null".
-        """
-
-    def take(self) -> list[Sent]:
-        """Return what tasks that have ended have sent since this was last asked.
-
-        What others send in the same moment may be lost.
-        """
 
 
 class Joining(Protocol):

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from py4j.java_gateway import JavaClass, is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keysplit.spark.session import versions
@@ -19,6 +19,7 @@ PACKAGE = "org.apache.spark.sql.catalyst.expressions."
 
 _CLASSIC = "org.apache.spark.sql.classic.ExpressionUtils"
 _PYTHON = "org.apache.spark.api.python.PythonUtils"
+_SETTLED_MS = 10_000
 _plans: WeakKeyDictionary[DataFrame, Any] = WeakKeyDictionary()
 # The gateway that answers this thread at once.
 _prompt = threading.local()
@@ -99,6 +100,26 @@ def kind_of(value: Any) -> str:
 def is_a(value: Any, name: str) -> bool:
     """Say whether a value is of a class or an interface."""
     return bool(is_instance_of(SparkContext._active_spark_context._gateway, value, name))
+
+
+def running(spark: SparkSession, query: str) -> Any:
+    """Return a streaming query that runs in any session of this driver, as Spark has it.
+
+    Raises:
+        LookupError: if there is none with this id.
+    """
+    # `foreachBatch` gets frames of another session, which knows no queries
+    known = spark._jsparkSession.sharedState().activeStreamingQueries()
+    found = known.get(java_class("java.util.UUID").fromString(query))
+    if found is None:
+        raise LookupError(f"the streaming query {query} is not there")
+    return found
+
+
+def settle(spark: SparkSession) -> None:
+    """Let Spark work off its events, ten seconds at most."""
+    with suppress(Py4JError):  # it has more to say than it can in that time
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_SETTLED_MS)
 
 
 def column_of(expression: Any) -> Column:

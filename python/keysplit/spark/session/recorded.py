@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 
 from keysplit.spark.session import costs
 from keysplit.spark.session.interface import RecordedExecution
-from keysplit.spark.session.jvm import items, java_class
-from keysplit.spark.session.listening import settle
+from keysplit.spark.session.jvm import items, java_class, settle
 
 _LARGEST = re.compile(
     r"([\d.,]+ [A-Za-z]+) \([^()]*, ([\d.,]+ [A-Za-z]+) \(stage (\d+)\.(\d+): task (\d+)\)\)"
@@ -31,7 +30,7 @@ class Recorded:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._context = spark.sparkContext
-        settle(self._context)
+        settle(spark)
         self._store = self._context._jsc.sc().statusStore()
         self._mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
         self._mapper.registerModule(java_class("com.fasterxml.jackson.module.scala.DefaultScalaModule")())

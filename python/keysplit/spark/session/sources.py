@@ -13,10 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from keysplit.spark.session import reading
-from keysplit.spark.session.driver import running
 from keysplit.spark.session.interface import Node
-from keysplit.spark.session.jvm import items, kind_of
-from keysplit.spark.session.tasks import BATCH, QUERY
+from keysplit.spark.session.jvm import items, kind_of, running
+from keysplit.spark.tasks import BATCH, QUERY
 
 LOCAL = re.compile(r"local(\[.*\])?")
 """Masters of sessions whose tasks run in the driver."""

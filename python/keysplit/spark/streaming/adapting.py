@@ -10,14 +10,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from keysplit.plan import Plan
-from keysplit.spark.session import Listening, MicroBatch, session_of
-from keysplit.spark.streaming import by_worker
+from keysplit.spark.streaming import by_worker, engine
 from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.drawn import Bounds, SentByBatch
+from keysplit.spark.streaming.engine import Listening, MicroBatch
 from keysplit.spark.streaming.figures import Figures
 from keysplit.spark.streaming.log import Log
 from keysplit.spark.streaming.running import Running, Shared, rows_wanted
 from keysplit.spark.streaming.tables import Tables
+from keysplit.spark.streaming.tally import Tally
 
 # Of so many drawn rows the values of the key come along.
 _SHOWN = 512
@@ -54,13 +55,13 @@ class Adapting:
         weighted: bool,
         name: str,
     ) -> None:
-        self.session = session_of(df)
+        self.spark = df.sparkSession
         self.first, self.adapt, self.name = first, adapt, _folder_named(name)
-        self.tally = self.session.tally(by_worker.counters(first.workers))
+        self.tally = Tally(self.spark.sparkContext, by_worker.counters(first.workers))
         wanted = rows_wanted(adapt, first)
         self.bounds = Bounds(wanted, min(1.0, _SHOWN / wanted))
         self._sent = SentByBatch(self.tally)
-        self._shared = Shared(self.session, first, adapt, types, weighted, self._sent, self.bounds)
+        self._shared = Shared(self._task_times, first, adapt, types, weighted, self._sent, self.bounds)
         self._runs: dict[str, Running] = {}
         self._opening = threading.Lock()
         self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
@@ -68,7 +69,7 @@ class Adapting:
             Log(adapt.log).newest(first)
 
     def answer(self, question: str, batch: MicroBatch | None) -> str:
-        """Answer what the query of a micro-batch asks; this is a `keysplit.spark.session.Answer`."""
+        """Answer what the query of a micro-batch asks; this is an `engine.Answer`."""
         if batch is None:
             return Tables(self.first).answer(question, chance=0.0)
         running = self._runs.get(batch.run)
@@ -120,6 +121,9 @@ class Adapting:
                 self._sent.forget(running.query)
                 running.close()
 
+    def _task_times(self, run: str, batch: int, tasks: int) -> list[float] | None:
+        return engine.task_times(self.spark, run, batch, tasks)
+
     def _open(self, batch: MicroBatch) -> Running:
         """Begin a run of a query, whose log no other plan of the run may have."""
         log, run = self.adapt.log, batch.run
@@ -134,8 +138,12 @@ class Adapting:
             _taken[place] = self
 
         def listen() -> Listening:
-            return self.session.listen(
-                batch.query, run, lambda report: self.learn(run, report.batch), lambda: self.ended(run)
+            return engine.listen(
+                self.spark,
+                batch.query,
+                run,
+                lambda report: self.learn(run, report.batch),
+                lambda: self.ended(run),
             )
 
         try:

@@ -35,9 +35,9 @@ from keysplit.spark.place import placed
 from keysplit.spark.request import Request
 from keysplit.spark.session import versions
 from keysplit.spark.session.conversion_settings import settings_of
-from keysplit.spark.session.times import is_session, watermark_ms, with_watermark
 from keysplit.spark.streaming import blobs
 from keysplit.spark.streaming.adapt import Adapt
+from keysplit.spark.streaming.engine import is_session_window, watermark_ms, with_watermark
 from keysplit.spark.streaming.placing import StreamRequest, built, check, routed
 from keysplit.spark.streaming.slots import slot
 
@@ -268,7 +268,7 @@ class _Groups:
             if len(fields) == 1:
                 raise ValueError("spark.sql.retainGroupColumns must be true with a window, got false")
             field = fields[0]
-            if is_session(field):
+            if is_session_window(field):
                 raise ValueError(
                     "window must be F.window(...) or the column of the time, got a session window: the rows "
                     "of one worker do not tell where a session ends"

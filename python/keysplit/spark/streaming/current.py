@@ -1,6 +1,6 @@
 """The plan of each micro-batch in the query of a stream, and what the batch counts for the next plans.
 
-The tables of the plan are an answer of the driver, see `Session.asks_driver`: the same for all tasks of the
+The tables of the plan are an answer of the driver, see `engine.asking`: the same for all tasks of the
 micro-batch, and for all their attempts.
 """
 
@@ -12,9 +12,10 @@ from keysplit.spark.expr.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.frame import Columns
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.request import Request
-from keysplit.spark.session import Ask, Tally
 from keysplit.spark.streaming import by_worker, drawn, tables
 from keysplit.spark.streaming.drawn import Bounds
+from keysplit.spark.streaming.engine import Ask
+from keysplit.spark.streaming.tally import Tally
 
 
 def routed(request: Request, tally: Tally, bounds: Bounds, ask: Ask) -> DataFrame:

@@ -21,8 +21,8 @@ from keysplit.spark import values
 from keysplit.spark.counting.by_sample import MOST_BYTES
 from keysplit.spark.expr.hashes import plan_hash
 from keysplit.spark.request import Request
-from keysplit.spark.session import Sent, Tally, random_number, task_number
 from keysplit.spark.streaming.tables import last_of
+from keysplit.spark.streaming.tally import Sent, Tally, random_number, task_number
 
 MOST_WEIGHT = 1e100
 """The largest weight of a row that a stream learns from: squares of sums of such weights are finite."""

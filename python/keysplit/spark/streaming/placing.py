@@ -17,11 +17,12 @@ from keysplit.spark.plan import stand_in
 from keysplit.spark.repartition import routed_and_placed as placed_by_plan
 from keysplit.spark.request import Request, request_of, trusted_by
 from keysplit.spark.route import routed as routed_by_plan
-from keysplit.spark.session import Ask, is_connect
+from keysplit.spark.session import is_connect
 from keysplit.spark.strategy import Way, took
 from keysplit.spark.streaming import current
 from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.adapting import Adapting
+from keysplit.spark.streaming.engine import Ask, asking
 from keysplit.spark.weights import weight_of
 from keysplit.text import format_count
 
@@ -127,7 +128,7 @@ def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
         first = replace(first, row_id=tuple(request.row_id))
     weighted = request.weight is not None
     changes = Adapting(request.df, first, request.adapt, request.key_types, weighted, _name_of(request))
-    ask = changes.session.asks_driver(request.df, changes.answer)
+    ask = asking(changes.spark, changes.answer)
     return current.routed(request, changes.tally, changes.bounds, ask), ask
 
 

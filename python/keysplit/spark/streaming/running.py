@@ -11,10 +11,10 @@ import numpy as np
 from pyspark.sql.types import DataType
 
 from keysplit.plan import PLANS, Plan, Summary, head_threshold, place, speeds_of
-from keysplit.spark.session import Listening, MicroBatch, Session
 from keysplit.spark.streaming import by_worker, drawn, rule
 from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.drawn import Bounds, SentByBatch
+from keysplit.spark.streaming.engine import Listening, MicroBatch
 from keysplit.spark.streaming.figures import Figures, figures_of
 from keysplit.spark.streaming.following import Following
 from keysplit.spark.streaming.learning import Batch, Memory, Speeds
@@ -40,7 +40,7 @@ class Shared:
     """What all runs of queries that use one plan share.
 
     Attributes:
-        session: their session.
+        task_times: says how long tasks of a run ran, see `engine.task_times`.
         first: the plan to begin with.
         adapt: how it changes.
         types: the types of the key columns.
@@ -49,7 +49,7 @@ class Shared:
         bounds: how micro-batches draw rows.
     """
 
-    session: Session
+    task_times: Callable[[str, int, int], list[float] | None]
     first: Plan
     adapt: Adapt
     types: list[DataType]
@@ -271,7 +271,7 @@ class Running:
     def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
         """Learn how fast workers are, and return how long each was busy, None if that is not known."""
         workers = self._of.first.workers
-        found = self._of.session.task_times(self._run, number, workers)
+        found = self._of.task_times(self._run, number, workers)
         if found is None or len(rows) != workers:
             return None
         times = np.array(found)

@@ -17,10 +17,10 @@ from keysplit.spark.checks import by_name, check_whole, refuse_batch
 from keysplit.spark.expr.hashes import identity_of, row_hash_in_sql
 from keysplit.spark.frame import Columns
 from keysplit.spark.names import quoted
-from keysplit.spark.session import session_of
 from keysplit.spark.strategy import took, way_of
 from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.adapting import plans_in
+from keysplit.spark.streaming.engine import for_each_batch
 from keysplit.spark.streaming.placing import StreamRequest, built, check, place_of_log, routed_and_placed
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -120,7 +120,7 @@ def to_kafka(
                 return
         batch.mapInArrow(now.sender(query, number), "sent bigint").collect()
 
-    return took(session_of(df).for_each_batch(rows, send), way_of(rows))
+    return took(for_each_batch(rows, send), way_of(rows))
 
 
 def _splits(request: StreamRequest) -> bool:

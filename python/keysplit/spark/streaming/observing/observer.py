@@ -11,9 +11,9 @@ import pandas as pd
 from pyspark.sql.streaming import StreamingQuery
 
 from keysplit.spark.checks import check_whole, is_query, type_name
-from keysplit.spark.session import Listening, Report, session_of_query
 from keysplit.spark.streaming.adapting import Adapting, adapting_in
 from keysplit.spark.streaming.by_worker import workers_per_count
+from keysplit.spark.streaming.engine import Listening, Report, listen, session_of
 from keysplit.spark.streaming.observing.history import By, History
 from keysplit.spark.streaming.observing.log import ParquetLog
 from keysplit.spark.streaming.observing.progress import Progress, progress_of
@@ -139,8 +139,9 @@ class Observer:
         self._listening: Listening | None = None
         try:
             with self._order:  # what is heard meanwhile comes after
-                session = session_of_query(query)
-                self._listening = session.listen(self._query, self._run, self._on_report, self.stop)
+                self._listening = listen(
+                    session_of(query), self._query, self._run, self._on_report, self.stop
+                )
                 self._recall(query)
             if self._stopped or not query.isActive:
                 self._listening.settle()

@@ -9,14 +9,13 @@ code but one call, of an expression that is interpreted.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.session.interface import Sent
 from keysplit.spark.session.jvm import (
     PACKAGE,
     answers_at_once,
@@ -26,7 +25,7 @@ from keysplit.spark.session.jvm import (
     java_object,
     sequence,
 )
-from keysplit.spark.session.tasks import BATCH, QUERY
+from keysplit.spark.tasks import BATCH, QUERY
 
 # What a task has sent, as Java writes it: its counts, its query and micro-batch, and its texts.
 _SENT = re.compile(r"\[\[([^][]*)\], ([^],]*), ([^],]*), ([^]]*)\]")
@@ -36,8 +35,24 @@ _TYPES = "org.apache.spark.sql.types."
 _NONE = "null"
 
 
-class JavaTally:
-    """What tasks count and send; this is a `keysplit.spark.session.Tally`.
+class Sent(NamedTuple):
+    """What a task has sent to the driver as it ended.
+
+    A task that Spark runs a second time sends a second time, as Spark's own accumulators do.
+    """
+
+    query: str
+    """The id of its query."""
+    batch: int | None
+    """Its micro-batch; None outside of streams."""
+    counts: np.ndarray
+    """What its counters have counted, int64."""
+    fields: list[str]
+    """The fields of all rows that it has sent, one row after the other."""
+
+
+class Tally:
+    """What tasks of a classic session count, and rows that they send to the driver as they end.
 
     Args:
         context: the context of the session.
@@ -53,7 +68,10 @@ class JavaTally:
         self._sent = java_class(f"{_CONCURRENT}ConcurrentLinkedQueue")()
 
     def place(self, step: Column) -> tuple[Column, Column]:
-        """Return two BIGINTs: one goes up by a step at each evaluation, the other says how far it is."""
+        """Return two BIGINTs: one goes up by a step at each evaluation, the other says how far it is.
+
+        Each task begins at 0.
+        """
         at = F.lit(self._counters)
         return self._number("addAndGet", at, step), self._number("get", at)
 
@@ -65,7 +83,16 @@ class JavaTally:
         values: Sequence[Column],
         sent: Callable[[Sequence[Column]], tuple[Column, Sequence[Column]]],
     ) -> Column:
-        """Count a row and maybe send something of it; the column is TRUE whatever there is."""
+        """Count a row and maybe send something of it; the column is TRUE whatever there is.
+
+        Args:
+            rows: the rows.
+            counter: the number of the row's counter, INT.
+            may_be_sent: whether anything else is to be computed of the row, as for few of them.
+            values: what that takes.
+            sent: takes columns of these values, and returns whether the row is sent, and its fields: numbers,
+                and texts without spaces, commas and brackets; null is sent as "null".
+        """
         first = self._number("incrementAndGet", counter) == F.lit(1)
         named = rows.select(*(value.alias(f"value_{at}") for at, value in enumerate(values)))
         is_sent, fields = sent([F.col(name) for name in named.columns])
@@ -74,7 +101,10 @@ class JavaTally:
         return (~first | begin) & (~may_be_sent | send)
 
     def take(self) -> list[Sent]:
-        """Return what tasks have sent since this was last asked."""
+        """Return what tasks that have ended have sent since this was last asked.
+
+        What others send in the same moment may be lost.
+        """
         answers_at_once()
         written, taken = "", 0
         while (found := self._all.value()).size() > taken:  # tasks of another query may send meanwhile

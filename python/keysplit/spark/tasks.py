@@ -5,6 +5,9 @@ from pyspark import TaskContext
 # Set by Spark in the thread that runs a query; tasks get a copy.
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
+ASKING = "keysplit_asks_"
+"""How the names of functions of the driver begin that a stream asks for its plan."""
+
 
 def streaming_query() -> str:
     """Return the id of the streaming query of this task: it stays when the query starts again.

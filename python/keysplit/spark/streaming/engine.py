@@ -1,0 +1,415 @@
+"""What streams ask of Spark beyond its public API: the driver, reports of micro-batches, times of tasks.
+
+Spark plans each micro-batch anew, and computes a projection of local rows while it optimises the plan, on the
+driver. So a scalar subquery over local rows that calls a function of the driver is a literal of that one
+plan: its answer is the same for all tasks of the micro-batch, and for all their attempts. A client of Spark
+Connect has no function that its server could call: there a plan does not change.
+"""
+
+import json
+import logging
+import os
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any, NamedTuple, Protocol
+from weakref import finalize
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.types import StructField
+
+from keysplit.paths import renamed
+from keysplit.spark.session import is_connect
+from keysplit.spark.session.jvm import answers_at_once, items, java_class, running, settle
+from keysplit.spark.tasks import ASKING, BATCH, QUERY
+from keysplit.spark.warn import warn
+
+_log = logging.getLogger("keysplit")
+# The name of the group of jobs of a thread, among its local properties.
+_GROUP = "spark.jobGroup.id"
+# Jobs among which those of the last micro-batch are.
+_LATEST_JOBS = 50
+# The rule that computes local rows while Spark plans.
+_NEEDED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+
+# An answer that begins so is the message of an error.
+_FAILED = "!"
+# What Spark writes down with a time or a window.
+_WATERMARK, _SESSION = "spark.watermarkDelayMs", "spark.sessionWindow"
+
+# Functions that no query will be made of any more, by their sessions and names. They are dropped when the
+# next one is registered: Python may free an `Ask` in the midst of a call to the JVM, which allows no other.
+_unused: deque[tuple[SparkSession, str]] = deque()
+
+
+class MicroBatch(NamedTuple):
+    """The micro-batch of a streaming query that is being planned."""
+
+    query: str
+    """The id of the query, which it keeps when it starts again."""
+    run: str
+    """The id of this start of it."""
+    number: int
+    checkpoint: str
+    """The folder of its checkpoint, as a path or URL."""
+
+
+Answer = Callable[[str, MicroBatch | None], str]
+"""Answers a question for a micro-batch; None where a query is looked at without being run."""
+
+Ask = Callable[[str, str], str]
+"""Returns the query, in SQL, whose one value is the answer to a question.
+
+The second argument is SQL, with `{}` for the text of the answer, that is computed once per micro-batch.
+"""
+
+
+def asking(spark: SparkSession, answer: Answer) -> Ask:
+    """Return what asks a function of the driver while Spark makes the plan of each micro-batch.
+
+    Args:
+        spark: a classic session.
+        answer: returns a text for a question; it is asked in the thread that runs the query.
+
+    Raises:
+        ValueError: if a setting of the session keeps Spark from asking the driver.
+    """
+    if _NEEDED in (spark.conf.get("spark.sql.optimizer.excludedRules", None) or ""):
+        raise ValueError(
+            f"spark.sql.optimizer.excludedRules must not exclude {_NEEDED}, which an Adapt needs"
+        )
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
+        raise ValueError("PYSPARK_PIN_THREAD must not be 'false' with an Adapt")
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    _drop_unused()
+    name = f"{ASKING}{uuid.uuid4().hex}"
+    text = java_class("org.apache.spark.sql.types.DataTypes").StringType
+    spark._jsparkSession.udf().register(name, _Function(spark, answer), text)
+
+    # An error that the function raised would come last in Spark's message; `raise_error` says it first.
+    answered = f"IF(startswith(said, '{_FAILED}'), raise_error(substring(said, 2)), said)"
+
+    def ask(question: str, reading: str) -> str:
+        value = reading.format(f"transform(array({name}(question)), said -> {answered})[0]")
+        return f"(SELECT {value} AS answer FROM VALUES ('{question}') AS asked(question))"
+
+    # Queries hold the function itself: the session need not keep it by its name once they are made.
+    finalize(ask, _unused.append, (spark, name)).atexit = False
+    return ask
+
+
+def _drop_unused() -> None:
+    while _unused:
+        with suppress(IndexError, Py4JError):
+            spark, name = _unused.popleft()
+            spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
+
+
+def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
+    """Return how long each task of a micro-batch ran, in seconds, summed over its stages of so many tasks.
+
+    Args:
+        spark: a classic session.
+        run: the run of the query.
+        batch: the micro-batch; it has ended.
+        tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
+
+    Returns:
+        The time of each task, by its number; None if there was no such stage, or Spark has not written down
+        yet that it has ended.
+    """
+    try:
+        return _task_times(spark, run, batch, tasks)
+    except Py4JError:  # Spark writes jobs down before their stages
+        return None
+
+
+def _task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
+    store = spark.sparkContext._jsc.sc().statusStore()
+    jobs, times = store.jobsList(None), [0.0] * tasks
+    found = False
+    for at in range(min(jobs.size(), _LATEST_JOBS)):
+        job = jobs.apply(at)
+        # Spark puts the run and the batch into the description of the job.
+        described = job.description().get() if job.description().isDefined() else ""
+        if run not in described or not described.endswith(f"batch = {batch}"):
+            continue
+        stages = job.stageIds()
+        for stage in map(store.lastStageAttempt, items(stages)):
+            if stage.numTasks() != tasks or not stage.shuffleReadRecords():
+                continue
+            if stage.status().toString() != "COMPLETE":
+                return None
+            found = True
+            listed = store.taskList(stage.stageId(), stage.attemptId(), tasks)
+            for task in items(listed):
+                metrics = task.taskMetrics()
+                if metrics.isDefined():
+                    times[task.index()] += metrics.get().executorRunTime() / 1000
+    return times if found else None
+
+
+class _Function:
+    """What Spark calls: one of its interfaces, implemented in Python."""
+
+    def __init__(self, spark: SparkSession, answer: Answer) -> None:
+        self._spark, self._answer = spark, answer
+        self._context = spark.sparkContext._jsc.sc()
+        self._last: MicroBatch | None = None
+
+    def call(self, question: str) -> str:
+        try:
+            return self._answer(question, self._micro_batch())
+        except Exception as error:
+            _log.error(
+                "the plan of a micro-batch cannot be had: %s",
+                error,
+                exc_info=_log.isEnabledFor(logging.DEBUG),
+            )
+            return f"{_FAILED}{type(error).__name__}: {error}"
+
+    def _micro_batch(self) -> MicroBatch | None:
+        batch, query, group = map(self._context.getLocalProperty, (BATCH, QUERY, _GROUP))
+        if batch is None or query is None:
+            return None
+        last = self._last
+        # Spark names the jobs of a run by its id. Where a user has named them, the query is asked each time.
+        if last is None or (last.query, last.run) != (query, group):
+            found = running(self._spark, query)
+            last = MicroBatch(query, str(found.runId().toString()), int(batch), _folder(found))
+        self._last = last = last._replace(number=int(batch))  # other queries may come between
+        return last
+
+    class Java:
+        implements = ("org.apache.spark.sql.api.java.UDF1",)
+
+
+def _folder(running: Any) -> str:
+    """Return the folder of its checkpoint, with the names of stores that pyarrow knows."""
+    folder = str(running.resolvedCheckpointRoot())
+    if folder.startswith("file:"):
+        return "/" + folder.removeprefix("file:").lstrip("/")
+    return renamed(folder)
+
+
+class Report(NamedTuple):
+    """What Spark reports of a micro-batch that has ended."""
+
+    batch: int
+    to_dict: Callable[[], dict[str, Any]]
+    """Returns all of it, as Spark writes it as JSON."""
+
+
+OnReport = Callable[[Report], None]
+
+
+class Listening(Protocol):
+    """Passes on what Spark reports."""
+
+    def settle(self) -> None:
+        """Let Spark report what has happened, ten seconds at most."""
+
+    def stop(self) -> None:
+        """Pass on no more."""
+
+
+def session_of(query: StreamingQuery) -> SparkSession:
+    """Return the session of a streaming query: what it reports is passed on there, and nowhere else."""
+    if is_connect(query):
+        found: SparkSession = query._session
+        return found
+    answers_at_once()
+    return SparkSession(SparkContext.getOrCreate(), query._jsq.sparkSession())
+
+
+def listen(
+    spark: SparkSession, query: str, run: str, on_report: OnReport, ended: Callable[[], None]
+) -> Listening:
+    """Pass on what Spark reports of a run of a streaming query, on another thread.
+
+    Args:
+        spark: the session of the query.
+        query: the id of the query.
+        run: the id of this start of it.
+        on_report: takes the report of each micro-batch, maybe more than once.
+        ended: is called once the run has ended.
+    """
+    if not is_connect(spark):
+        return _InJava(spark, run, on_report, ended)
+    found = spark.streams.get(query)
+    return _Asking(found if found is not None and str(found.runId) == run else None, on_report, ended)
+
+
+class _InJava:
+    """Listens in the JVM.
+
+    Spark's own listener in Python converts all of each report, of all queries of the session, by some hundred
+    calls to the JVM. This one reads what is asked for, of one run.
+    """
+
+    def __init__(self, spark: SparkSession, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
+        ensure_callback_server_started(spark.sparkContext._gateway)
+        wrapper = java_class("org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper")
+        self._listener = wrapper(_Listener(run, on_report, ended))
+        self._streams = spark._jsparkSession.streams()
+        self._spark = spark
+        self._streams.addListener(self._listener)
+
+    def settle(self) -> None:
+        settle(self._spark)
+
+    def stop(self) -> None:
+        self._streams.removeListener(self._listener)
+
+
+class _Listener:
+    """What Spark calls: its interface for listeners in Python."""
+
+    def __init__(self, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
+        self._run, self._on_report, self._ended = run, on_report, ended
+
+    def onQueryStarted(self, event: Any) -> None:
+        pass
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = event.progress()
+        if progress.runId().toString() == self._run:
+            self._on_report(Report(int(progress.batchId()), lambda: json.loads(progress.json())))
+
+    def onQueryTerminated(self, event: Any) -> None:
+        if event.runId().toString() == self._run:
+            self._ended()
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+class _Asking:
+    """Asks a query of Spark Connect for its reports every second, on a thread of its own."""
+
+    _EVERY_S = 1.0
+    _ATTEMPTS = 10
+
+    def __init__(self, query: StreamingQuery | None, on_report: OnReport, ended: Callable[[], None]) -> None:
+        self._query, self._on_report, self._ended = query, on_report, ended
+        self._stopped = threading.Event()
+        threading.Thread(target=self._ask, name="keysplit observer", daemon=True).start()
+
+    def settle(self) -> None:
+        """Do nothing: who asks, gets what there is."""
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _ask(self) -> None:
+        active, failed = True, 0
+        try:
+            while active and self._query is not None and not self._stopped.wait(self._EVERY_S):
+                try:
+                    active, found = self._query.isActive, self._query.recentProgress
+                except Exception as error:  # the network is down, or its session is gone
+                    failed += 1
+                    if failed < self._ATTEMPTS:
+                        continue
+                    warn(f"a query is no longer observed: {type(error).__name__}: {error}")
+                    break
+                failed = 0
+                for each in found:
+                    self._on_report(Report(int(each["batchId"]), partial(dict, each)))
+        finally:
+            if not self._stopped.is_set():
+                self._ended()
+
+
+OnBatch = Callable[[DataFrame, int, str, str], None]
+"""Takes a micro-batch, its number, and the ids of its query, which stays at a restart, and of its run."""
+
+
+def for_each_batch(rows: DataFrame, function: OnBatch) -> DataStreamWriter:
+    """Return the writer of a stream that calls a function with each micro-batch."""
+    if not is_connect(rows):
+
+        def call(batch: DataFrame, number: int) -> None:
+            function(batch, number, *query_of(batch.sparkSession))
+
+        return rows.writeStream.foreachBatch(call)
+    # The function runs in a process of the server, which is told no more than the number of the batch.
+    spark: Any = rows.sparkSession
+    session, name = spark.session_id, f"keysplit {uuid.uuid4()}"
+
+    def call_on_server(batch: DataFrame, number: int) -> None:
+        function(batch, number, *_query_named(name, session))
+
+    return rows.writeStream.queryName(name).foreachBatch(call_on_server)
+
+
+def query_of(spark: SparkSession) -> tuple[str, str]:
+    """Return the ids of the streaming query whose micro-batch this thread is given, and of its run.
+
+    Raises:
+        LookupError: if the query is not running.
+        RuntimeError: if Spark does not say.
+    """
+    value = spark.sparkContext.getLocalProperty(QUERY)
+    if value is None:
+        raise RuntimeError(
+            f"foreachBatch must run in the thread of its query, got no {QUERY}: PYSPARK_PIN_THREAD must not "
+            "be false"
+        )
+    return str(value), str(running(spark, value).runId().toString())
+
+
+def _query_named(name: str, session: str) -> tuple[str, str]:
+    """Return the ids of a query of a session and of its run.
+
+    It is asked in a process that the server has started for `foreachBatch`.
+
+    Raises:
+        RuntimeError: if the query has another name.
+    """
+    found = [each for each in _session_with(session).streams.active if each.name == name]
+    if not found:
+        raise RuntimeError(
+            f"on Spark Connect the query must keep its name, by which its id is found, {name!r}: leave out "
+            "queryName"
+        )
+    return str(found[0].id), str(found[0].runId)
+
+
+@cache
+def _session_with(id: str) -> SparkSession:
+    # From Spark 4.2 on the session of a micro-batch is a copy, which has no queries.
+    server = os.environ.get("SPARK_CONNECT_LOCAL_URL")
+    if server is None:
+        raise RuntimeError(
+            "the server of Spark Connect must say to foreachBatch where it is, as Spark's own does by "
+            "SPARK_CONNECT_LOCAL_URL: without that the id of the query is unknown"
+        )
+    address = f"{server};session_id={id}"
+    return SparkSession.builder.remote(address).create()
+
+
+def watermark_ms(time: StructField) -> int | None:
+    """Return the delay of the watermark of a time or window in milliseconds, None if it has none."""
+    found = time.metadata.get(_WATERMARK)
+    return None if found is None else int(found)
+
+
+def with_watermark(time: Column, name: str, delay_ms: int) -> Column:
+    """Return a time under a name, with a watermark that the query has already."""
+    return time.alias(name, metadata={_WATERMARK: delay_ms})
+
+
+def is_session_window(window: StructField) -> bool:
+    """Say whether a column is a session window."""
+    return _SESSION in window.metadata
