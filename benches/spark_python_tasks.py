@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from keysplit.spark.session.executors import set_aside_once
+from keysplit.spark.executors import set_aside_once
 from keysplit_experiments.measured.processes import CpuClock, jvm_pid
 
 ROWS = 100

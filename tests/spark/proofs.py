@@ -6,7 +6,7 @@ from oracle.steadiness import Proof
 from oracle.written import whole
 
 from keysplit.spark import identity
-from keysplit.spark.session import is_connect, session_of
+from keysplit.spark.jvm import is_connect, setting_of
 
 
 def deterministic(df, *trust):
@@ -22,7 +22,7 @@ def deterministic(df, *trust):
 def check(df, trusted=frozenset()):
     """Compare what the rule says of a query, and of its repetition, with what was proved of it."""
     for anew in (None, "a stream") if df.isStreaming else (None,):
-        found = session_of(df).determinism(df, trusted, anew)
+        found = identity.determinism(df, trusted, anew, setting_of(df.sparkSession))
         wanted = of_old(df, trusted, anew)
         assert found.rows or not wanted.rows, (found, wanted)
         assert found.order or not wanted.order, (found, wanted)
@@ -39,7 +39,7 @@ def of_old(df, trusted=frozenset(), anew=None, twice=False):
     """Return what the former proof finds."""
     if is_connect(df):
         plan = df._plan.to_proto(df.sparkSession._client).root
-        proof = ProofOnConnect(trusted, anew, session_of(df).setting, twice)
+        proof = ProofOnConnect(trusted, anew, setting_of(df.sparkSession), twice)
         return proof.of(plan, dict(enumerate(df.schema.fields)))
     plan = df._jdf.queryExecution().analyzed()
     return Proof(Sources(df.sparkSession, plan), trusted, anew, twice).of(whole(plan))

@@ -20,12 +20,11 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark import slices
+from keysplit.spark import slices, versions
 from keysplit.spark.apply.functions import over
-from keysplit.spark.session import session_of, versions
-from keysplit.spark.session.conversion import of_pandas
-from keysplit.spark.session.conversion_settings import SETTINGS, settings_of
+from keysplit.spark.jvm import setting_of
 from keysplit.spark.slices import results
+from keysplit.spark.slices.conversion import SETTINGS, of_pandas, settings_of
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -334,7 +333,7 @@ def test_results_are_the_same_without_what_only_pandas_has(spark, monkeypatch):
     schema = spark.createDataFrame([], "n long, t timestamp, d timestamp_ntz, s string, k boolean").schema
 
     def converted():
-        convert = of_pandas(schema, settings_of(session_of(spark.range(1))))
+        convert = of_pandas(schema, settings_of(setting_of(spark)))
         held = results.Held(convert, schema)
         for each in frames:
             held.add(convert.checked(each))
@@ -740,7 +739,7 @@ def test_what_is_no_frame_is_named_by_spark(spark):
 
 def test_executors_need_no_keysplit(spark):
     """What goes to them runs where keysplit cannot be imported."""
-    settings = settings_of(session_of(spark.range(1)))
+    settings = settings_of(setting_of(spark))
     schema = T.StructType([T.StructField("v", T.LongType())])
     places = slices.Places(["k", "v"], [0, 1], [0], [0])
     queries = []
@@ -845,7 +844,7 @@ def test_settings_that_nobody_has_set_are_those_of_spark(spark, conf):
         conf(name, default)  # which is taken back in the end
         spark.conf.unset(name)
     names = {key: name for key, (name, _) in SETTINGS.items()}
-    found = settings_of(session_of(spark.range(1)))
+    found = settings_of(setting_of(spark))
     assert found["timezone"] == spark.conf.get("spark.sql.session.timeZone")
     for key in ("safe", "by_name"):
         assert found[key] == (spark.conf.get(names[key]) == "true")

@@ -12,10 +12,10 @@ from frames import same_rows
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
+from keysplit.spark import versions
 from keysplit.spark.expr.columns import with_worker
 from keysplit.spark.expr.hashes import plan_hash, row_hash_in_sql
 from keysplit.spark.request import check
-from keysplit.spark.session import versions
 
 
 def rows(spark, columns):

@@ -14,16 +14,16 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 import keysplit as ks
-from keysplit.spark import slices
+from keysplit.spark import slices, versions
 from keysplit.spark.apply.functions import over
+from keysplit.spark.executors import set_aside, set_aside_once
+from keysplit.spark.jvm import setting_of
 from keysplit.spark.online import routers
-from keysplit.spark.session import session_of, versions
-from keysplit.spark.session.conversion_settings import settings_of
-from keysplit.spark.session.executors import set_aside, set_aside_once
+from keysplit.spark.slices.conversion import settings_of
 
 
 def test_a_python_worker_reads_our_code_once(spark, monkeypatch):
-    settings = settings_of(session_of(spark.range(1)))
+    settings = settings_of(setting_of(spark))
     schema = T.StructType([T.StructField("v", T.LongType())])
     call = slices.Call(lambda rows: rows[["v"]], False, schema, "pandas", settings)
     task = cloudpickle.dumps(over(slices.whole, call, slices.Places(["k", "v"], [0, 1], [0], [0])))

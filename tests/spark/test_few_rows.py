@@ -13,10 +13,8 @@ from pyspark.sql import functions as F
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark import few_rows
+from keysplit.spark import few_rows, jvm
 from keysplit.spark.few_rows import tasks_for, with_files
-from keysplit.spark.session import session_of
-from keysplit.spark.session.classic import Classic
 
 WORKERS, SLOTS = 12, 2
 PART = re.compile(r"part-(\d+)-")
@@ -138,7 +136,7 @@ def test_where_nothing_says_how_many_rows_or_tasks_there_are_all_workers_write(m
         plan = kss.plan(sales, "country", WORKERS, grouping="cut_to_fit", **by)
         writer = kss.write(sales, "country", plan=plan)
         assert kss.explain(writer).endswith(f"over {WORKERS} workers by cut_to_fit")
-    monkeypatch.setattr(Classic, "slots", None)
+    monkeypatch.setattr(jvm, "slots", lambda df: None)
     assert told().endswith(f"over {WORKERS} workers by cut_to_fit")
     assert "over 3 workers by cut_to_fit, not over 12" in told(rows_per_file=1000)
     assert "over 1 worker by cut_to_fit, not over 12" in told(rows_per_file=10_000)
@@ -146,7 +144,7 @@ def test_where_nothing_says_how_many_rows_or_tasks_there_are_all_workers_write(m
 
 def test_a_plan_of_far_fewer_rows_is_held_against_the_bytes(monkeypatch, sales):
     plan = kss.plan(sales, "country", WORKERS, grouping="cut_to_fit")
-    monkeypatch.setattr(few_rows, "_BYTES_PER_TASK", session_of(sales).size(sales) / 5)
+    monkeypatch.setattr(few_rows, "_BYTES_PER_TASK", jvm.size(sales) / 5)
     assert "over 5 workers" in kss.explain(kss.write(sales, "country", plan=plan))
     few = kss.plan(sales.filter("id < 100"), "country", WORKERS, grouping="cut_to_fit")
     assert "over 5 workers" in kss.explain(kss.write(sales, "country", plan=few))
@@ -175,7 +173,7 @@ def test_rows_that_look_alike_are_warned_of_where_that_can_be_noticed(spark, mon
 
     assert caught(900, way="place")
     assert not caught(900)  # on two slots
-    monkeypatch.setattr(Classic, "slots", 3)
+    monkeypatch.setattr(jvm, "slots", lambda df: 3)
     assert "too few for 2 workers" in caught(900)[0]
     assert not caught(400)  # three tasks split none
     assert caught(400, way="place")

@@ -23,9 +23,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit import spark as kss
-from keysplit.spark import identity
-from keysplit.spark.session import Node, analysed, reading, sources, versions
-from keysplit.spark.session.jvm import java_class, java_object
+from keysplit.spark import identity, versions
+from keysplit.spark.jvm import java_class, java_object
+from keysplit.spark.session import analysed, reading, sources
+from keysplit.spark.session.determinism import Node
 from keysplit.spark.session.sources import Sources
 
 pytestmark = pytest.mark.versions

@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark import strategy
-from keysplit.spark.session.classic import Classic
+from keysplit.spark import jvm, strategy
 
 # Each kind of join with each side that may be split.
 SPLITS = [
@@ -346,7 +345,7 @@ def large(conf, monkeypatch):
 @pytest.fixture
 def many_slots(monkeypatch):
     """Let splitting a hot key pay."""
-    monkeypatch.setattr(Classic, "slots", 8)
+    monkeypatch.setattr(jvm, "slots", lambda df: 8)
 
 
 @pytest.fixture(scope="module")

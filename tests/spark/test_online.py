@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark.session import versions
+from keysplit.spark import versions
 
 # types that go to pandas and to Arrow in their own ways
 OWN_WAYS = ("bigint", "string", "timestamp")

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keysplit import spark as kss
-from keysplit.spark.session import versions
+from keysplit.spark import versions
 
 WORKERS = 6
 

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.plan import Sample
+from keysplit.spark import jvm
 from keysplit.spark.counting import by_sample
-from keysplit.spark.session.classic import Classic
 
 ROWS = 300_000
 WORKERS = 16
@@ -93,11 +93,11 @@ def test_small_frames_are_counted_whole(spark):
 def test_one_stage_without_python_draws_a_sample(spark, monkeypatch):
     plans = []
 
-    def arrow(self, df, run=Classic.arrow):
+    def arrow(df, run=jvm.arrow):
         plans.append(df._jdf.queryExecution().executedPlan().toString())
-        return run(self, df)
+        return run(df)
 
-    monkeypatch.setattr(Classic, "arrow", arrow)
+    monkeypatch.setattr(jvm, "arrow", arrow)
     assert kss.profile(zipf(spark), "key", WORKERS, weight="id").sample is not None
     (plan,) = plans
     assert re.search(r"Filter.*rand|rand.*Filter", plan, re.DOTALL)

@@ -22,9 +22,9 @@ from pyspark.sql import types as T
 from streams import Files, Outputs, rows_of
 
 from keysplit import spark as kss
-from keysplit.spark import slices
-from keysplit.spark.session import session_of, versions
-from keysplit.spark.session.conversion_settings import settings_of
+from keysplit.spark import slices, versions
+from keysplit.spark.jvm import setting_of
+from keysplit.spark.slices.conversion import settings_of
 from keysplit.spark.streaming import Adapt, blobs
 
 # The workers cannot import this file.
@@ -443,7 +443,7 @@ class Worker:
     """A worker over micro-batches: it is called if it has rows, or if its timer has gone off."""
 
     def __init__(self, spark, rule, schema=PARTS, kinds=("bigint",), columns=("k",)):
-        settings = settings_of(session_of(spark.range(1)))
+        settings = settings_of(setting_of(spark))
         schema = T.StructType([T.StructField(name, T.LongType()) for name in schema.split(", ")])
         call = slices.Call(lambda rows: rows[schema.names], False, schema, "pandas", settings)
         self.layout = blobs.Layout(call, kinds, 0, (0,), 2, columns, "UTC")
@@ -553,7 +553,7 @@ def test_a_window_is_cut_by_its_time_to_live(spark):
 
 
 def test_state_stays_small_where_it_is_combined(spark):
-    settings = settings_of(session_of(spark.range(1)))
+    settings = settings_of(setting_of(spark))
     schema = T.StructType([T.StructField("n", T.LongType())])
 
     def summed(parts):

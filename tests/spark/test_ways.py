@@ -8,8 +8,7 @@ from calls import no_job
 from pyspark import cloudpickle
 
 from keysplit import spark as kss
-from keysplit.spark import strategy
-from keysplit.spark.session.classic import Classic
+from keysplit.spark import jvm, strategy
 
 # The workers cannot import this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -52,7 +51,7 @@ def test_a_way_that_is_asked_for_is_taken_all_the_same(even, conf):
 
 def test_a_join_of_few_keys_says_what_hashing_would_do(spark, monkeypatch, conf):
     conf("spark.sql.autoBroadcastJoinThreshold", "-1")
-    monkeypatch.setattr(Classic, "slots", 8)
+    monkeypatch.setattr(jvm, "slots", lambda df: 8)
     few = spark.range(4000).selectExpr("id % 8 AS key", "id AS value")
     plan = kss.plan(few, "key", 8, grouping="key")
     assert not plan.head

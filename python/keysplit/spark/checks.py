@@ -10,9 +10,8 @@ from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from pyspark.sql import DataFrame
 
-from keysplit.spark.session import is_stopped, versions
+from keysplit.spark.jvm import is_data_frame, is_stopped
 
 _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
 _LONGEST = timedelta(days=36525)  # longer ones would end after all times that pandas has
@@ -43,11 +42,6 @@ def type_name(value: Any) -> str:
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     return kind.__qualname__ if package in ("builtins", "__main__") else f"{package}.{kind.__qualname__}"
-
-
-def is_data_frame(value: Any) -> bool:
-    """Say whether it is a DataFrame, classic or of Spark Connect."""
-    return isinstance(value, DataFrame) or versions.is_data_frame_of_connect(value)
 
 
 def is_query(value: Any) -> bool:

@@ -16,7 +16,7 @@ from keysplit.diagnosis.events import Events, Query, RecordedStage
 from keysplit.diagnosis.plan import read_plan
 from keysplit.diagnosis.settings import is_read
 from keysplit.diagnosis.waiting import is_of_interest, waited_for
-from keysplit.spark.session import Records, records_of
+from keysplit.spark.recorded import Records
 
 _EXECUTION = "spark.sql.execution.id"
 _BATCH = re.compile(r"id = (\S+)\s+runId = \S+\s+batch = (\d+)")
@@ -69,7 +69,7 @@ def diagnose(spark: SparkSession) -> Diagnosis:
     Example:
         >>> verdict = kss.diagnose(spark).verdict  # doctest: +SKIP
     """
-    records = records_of(spark)
+    records = Records(spark)
     path = records.event_log()
     # the log gets the events of tasks late, those of stages at once
     if path is not None and not any(each["status"] == "ACTIVE" for each in records.stages()):

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from keysplit.plan import PLANS, Plan, bucket_bits, bucket_of
+from keysplit.spark import jvm
 from keysplit.spark.request import Request
-from keysplit.spark.session import session_of
 
 ROWS_PER_FILE = 100_000
 """Rows for which a task is worth its file."""
@@ -42,7 +42,7 @@ def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
         return request, ""
     if type(plan.grouping) not in PLANS.values():  # those of streams may follow any
         return request, ""
-    slots, rows = session_of(request.df).slots, rows_of(plan)
+    slots, rows = jvm.slots(request.df), rows_of(plan)
     if rows is None or (rows_per_file is None and slots is None):
         return request, ""
     least = ROWS_PER_FILE if rows_per_file is None else rows_per_file
@@ -105,5 +105,5 @@ def rows_of(plan: Plan) -> float | None:
 
 
 def _tasks_for_bytes(request: Request) -> int:
-    size = session_of(request.df).size(request.df)
+    size = jvm.size(request.df)
     return 1 if size is None else math.ceil(size / _BYTES_PER_TASK)

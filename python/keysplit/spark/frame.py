@@ -9,8 +9,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from keysplit.spark.checks import type_name
 from keysplit.spark.identity import Query
+from keysplit.spark.jvm import is_connect, schema_of
 from keysplit.spark.names import Places, quoted
-from keysplit.spark.session import is_connect, session_of
 
 
 class Columns:
@@ -24,7 +24,7 @@ class Columns:
 
     def __init__(self, df: DataFrame, fold: Callable[[str], str] | None = None) -> None:
         self.df = df
-        self.schema: StructType = session_of(df).schema_of(df)
+        self.schema: StructType = schema_of(df)
         self.fold = Query(df).fold if fold is None else fold
         self._places = Places(list(map(self.fold, self.names)))
 
@@ -109,5 +109,5 @@ def _without_backticks(name: str) -> str:
 def analysed(df: DataFrame) -> DataFrame:
     """Return the DataFrame after Spark has looked at its query; Spark Connect does that only when asked."""
     if is_connect(df):
-        session_of(df).schema_of(df)
+        schema_of(df)
     return df

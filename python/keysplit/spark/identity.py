@@ -16,8 +16,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
 from keysplit.spark.checks import type_name
+from keysplit.spark.jvm import Setting, is_connect, plan_of, schema_of, setting_of
 from keysplit.spark.names import Places, parts_of
-from keysplit.spark.session import ByChance, Determinism, Session, is_connect, session_of
+from keysplit.spark.session import analysed
+from keysplit.spark.session.determinism import ByChance, Determinism
+from keysplit.spark.session.physical import disorder
 from keysplit.spark.warn import warn
 
 MOST_COLUMNS = 32
@@ -41,6 +44,23 @@ _UNHASHABLE = ("GeographyType", "GeometryType", "MapType", "NullType", "VariantT
 _NUMBERS = {T.BooleanType: 3, T.ByteType: 2**8 + 1, T.ShortType: 2**16 + 1}
 
 
+def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None, setting: Setting) -> Determinism:
+    """Return which columns of a DataFrame have the same values when tasks are retried; run nothing.
+
+    Args:
+        df: the DataFrame.
+        trusted: names of functions of the user that are functions of their arguments alone.
+        anew: what plans the query anew, as a stream does when a micro-batch is run again: clocks and
+            tables may say something else then. None if only tasks are retried.
+        setting: reads settings of the session.
+    """
+    if is_connect(df):
+        from keysplit.spark.session import relations
+
+        return relations.determinism(df, trusted, anew, setting)
+    return analysed.determinism(df, trusted, anew)
+
+
 @dataclass(frozen=True, eq=False)
 class Query:
     """The query of a DataFrame.
@@ -62,9 +82,9 @@ class Query:
     checked: frozenset[str] = frozenset()
 
     @cached_property
-    def session(self) -> Session:
-        """The session of the DataFrame."""
-        return session_of(self.df)
+    def setting(self) -> Setting:
+        """What reads settings of the session."""
+        return setting_of(self.df.sparkSession)
 
     @cached_property
     def columns(self) -> list[str]:
@@ -84,7 +104,7 @@ class Query:
     def fold(self) -> Callable[[str], str]:
         """The function that makes column names equal which the session takes for one."""
         # without an answer it is Spark's default: a serverless service may let nobody read its settings
-        sensitive = (self.session.setting("spark.sql.caseSensitive") or "").lower() == "true"
+        sensitive = (self.setting("spark.sql.caseSensitive") or "").lower() == "true"
         return str if sensitive else str.lower
 
     @cached_property
@@ -94,7 +114,7 @@ class Query:
         Raises:
             ValueError: if `trust` names what the query does not have.
         """
-        found = self.session.determinism(self.df, self._trusted_functions)
+        found = determinism(self.df, self._trusted_functions, None, self.setting)
         unknown = self._functions_in(self.checked) - found.functions
         if unknown and self.beside is not None:
             other = Query(self.beside)
@@ -112,7 +132,7 @@ class Query:
         """The same when df is read twice: each attempt at a micro-batch of a stream is planned anew."""
         if not self.df.isStreaming:
             return self.determinism
-        return self.session.determinism(self.df, self._trusted_functions, "a stream")
+        return determinism(self.df, self._trusted_functions, "a stream", self.setting)
 
     @cached_property
     def _trusted_functions(self) -> frozenset[str]:
@@ -134,7 +154,7 @@ class Query:
     @cached_property
     def disorder(self) -> str | None:
         """Why the rows may come in another order when a task is retried, None if they do not."""
-        return self.session.disorder(self.df, self.determinism.order is None)
+        return disorder(self.df, self.determinism.order is None)
 
     @cached_property
     def is_shuffled(self) -> bool:
@@ -164,7 +184,7 @@ class Query:
                 "row_id must be given: df may have other rows when a task is retried, because of "
                 f"{self.determinism.rows}; {self._remedies('functions')}"
             )
-        reasons, fields = self.reasons(), self.session.schema_of(self.df).fields
+        reasons, fields = self.reasons(), schema_of(self.df).fields
         fit = [at for at in self._may_distinguish(fields) if reasons[at] is None]
         exact = [at for at in fit if not _holds(fields[at].dataType, _LOOSE)]
         if exact[:MOST_COLUMNS] != fit[:MOST_COLUMNS] and not self.is_shuffled:
@@ -203,7 +223,7 @@ class Query:
 
     def warn_of_keys_by_chance(self, names: Sequence[str]) -> None:
         """Warn if Spark itself knows that a retried task has other values in some columns of the key."""
-        if self.session.is_deterministic(self.df):
+        if not is_connect(self.df) and plan_of(self.df).deterministic():
             return
         for name, why in zip(names, self._whys(names), strict=True):
             if isinstance(why, ByChance):
@@ -224,7 +244,7 @@ class Query:
     def _is_one(self, name: str) -> bool:
         """Say whether a name is that of one column, of a type that Spark hashes, or of a field."""
         places = self._places.of(self.fold(name)) or self._places_of(name)
-        fields = self.session.schema_of(self.df).fields
+        fields = schema_of(self.df).fields
         return len(places) == 1 and _is_hashable(fields[places[0]].dataType)
 
     def refuse_unrepeatable(self, names: Sequence[str], why: str) -> None:
@@ -262,7 +282,7 @@ class Query:
                 shows no plan of its batches.
         """
         found = self.determinism
-        shuffle = None if routed is None else self.session.disorder(routed, found.order is None)
+        shuffle = None if routed is None else disorder(routed, found.order is None)
         if shuffle is not None:
             raise ValueError(
                 f"kss.online is exact only without an upstream shuffle, got {shuffle}: use a plan "
@@ -303,7 +323,7 @@ class Query:
 
     def _why_of_selected(self, column: str | Column) -> str | None:
         anew = "a stream" if self.df.isStreaming else None
-        found = self.session.determinism(self.df.select(column), self._trusted_functions, anew)
+        found = determinism(self.df.select(column), self._trusted_functions, anew, self.setting)
         return found.rows if found.columns is None else found.columns[0]
 
     def _places_of(self, name: str) -> list[int]:

@@ -28,8 +28,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.spark.jvm import collation_key
 from keysplit.spark.names import path_in_sql
-from keysplit.spark.session import collation_key
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _DIRECT = (

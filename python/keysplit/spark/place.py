@@ -6,8 +6,8 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.spark import versions
 from keysplit.spark.names import in_sql, quoted
-from keysplit.spark.session import versions
 
 
 def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 import keysplit as ks
 from keysplit.groupings.base import Grouping
 from keysplit.plan import BALANCED, PLANS, CutToFit, FrequentKey, Plan, Summary, bucket_bits, place, speeds_of
-from keysplit.spark import kept
+from keysplit.spark import jvm, kept
 from keysplit.spark.checks import by_name, check_sample, refuse_other_frames, refuse_stream, type_name
 from keysplit.spark.counting.counted import Met
 from keysplit.spark.counting.summary import Pass, summarise
@@ -246,7 +246,7 @@ def _cheap_identity(request: Request) -> Column | None:
     # Downstream of a shuffle or of Python functions reading is dear, and so is asking Spark for the size.
     if request.sample == 1 or query.determinism.functions or query.determinism.order is not None:
         return None
-    size = query.session.size(request.df)
+    size = jvm.size(request.df)
     if size is None or size > _MOST_BYTES:
         return None
     with suppress(ValueError):  # there is none: what needs one says so

@@ -7,13 +7,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from keysplit.plan import Plan
+from keysplit.spark import versions
 from keysplit.spark.checks import by_name, refuse_stopped, type_name
 from keysplit.spark.expr import columns
 from keysplit.spark.expr.hashes import identity_in_sql
 from keysplit.spark.identity import identity_columns
+from keysplit.spark.jvm import is_session
 from keysplit.spark.keys import key_hash_in_sql
 from keysplit.spark.names import in_sql
-from keysplit.spark.session import versions
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -57,7 +58,7 @@ def register(spark: SparkSession, plan: Plan, name: str, *, row_id: str | Struct
         'worker_of(word STRING, length INT)'
         >>> placed = spark.sql("SELECT *, worker_of(word, length) AS worker FROM texts")  # doctest: +SKIP
     """
-    if not versions.is_session(spark):
+    if not is_session(spark):
         raise TypeError(f"spark must be a SparkSession, got {type_name(spark)}")
     refuse_stopped(spark)
     _check_name(name)

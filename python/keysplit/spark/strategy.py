@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame
 
 from keysplit.plan import BALANCED, Plan
+from keysplit.spark import jvm
 from keysplit.spark.frame import analysed
 from keysplit.spark.plan import make, stand_in, warn_of_rows
 from keysplit.spark.request import Request
-from keysplit.spark.session import session_of
 from keysplit.text import format_count
 
 # Where tasks wait for each other, splitting has to finish the job so many times sooner: it works more in all.
@@ -130,7 +130,7 @@ def built(
         request = replace(request, plan=plan)
     assert request.plan is not None
     if plain is not None and request.way is None:
-        reason = reason_for_plain(request.plan, session_of(request.df).slots)
+        reason = reason_for_plain(request.plan, jvm.slots(request.df))
         if reason is not None:
             return took(plain(), Way("plain", reason))
     fitted, added = fit(request)
@@ -146,7 +146,7 @@ def built(
 def _reason_for_no_plan(request: Request) -> str | None:
     if request.way is not None:
         return None
-    return reason_for_no_plan(request.workers, session_of(request.df).slots)
+    return reason_for_no_plan(request.workers, jvm.slots(request.df))
 
 
 def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:

@@ -28,9 +28,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from keysplit.spark import versions
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.names import in_sql
-from keysplit.spark.session import versions
 
 # Bytes of a value in Spark's rows, without its null bit.
 _FIXED = {

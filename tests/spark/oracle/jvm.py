@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.session import versions
+from keysplit.spark import versions
 
 # Expressions that hold a plan.
 _HOLDING_PLANS = ("Exists", "LateralSubquery", "ListQuery", "ScalarSubquery")

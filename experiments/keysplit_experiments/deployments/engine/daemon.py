@@ -13,7 +13,7 @@ from pyspark import daemon
 
 import keysplit.spark  # noqa: F401
 import keysplit_experiments.deployments.engine.working  # noqa: F401
-from keysplit.spark.session.executors import set_aside
+from keysplit.spark.executors import set_aside
 
 if __name__ == "__main__":
     set_aside()  # a collection in a worker then copies no shared page

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 )
 
 from keysplit.plan import Plan
-from keysplit.spark import slices
+from keysplit.spark import slices, versions
 from keysplit.spark.apply.functions import (
     Cut,
     Function,
@@ -32,8 +32,7 @@ from keysplit.spark.expr.hashes import plan_hash
 from keysplit.spark.place import placed
 from keysplit.spark.request import Request, check, check_way
 from keysplit.spark.route import routed
-from keysplit.spark.session import versions
-from keysplit.spark.session.conversion_settings import settings_of
+from keysplit.spark.slices.conversion import settings_of
 from keysplit.spark.strategy import Way, built, keys_are, took, way_of
 
 _METHODS = {"pandas": "applyInPandas", "arrow": "applyInArrow"}
@@ -157,7 +156,7 @@ def _whole(
     rows = _Rows(df, request.keys, request.workers if asked else None)
     if reason is not None:
         return took(rows.in_spark(format, function, result_type), Way("plain", reason))
-    call = slices.Call(function, with_key, result_type, format, settings_of(request.query.session))
+    call = slices.Call(function, with_key, result_type, format, settings_of(request.query.setting))
     cut = Cut.of(request)
     run = over(slices.whole, call, cut.places)
 
@@ -192,7 +191,7 @@ def _in_parts(
         whole = _composed(function, merge, *take_keys)
         return took(rows.in_spark(format, whole, result_type), Way("plain", reason))
 
-    settings = settings_of(request.query.session)
+    settings = settings_of(request.query.setting)
     first = slices.Call(function, take_keys[0], part_type, format, settings, goes_on=True)
     second = slices.Call(merge, take_keys[1], result_type, format, settings)
     cut = Cut.of(request)

@@ -36,11 +36,11 @@ from pyspark.sql.types import (
 from keysplit.spark import slices
 from keysplit.spark.apply import carry
 from keysplit.spark.checks import type_name
+from keysplit.spark.executors import read_once
 from keysplit.spark.frame import Columns
+from keysplit.spark.jvm import collation_key, schema_in
 from keysplit.spark.names import quoted
 from keysplit.spark.request import Request
-from keysplit.spark.session import collation_key, session_of
-from keysplit.spark.session.executors import read_once
 
 Function = Callable[..., Any]
 
@@ -174,7 +174,7 @@ def struct(df: DataFrame, argument: str, schema: Any) -> StructType:
     found = schema
     if isinstance(schema, str):
         try:
-            found = session_of(df).schema(schema)
+            found = schema_in(schema, df.sparkSession)
         except PySparkException as error:
             raise ValueError(
                 f"{argument} must be DDL such as 'word string, n long', got {schema!r}"

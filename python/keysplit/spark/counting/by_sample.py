@@ -17,10 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from keysplit.plan import Sample, bucket_of
-from keysplit.spark import values
+from keysplit.spark import jvm, values
 from keysplit.spark.counting.counted import Counted, bad_weight, sum_of, wrong_weights
 from keysplit.spark.names import in_sql
-from keysplit.spark.session import session_of
 
 # Frames of up to so many rows are counted whole.
 _WHOLE = 1 << 16
@@ -259,7 +258,7 @@ class _Lottery:
         others = (row, *(column.alias(name) for name, column in beside.items()))
         rows = self._drawn(chance, is_shown, *others)
         texts = f"IF(shown, {self._texts}, NULL) AS texts"
-        table = session_of(rows).arrow(rows.selectExpr("hash", "row", texts, *beside))
+        table = jvm.arrow(rows.selectExpr("hash", "row", texts, *beside))
         ids = _numbers(table["row"])
         partitions, places = (ids >> _ROW_BITS) + 1.0, (ids & _LAST) + 1.0
         return _Drawn(

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from keysplit.plan import Plan, bucket_of
 from keysplit.spark.expr.packed import Lookup, runs_of
+from keysplit.spark.jvm import local_rows
 from keysplit.spark.names import free_names, in_sql
-from keysplit.spark.session import local_rows
 
 _CHUNK_BITS = 6
 """There are 2**6 buckets in a chunk."""

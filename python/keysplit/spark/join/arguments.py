@@ -8,10 +8,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField
 
+from keysplit.spark import versions
 from keysplit.spark.checks import type_name
 from keysplit.spark.frame import Columns
+from keysplit.spark.jvm import setting_of
 from keysplit.spark.keys import key_kinds
-from keysplit.spark.session import session_of, versions
 
 # Where Spark keeps that a column of texts is CHAR or holds some.
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
@@ -125,5 +126,5 @@ def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns) -> 
             f"on must have CHAR of one length on both sides, got {raw[0]} and {raw[1]}: pad the shorter one, "
             "by rpad(column, length, ' ')"
         )
-    if session_of(columns.df).setting(_PADDED) == "false":
+    if setting_of(columns.df.sparkSession)(_PADDED) == "false":
         raise TypeError(f"on must not be {raw[0]} where {_PADDED} is false: cast both sides to STRING")

@@ -6,12 +6,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keysplit.plan import FrequentKey
+from keysplit.spark import costs, jvm
 from keysplit.spark.identity import Query
 from keysplit.spark.join.broadcast import by_broadcast
 from keysplit.spark.join.place import by_worker
 from keysplit.spark.join.sides import Sides
 from keysplit.spark.request import Request
-from keysplit.spark.session import costs
 from keysplit.spark.strategy import Way, keys_are, reason_for_plain
 from keysplit.spark.weights import row_bytes
 from keysplit.text import format_count
@@ -65,7 +65,7 @@ def refuse_way(way: str | None, request: Request, other: Query) -> None:
 
 def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tuple[DataFrame, Way]:
     plain_does = _reason_for_plain(sides)
-    limit = costs.broadcast_limit(sides.request.query.session.setting(costs.THRESHOLD))
+    limit = costs.broadcast_limit(sides.request.query.setting(costs.THRESHOLD))
     against = _against_broadcast(sides, keys, limit)
     if against is None:
         counts_pairs = plain_does is not None and sides.kind not in ("semi", "anti")
@@ -101,14 +101,14 @@ def _against_broadcast(sides: Sides, keys: Sequence[FrequentKey], limit: int) ->
     if _share(sides, keys) < _WORTH:
         return f"its frequent keys hold only {_share(sides, keys):.0%} of the rows"
     for df in (sides.request.df, sides.others):
-        reason = sides.request.query.session.beyond_a_scan(df)
+        reason = costs.beyond_a_scan(df)
         if reason is not None:
             return f"it reads both sides twice, and there is {reason} upstream"
     return None
 
 
 def _reason_for_plain(sides: Sides) -> str | None:
-    return reason_for_plain(sides.plan, sides.request.query.session.slots)
+    return reason_for_plain(sides.plan, jvm.slots(sides.request.df))
 
 
 def _placed(sides: Sides, why: str) -> Way:

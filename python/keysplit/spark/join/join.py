@@ -7,7 +7,9 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 
 from keysplit.plan import Plan
+from keysplit.spark import jvm
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames, refuse_stream
+from keysplit.spark.costs import joins_by_broadcast
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.identity import Query, of_other_side
 from keysplit.spark.join.arguments import (
@@ -19,6 +21,7 @@ from keysplit.spark.join.arguments import (
     split_of,
 )
 from keysplit.spark.join.choice import joined, refuse_way
+from keysplit.spark.join.columns import joining_of
 from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import quoted
 from keysplit.spark.request import Request, check, check_way, trusted_by
@@ -110,7 +113,7 @@ def join(
     other = "left" if hot == "right" else "right"
     check_way(way, ("plain", "place", "broadcast"))
     of_hot = Query(sides[hot], trusted_by(plan), sides[other], hot)
-    session, fold = of_hot.session, of_hot.fold
+    fold = of_hot.fold
     columns = {side: Columns(df, fold) for side, df in sides.items()}
     types = key_types_of(names, columns)
     request = check(sides[hot], names, plan, workers, way=way, query=of_hot)
@@ -118,21 +121,21 @@ def join(
     query.warn_of_keys_by_chance(names)
     plain = on_keys = left.join(right, key_names(on), kind)
     if where is not None:
-        asked = session.joining(on_keys, left, right, key_names(on), where)
+        asked = joining_of(on_keys, left, right, key_names(on), where)
         plain = asked.result(asked.join(asked.left, asked.right, kind), ())
     if way == "plain":
         return took(analysed(plain), Way("plain", "as way='plain' requires"))
     if way is None:
         # Spark's plan takes longer to make than its estimate of a side
-        unplanned = reason_for_no_plan_of_a_join(session.slots, session.size(sides[hot]))
+        unplanned = reason_for_no_plan_of_a_join(jvm.slots(sides[hot]), jvm.size(sides[hot]))
         # of a full join Spark broadcasts no side
-        if unplanned is None and kind != "full" and session.joins_by_broadcast(plain):
+        if unplanned is None and kind != "full" and joins_by_broadcast(plain):
             unplanned = "Spark broadcasts one side whole, and shuffles nothing"
         if unplanned is not None:
             return took(plain, Way("plain", unplanned))
     # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
     analysed(plain)
-    joining = session.joining(on_keys, left, right, key_names(on), where)
+    joining = joining_of(on_keys, left, right, key_names(on), where)
     # Both sides and the result get these columns, and in the end they are dropped by name.
     worker, *own = (
         columns["left"].free(name, columns["right"])

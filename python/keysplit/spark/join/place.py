@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from keysplit.spark import versions
 from keysplit.spark.expr.columns import of_split_keys, with_workers
 from keysplit.spark.join.sides import Sides
 from keysplit.spark.names import in_sql, quoted
 from keysplit.spark.place import placed
 from keysplit.spark.request import Request
 from keysplit.spark.route import routed
-from keysplit.spark.session import versions
 
 Copied = Callable[[DataFrame, str], DataFrame]
 """Puts all workers of a key in the place of its hash, the column of that name."""

@@ -11,10 +11,10 @@ from pyspark.sql.types import DataType
 
 from keysplit.plan import FrequentKey, Plan
 from keysplit.spark.identity import Query
+from keysplit.spark.join.columns import Joining
 from keysplit.spark.keys import key_hash, key_hash_in_sql
 from keysplit.spark.names import in_sql, path_in_sql, quoted
 from keysplit.spark.request import Request
-from keysplit.spark.session import Joining
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from keysplit.groupings.base import Grouping
 from keysplit.spark.checks import check_flag, key_names, refuse_other_frames, type_name
 from keysplit.spark.frame import Columns
 from keysplit.spark.identity import Query, trusted_names
+from keysplit.spark.jvm import is_connect
 from keysplit.spark.keys import refuse_unhashable
 from keysplit.spark.names import quoted
 from keysplit.spark.online.routers import worker_of
@@ -21,7 +22,6 @@ from keysplit.spark.online.topics import places_in_topics
 from keysplit.spark.place import placed
 from keysplit.spark.plan import Trusted
 from keysplit.spark.request import worker_column_of
-from keysplit.spark.session import is_connect
 from keysplit.spark.strategy import Way, took
 from keysplit.spark.weights import weight_of
 

@@ -12,10 +12,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType
 
-from keysplit.spark import keys
+from keysplit.spark import keys, versions
+from keysplit.spark.executors import set_aside_once
 from keysplit.spark.online.states import Place, States, router_of_task
-from keysplit.spark.session import versions
-from keysplit.spark.session.executors import set_aside_once
 
 # The keys of a batch, and their weights.
 _Batch = tuple[pa.Array, np.ndarray | None]

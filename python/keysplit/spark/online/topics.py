@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from keysplit.spark.session.jvm import items, kind_of, plan_of
+from keysplit.spark.jvm import items, kind_of, plan_of
 
 _STREAM, _KAFKA, _PLACES = "StreamingRelationV2", ".kafka010.", ("topic", "partition")
 # Operators that pass the rows of a task on in it.

@@ -8,10 +8,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
-from keysplit.spark.session.interface import ByChance, Determinism, Node, tree_of
-from keysplit.spark.session.jvm import PACKAGE
+from pyspark.sql import DataFrame
+
+from keysplit.spark.jvm import PACKAGE, JvmError, plan_of
+from keysplit.spark.session.determinism import ByChance, Determinism, Node, tree_of
+from keysplit.spark.session.sources import Sources
 from keysplit.spark.tasks import ASKING
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
@@ -106,24 +109,14 @@ _EXACT = _names("binary boolean byte date integer long short string timestamp ti
 _Nodes = list[dict[str, Any]]
 
 
-class Leaves(Protocol):
-    """What is known of the leaves of a plan."""
-
-    def of(self, node: Node, output: list[int]) -> str | None:
-        """Say why the rows of a leaf, or their order, may differ when it is read again."""
-
-    def again(self, node: Node, output: list[int]) -> str | None:
-        """Say why another query that reads a leaf may see other rows, as it reads other columns or later."""
-
-    def behind(self, node: Node, output: list[int]) -> "tuple[str, Leaves] | None":
-        """Return the plan of the micro-batch whose rows a leaf has, as JSON, and its leaves, if it is one."""
-
-    def is_checkpoint(self, node: Node, output: list[int]) -> bool:
-        """Say whether a leaf has the rows of a checkpoint: a new driver computes them once more."""
-
-    @property
-    def is_deterministic(self) -> bool:
-        """Whether Spark finds all expressions of the plan deterministic."""
+def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None) -> Determinism:
+    """Return what is known of the rows and columns of a classic DataFrame; arguments as `Walk`."""
+    plan = plan_of(df)
+    try:
+        walk = Walk(Sources(df.sparkSession, plan), trusted, anew)
+        return walk.of(str(plan.toJSON()), len(df.columns))
+    except JvmError:  # a very deep expression overflows Spark's stack
+        return unreadable()
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,7 @@ class Walk:
         anew: what plans the query anew for each attempt, as a stream does; None if only tasks are retried.
     """
 
-    def __init__(self, leaves: Leaves, trusted: frozenset[str], anew: str | None = None) -> None:
+    def __init__(self, leaves: Sources, trusted: frozenset[str], anew: str | None = None) -> None:
         self._leaves, self._trusted, self._anew = leaves, trusted, anew
         self._functions: set[str] = set()
         self._again: str | None = None
@@ -231,7 +224,7 @@ class Walk:
             columns |= dict.fromkeys(blocks, f"a block of a file downstream of {self._anew}")
         return _Rows(output, columns, why, why or self._anew)
 
-    def _micro_batch(self, text: str, leaves: Leaves, output: list[int]) -> _Rows:
+    def _micro_batch(self, text: str, leaves: Sources, output: list[int]) -> _Rows:
         """Return what is known of the rows that `foreachBatch` is given: Spark passes them on as an RDD."""
         root = tree_of(json.loads(text))
         root = root.children[0] if root.name == "WriteToMicroBatchDataSourceV1" else root

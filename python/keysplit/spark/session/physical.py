@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from keysplit.spark.session.jvm import is_a, items, kind_of
+from keysplit.spark.jvm import explained, is_a, is_connect, items, kind_of, physical_plan_of
 from keysplit.spark.session.sources import SNAPSHOTS
 
 # These shuffle inside, without a node of their own; a recursive query runs its steps as jobs of their own.
@@ -72,14 +72,21 @@ _IN_TEXT = frozenset(
 
 
 def disorder(df: DataFrame, deterministic: bool) -> str | None:
-    """Return why rows of a batch on a classic session may come in another order, None if they do not.
+    """Return why rows may come in another order when a task is retried, None if they do not.
+
+    It is Spark's physical plan that says so: a broadcast is no shuffle.
 
     Args:
-        df: the rows.
-        deterministic: whether a sort by all columns gives rows their order back, see `Session.disorder`.
+        df: the rows; the same ones come again.
+        deterministic: whether the values are the same, too, wherever rows are sorted by all columns.
+            Such a sort then gives them their order back, but not on Spark Connect.
     """
+    if df.isStreaming:  # the plan of a micro-batch is made when the stream runs
+        return "a stream"
+    if is_connect(df):
+        return disorder_in(explained(df, "formatted"))
     walk = _Walk(deterministic)
-    shuffle = walk.plan(df._jdf.queryExecution().executedPlan())
+    shuffle = walk.plan(physical_plan_of(df))
     return walk.unknown or shuffle
 
 

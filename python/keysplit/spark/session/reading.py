@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
+from keysplit.spark.jvm import Setting
+
 TEXT = ("csv", "json", "xml")
 """Formats of which a row may be malformed."""
 
 # Each leaves files out that cannot be read: those of one task or attempt, not of another.
 _LEAVING_OUT = ("ignoreCorruptFiles", "ignoreMissingFiles")
 _CORRUPT = "columnNameOfCorruptRecord"
-Setting = Callable[[str], str | None]
-"""Returns the value of a setting of the session; None if there is none, or if nobody may read it."""
 
 
 def left_out(options: Mapping[str, str], setting: Setting) -> str | None:

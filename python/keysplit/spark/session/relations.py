@@ -7,14 +7,17 @@ joins, all rows are uncertain. Relations and functions that are not listed here 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from keysplit.spark.jvm import Setting, relation_of, schema_of_relation
 from keysplit.spark.names import parts_of
 from keysplit.spark.session import reading
-from keysplit.spark.session.interface import ByChance, Determinism
+from keysplit.spark.session.determinism import ByChance, Determinism
 
 
 def _names(text: str) -> frozenset[str]:
@@ -80,6 +83,12 @@ class _Rows:
         return _NOT_FOUND if self.more else next(filter(None, self.columns.values()), None)
 
 
+def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None, setting: Setting) -> Determinism:
+    """Return what is known of the rows and columns of a DataFrame of Spark Connect; arguments as `Walk`."""
+    walk = Walk(trusted, anew, setting, partial(schema_of_relation, df.sparkSession))
+    return walk.of(relation_of(df), df.columns)
+
+
 class Walk:
     """A walk over the relations of a query.
 
@@ -94,7 +103,7 @@ class Walk:
         self,
         trusted: frozenset[str],
         anew: str | None,
-        setting: reading.Setting,
+        setting: Setting,
         schema: Callable[[Any], StructType],
     ) -> None:
         self._trusted, self._anew, self._setting, self._schema = trusted, anew, setting, schema

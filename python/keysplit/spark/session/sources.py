@@ -2,23 +2,17 @@
 
 import json
 import pickletools
-import re
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from keysplit.spark.jvm import JvmError, items, kind_of, plan_of, running, setting_of
 from keysplit.spark.session import reading
-from keysplit.spark.session.interface import Node
-from keysplit.spark.session.jvm import items, kind_of, running
+from keysplit.spark.session.determinism import Node
 from keysplit.spark.tasks import BATCH, QUERY
-
-LOCAL = re.compile(r"local(\[.*\])?")
-"""Masters of sessions whose tasks run in the driver."""
 
 _SQL = "org.apache.spark.sql."
 _RDD = _SQL + "execution.LogicalRDD"
@@ -81,7 +75,7 @@ class Sources:
     """
 
     def __init__(self, spark: SparkSession, plan: Any) -> None:
-        self._spark, self._plan = spark, plan
+        self._spark, self._plan, self._setting = spark, plan, setting_of(spark)
         # by the id of a leaf in `_leaves`
         self._read: dict[int, tuple[str, dict[str, str]] | None] = {}
         self._relations: dict[int, _Relation] = {}
@@ -127,7 +121,7 @@ class Sources:
         plan = batch.analyzed()
         try:
             return None if plan.subqueriesAll().size() else (str(plan.toJSON()), Sources(self._spark, plan))
-        except Py4JError:  # a very deep expression overflows Spark's stack
+        except JvmError:  # a very deep expression overflows Spark's stack
             return None
 
     def is_checkpoint(self, node: Node, output: list[int]) -> bool:
@@ -140,14 +134,8 @@ class Sources:
         """Whether Spark finds all expressions of the plan deterministic."""
         try:
             return bool(self._plan.deterministic())
-        except Py4JError:
+        except JvmError:
             return False
-
-    def _setting(self, name: str) -> str | None:
-        """Return the value of a setting; None where a service lets nobody read it."""
-        with suppress(Py4JError, PySparkException):
-            return str(self._spark.conf.get(name))
-        return None
 
     def _left_out(self, node: Node, leaf: Any) -> str | None:
         """Return why files that a task cannot read once, and then can, are left out of its rows."""
@@ -251,7 +239,7 @@ class Sources:
         if node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
             return _of_class(leaf.table())
         if node.name in ("StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"):
-            with suppress(Py4JError):  # before Spark reads it, it has no stream
+            with suppress(JvmError):  # before Spark reads it, it has no stream
                 return _of_class(leaf.stream()) or _lost_by(leaf.stream())
         return f"the source {node.name}, which keysplit does not know"
 
@@ -273,8 +261,7 @@ class Sources:
             return True
         # `createDataFrame` of what `parallelize` made checks the rows against the schema in its function
         own = self._spark.createDataFrame(context.parallelize([], 1), StructType.fromJson(json.loads(schema)))
-        leaf = own._jdf.queryExecution().analyzed()
-        chain = _chain(leaf.rdd())
+        chain = _chain(plan_of(own).rdd())
         return _is_like(chain, _FROM_LIST) and _differ_in_a_number(found, _operations(_command(chain[3])))
 
 

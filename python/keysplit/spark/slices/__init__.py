@@ -5,7 +5,7 @@ in one batch, are converted together where that gives the same, and are cut at t
 of this runs on the executors and travels there by value: they need no keysplit.
 """
 
-from keysplit.spark.session.executors import travel_by_value
+from keysplit.spark.executors import travel_by_value
 from keysplit.spark.slices.calling import Call
 from keysplit.spark.slices.cutting import Places
 from keysplit.spark.slices.partitions import finished, in_parts, merged, parts, types_of, whole

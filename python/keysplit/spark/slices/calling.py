@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from keysplit.spark.session.conversion import OfArrow, fail_on_stopiteration, of_pandas
+from keysplit.spark.slices.conversion import OfArrow, fail_on_stopiteration, of_pandas
 from keysplit.spark.slices.cutting import Groups, Places
 from keysplit.spark.slices.frames import Frames
 from keysplit.spark.slices.results import Held, batch_of

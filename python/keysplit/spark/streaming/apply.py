@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 )
 
 from keysplit.plan import Plan
-from keysplit.spark import slices
+from keysplit.spark import slices, versions
 from keysplit.spark.apply.functions import (
     Cut,
     Function,
@@ -33,8 +33,7 @@ from keysplit.spark.keys import key_hash, key_kinds
 from keysplit.spark.names import quoted
 from keysplit.spark.place import placed
 from keysplit.spark.request import Request
-from keysplit.spark.session import versions
-from keysplit.spark.session.conversion_settings import settings_of
+from keysplit.spark.slices.conversion import settings_of
 from keysplit.spark.streaming import blobs
 from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.engine import is_session_window, watermark_ms, with_watermark
@@ -157,7 +156,7 @@ def apply(
 
     result_type = struct(df, "schema", schema)
     part_type = result_type if partial_schema is None else struct(df, "partial_schema", partial_schema)
-    settings = settings_of(request.query.session)
+    settings = settings_of(request.query.setting)
 
     def call(name: str, of: Any, returned: StructType, goes_on: bool) -> slices.Call:
         return slices.Call(of, takes_key(name, of), returned, format, settings, goes_on)

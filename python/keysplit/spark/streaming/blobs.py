@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keysplit.spark.session.executors import travel_by_value
+from keysplit.spark.executors import travel_by_value
 from keysplit.spark.slices import Call, Places, parts, types_of, whole
 
 travel_by_value(__name__)

@@ -26,8 +26,16 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from pyspark.sql.types import StructField
 
 from keysplit.paths import renamed
-from keysplit.spark.session import is_connect
-from keysplit.spark.session.jvm import answers_at_once, items, java_class, running, settle
+from keysplit.spark.jvm import (
+    answers_at_once,
+    is_connect,
+    items,
+    java_class,
+    java_context,
+    java_session,
+    running,
+    settle,
+)
 from keysplit.spark.tasks import ASKING, BATCH, QUERY
 from keysplit.spark.warn import warn
 
@@ -91,7 +99,7 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
     _drop_unused()
     name = f"{ASKING}{uuid.uuid4().hex}"
     text = java_class("org.apache.spark.sql.types.DataTypes").StringType
-    spark._jsparkSession.udf().register(name, _Function(spark, answer), text)
+    java_session(spark).udf().register(name, _Function(spark, answer), text)
 
     # An error that the function raised would come last in Spark's message; `raise_error` says it first.
     answered = f"IF(startswith(said, '{_FAILED}'), raise_error(substring(said, 2)), said)"
@@ -109,7 +117,7 @@ def _drop_unused() -> None:
     while _unused:
         with suppress(IndexError, Py4JError):
             spark, name = _unused.popleft()
-            spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
+            java_session(spark).sessionState().catalog().dropTempFunction(name, True)
 
 
 def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
@@ -132,7 +140,7 @@ def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[fl
 
 
 def _task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
-    store = spark.sparkContext._jsc.sc().statusStore()
+    store = java_context(spark).statusStore()
     jobs, times = store.jobsList(None), [0.0] * tasks
     found = False
     for at in range(min(jobs.size(), _LATEST_JOBS)):
@@ -161,7 +169,7 @@ class _Function:
 
     def __init__(self, spark: SparkSession, answer: Answer) -> None:
         self._spark, self._answer = spark, answer
-        self._context = spark.sparkContext._jsc.sc()
+        self._context = java_context(spark)
         self._last: MicroBatch | None = None
 
     def call(self, question: str) -> str:
@@ -258,7 +266,7 @@ class _InJava:
         ensure_callback_server_started(spark.sparkContext._gateway)
         wrapper = java_class("org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper")
         self._listener = wrapper(_Listener(run, on_report, ended))
-        self._streams = spark._jsparkSession.streams()
+        self._streams = java_session(spark).streams()
         self._spark = spark
         self._streams.addListener(self._listener)
 

@@ -7,15 +7,18 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 
 from keysplit.plan import Plan
+from keysplit.spark import jvm
 from keysplit.spark.checks import by_name, key_names, refuse_other_frames, type_name
+from keysplit.spark.costs import joins_by_broadcast
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.identity import Query
 from keysplit.spark.join.arguments import How, condition_of, key_types_of, kind_of, split_of
+from keysplit.spark.join.columns import joining_of
 from keysplit.spark.join.place import Copied, by_worker
 from keysplit.spark.join.sides import Sides
+from keysplit.spark.jvm import Setting, is_connect
 from keysplit.spark.names import quoted
 from keysplit.spark.request import Request, check_way
-from keysplit.spark.session import Session, is_connect, session_of
 from keysplit.spark.strategy import Way, reason_for_plain, took
 from keysplit.spark.streaming.adapt import Adapt
 from keysplit.spark.streaming.by_state import by_state
@@ -126,14 +129,13 @@ def join(
     columns = {side: Columns(df) for side, df in sides.items()}
     types = key_types_of(names, columns)
     request = replace(check(sides[hot], names, plan), way=way)
-    session = session_of(left)
     if two:
-        _refuse_unchecked_state(session)
+        _refuse_unchecked_state(request.query.setting)
     plain = analysed(left.join(right, key_names(on), kind))
-    joining = session.joining(plain, left, right, key_names(on), where)
+    joining = joining_of(plain, left, right, key_names(on), where)
     if where is not None:
         plain = analysed(joining.result(joining.join(joining.left, joining.right, kind), ()))
-    reason = _reason_for_plain(session, request, plain, two)
+    reason = _reason_for_plain(request, plain, two)
     if reason is not None:
         return took(plain, Way("plain", reason))
     worker, *own = (
@@ -188,8 +190,8 @@ def _split(split: object, kind: str, streaming: Sequence[str]) -> str:
     return hot
 
 
-def _refuse_unchecked_state(session: Session) -> None:
-    if (session.setting(_SCHEMA_CHECK) or "").lower() == "false":
+def _refuse_unchecked_state(setting: Setting) -> None:
+    if (setting(_SCHEMA_CHECK) or "").lower() == "false":
         raise ValueError(
             f"{_SCHEMA_CHECK} must be true for a join of two streams, got false: with it Spark refuses the "
             "state of another plan, whose rows would not be found"
@@ -209,15 +211,15 @@ def _placing(request: StreamRequest) -> Callable[[Request], tuple[DataFrame, Cop
     return placing
 
 
-def _reason_for_plain(session: Session, request: StreamRequest, plain: DataFrame, two: bool) -> str | None:
+def _reason_for_plain(request: StreamRequest, plain: DataFrame, two: bool) -> str | None:
     if request.way is not None:
         return "as way='plain' requires" if request.way == "plain" else None
     if two:
         assert request.plan is not None
         # Not by the slots of this session: a restart on another machine finds the same state.
         return reason_for_plain(request.plan, None)
-    if session.joins_by_broadcast(plain):
+    if joins_by_broadcast(plain):
         return "Spark broadcasts the table whole, and shuffles nothing"
     if request.plan is None or request.adapt is not None:  # the plan may change
         return None
-    return reason_for_plain(request.plan, session.slots)
+    return reason_for_plain(request.plan, jvm.slots(plain))

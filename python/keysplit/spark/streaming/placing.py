@@ -12,12 +12,12 @@ from keysplit.spark import strategy
 from keysplit.spark.checks import refuse_other_frames, type_name
 from keysplit.spark.frame import Columns
 from keysplit.spark.identity import Query, identity_columns, trusted_names
+from keysplit.spark.jvm import is_connect
 from keysplit.spark.place import placed
 from keysplit.spark.plan import stand_in
 from keysplit.spark.repartition import routed_and_placed as placed_by_plan
 from keysplit.spark.request import Request, request_of, trusted_by
 from keysplit.spark.route import routed as routed_by_plan
-from keysplit.spark.session import is_connect
 from keysplit.spark.strategy import Way, took
 from keysplit.spark.streaming import current
 from keysplit.spark.streaming.adapt import Adapt

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keysplit.spark.session.jvm import (
+from keysplit.spark.jvm import (
     PACKAGE,
     answers_at_once,
     column_of,

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql.types import StructField
 
+from keysplit.spark.jvm import Setting
 from keysplit.spark.session import reading
 from oracle.interface import Steadiness
 from oracle.relations.expressions import Expressions
@@ -54,7 +55,7 @@ class Proof:
         self,
         trusted: frozenset[str],
         anew: str | None = None,
-        setting: reading.Setting = lambda name: None,
+        setting: Setting = lambda name: None,
         twice: bool = False,
     ) -> None:
         self._anew, self._setting = anew, setting

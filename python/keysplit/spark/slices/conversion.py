@@ -13,9 +13,26 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructField, StructType
 from pyspark.util import fail_on_stopiteration as fail_on_stopiteration
 
-from keysplit.spark.session.executors import travel_by_value
+from keysplit.spark.jvm import Setting
 
-travel_by_value(__name__)
+SETTINGS = {
+    "timezone": ("spark.sql.session.timeZone", "UTC"),
+    "safe": ("spark.sql.execution.pandas.convertToArrowArraySafely", "false"),
+    "by_name": ("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName", "true"),
+    "large_types": ("spark.sql.execution.arrow.useLargeVarTypes", "false"),
+    "whole_to_decimal": ("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled", "false"),
+    "nullable_whole": ("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype", "false"),
+}
+"""The settings that decide how functions see and return rows, and what they are where Spark has none."""
+
+
+def settings_of(setting: Setting) -> dict[str, Any]:
+    """Return these settings of a session: its time zone, and flags."""
+    found = {}
+    for name, (asked, default) in SETTINGS.items():
+        value = setting(asked)
+        found[name] = default if value is None else value
+    return {name: value if name == "timezone" else value.lower() == "true" for name, value in found.items()}
 
 
 def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:

@@ -3,6 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from pyspark.sql import DataFrame
+
+from keysplit.spark.jvm import explained
+
 # The lines of a plan: a drawing of the tree, the number of the stage, and the operator.
 _LINE = re.compile(r"^([\s:|+*-]*)(?:\*\(\d+\) |\* )?(\w+)", re.MULTILINE)
 _PYTHON = re.compile("Python|Pandas|Arrow")
@@ -11,9 +15,6 @@ _SHUFFLES = ("Exchange", "CollectLimit", "GlobalLimit", "ShuffleQueryStage", "Ta
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 _DEFAULT_LIMIT = 10 << 20
 _SUFFIXES = "bkmgtp"
-
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-"""The units that Spark writes sizes in, in bytes."""
 
 
 def broadcast_limit(setting: str | None) -> int:
@@ -24,12 +25,12 @@ def broadcast_limit(setting: str | None) -> int:
     return int(found[1]) << 10 * _SUFFIXES.index(found[2] or "b")
 
 
-def beyond_a_scan(text: str) -> str | None:
+def beyond_a_scan(df: DataFrame) -> str | None:
     """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan.
 
     What a cached DataFrame was made of does not count.
     """
-    for operator in _operators(text):
+    for operator in _operators(explained(df)):
         if operator in _SHUFFLES:
             return "a shuffle"
         if _PYTHON.search(operator):
@@ -37,10 +38,10 @@ def beyond_a_scan(text: str) -> str | None:
     return None
 
 
-def joins_by_broadcast(text: str) -> bool | None:
-    """Say whether the topmost join of a query broadcasts one of its sides; None where there is none."""
-    found = next((each for each in _operators(text) if each.endswith("Join")), None)
-    return None if found is None else found.startswith("Broadcast")
+def joins_by_broadcast(df: DataFrame) -> bool:
+    """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
+    found = next((each for each in _operators(explained(df)) if each.endswith("Join")), "")
+    return found.startswith("Broadcast")
 
 
 def _operators(text: str) -> Iterator[str]:

@@ -8,14 +8,22 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from keysplit.spark.session import costs
-from keysplit.spark.session.interface import RecordedExecution
-from keysplit.spark.session.jvm import items, java_class, settle
+from keysplit.spark.jvm import (
+    JvmError,
+    is_connect,
+    is_session,
+    is_stopped,
+    items,
+    java_class,
+    java_context,
+    java_session,
+    settle,
+)
 
 _LARGEST = re.compile(
     r"([\d.,]+ [A-Za-z]+) \([^()]*, ([\d.,]+ [A-Za-z]+) \(stage (\d+)\.(\d+): task (\d+)\)\)"
@@ -24,34 +32,66 @@ _LARGEST = re.compile(
 _IN_BLOCKS = ("lz4", "lzf")
 
 
-class Recorded:
-    """What a session remembers; this is a `keysplit.spark.session.Records`."""
+# The units that Spark writes sizes in, in bytes.
+_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
-    def __init__(self, spark: SparkSession) -> None:
+
+@dataclass(frozen=True)
+class RecordedExecution:
+    """An execution of SQL that a session remembers; times are milliseconds since 1970."""
+
+    id: int
+    root: int | None
+    description: str
+    start_ms: int
+    end_ms: int | None
+    stages: frozenset[int]
+    conf: Mapping[str, str]
+
+
+class Records:
+    """What a session remembers of its stages, tasks and plans.
+
+    Raises:
+        TypeError: if it is no session.
+        ValueError: if it is one of Spark Connect, or was stopped.
+    """
+
+    def __init__(self, spark: Any) -> None:
+        if is_connect(spark) and is_session(spark):
+            raise ValueError(
+                "spark must be a classic session, got one of Spark Connect, which shows no figures of tasks: "
+                "set spark.eventLog.enabled=true on the server, and pass the log to keysplit.diagnose(path) "
+                "or `keysplit diagnose PATH`"
+            )
+        if not isinstance(spark, SparkSession):
+            raise TypeError(f"spark must be a SparkSession, got {type(spark).__name__}")
+        if is_stopped(spark):
+            raise ValueError("spark must be a session that runs, got one that was stopped")
         self._spark = spark
         self._context = spark.sparkContext
         settle(spark)
-        self._store = self._context._jsc.sc().statusStore()
+        self._store = java_context(self._spark).statusStore()
         self._mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
         self._mapper.registerModule(java_class("com.fasterxml.jackson.module.scala.DefaultScalaModule")())
 
     def event_log(self) -> str | None:
         """Return where the session's own event log is, None if it writes none or keeps its end back."""
-        logger = self._context._jsc.sc().eventLogger()
+        logger = java_context(self._spark).eventLogger()
         codec = self._context.getConf().get("spark.eventLog.compression.codec", "zstd")
         if not logger.isDefined() or codec in _IN_BLOCKS:
             return None
-        with suppress(Py4JError):
+        with suppress(JvmError):
             return str(logger.get().logWriter().logPath())
         return None
 
     def application(self) -> dict[str, Any]:
-        """Return the name, id, version, start in milliseconds, and settings."""
+        """Return the name, id, version, start and now in milliseconds, and settings."""
         return {
             "name": self._context.appName,
             "id": self._context.applicationId,
             "version": self._context.version,
-            "start_ms": int(self._context._jsc.sc().startTime()),
+            "start_ms": int(java_context(self._spark).startTime()),
             "now_ms": int(java_class("java.lang.System").currentTimeMillis()),
             "conf": dict(self._context.getConf().getAll()),
         }
@@ -75,7 +115,7 @@ class Recorded:
 
     def executions(self) -> Iterator[RecordedExecution]:
         """Return the executions of SQL that are remembered."""
-        store = self._spark._jsparkSession.sharedState().statusStore()
+        store = java_session(self._spark).sharedState().statusStore()
         for each in items(store.executionsList()):
             conf = self._read(each.modifiedConfigs())
             if conf is None:  # Spark has dropped it already, or has not reported its start
@@ -93,7 +133,7 @@ class Recorded:
 
     def plan(self, execution: int) -> dict[str, Any]:
         """Return the plan of an execution, as event logs hold it."""
-        graph = self._spark._jsparkSession.sharedState().statusStore().planGraph(execution)
+        graph = java_session(self._spark).sharedState().statusStore().planGraph(execution)
         edges: dict[int, list[int]] = {}
         for edge in items(graph.edges()):
             edges.setdefault(int(edge.toId()), []).append(int(edge.fromId()))
@@ -126,7 +166,7 @@ class Recorded:
 
         Those of which Spark knows only the sum, or which one task filled, are left out.
         """
-        store = self._spark._jsparkSession.sharedState().statusStore()
+        store = java_session(self._spark).sharedState().statusStore()
         found = {}
         for id_, text in self._read(store.executionMetrics(execution)).items():
             match = _LARGEST.search(text)
@@ -140,7 +180,7 @@ class Recorded:
 
 def _size(text: str) -> float:
     number, _, unit = text.partition(" ")
-    return float(number.replace(",", "")) * costs.UNITS.get(unit, 0)
+    return float(number.replace(",", "")) * _UNITS.get(unit, 0)
 
 
 def _root_of(execution: Any) -> int | None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pyspark
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 
@@ -57,17 +57,6 @@ def takes_arrow_tables() -> bool:
 def has_sql_functions(spark: Any) -> bool:
     """Say whether a session has functions whose bodies are SQL: from Spark 4.0 on."""
     return not spark.version.startswith("3.")
-
-
-def is_session(value: Any) -> bool:
-    """Say whether it is a session; before Spark 4 the one of Connect is a class of its own."""
-    of_connect = type(value).__module__.startswith("pyspark.sql.connect")
-    return isinstance(value, SparkSession) or (of_connect and type(value).__name__ == "SparkSession")
-
-
-def is_data_frame_of_connect(value: Any) -> bool:
-    """Say whether it is a DataFrame of Spark Connect, which before Spark 4 is a class of its own."""
-    return type(value).__module__.startswith("pyspark.sql.connect") and hasattr(value, "sparkSession")
 
 
 def is_column(value: Any) -> bool:

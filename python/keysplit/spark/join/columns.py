@@ -1,0 +1,119 @@
+"""A join whose rows are computed in another way, and whose columns are still those of Spark's own join.
+
+Users select `left["k"]` and `right["k"]` from a join. On a classic session such a column is an attribute with
+a number, and some attributes of a join on names are hidden in the projection on top of it: so that projection
+stays, and only the join below it is replaced. A client of Spark Connect has no plan to put it into: there the
+rows are joined on names again, which keeps these columns as long as nothing is united.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from keysplit.spark.jvm import column_of, dataset, frame_of, is_connect, items, kind_of, plan_of, sequence
+from keysplit.spark.names import in_sql, quoted
+
+
+def joining_of(
+    plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str], where: Column | None = None
+) -> "Joining":
+    """Take apart `plain`, which is `left.join(right, on, how)`; `where` must hold besides."""
+    plan = None if is_connect(plain) else plan_of(plain)
+    if plan is not None and kind_of(plan) == "Project" and kind_of(plan.child()) == "Join":
+        return _InPlan(plain, where)
+    return Joining(left, right, on, where)
+
+
+class Joining:
+    """A join on names, whose rows are to be computed in another way: this one joins them on names again.
+
+    Attributes:
+        left: a side. In a join of a DataFrame with itself, the sides have no columns in common.
+        right: the other side.
+        where: what must hold of two rows besides equal keys; None if nothing.
+        keeps_columns: whether `left["k"]` and `right["k"]` may be selected from the result whatever its rows
+            are made of.
+    """
+
+    keeps_columns = False
+
+    def __init__(self, left: DataFrame, right: DataFrame, on: Sequence[str], where: Column | None) -> None:
+        self.left, self.right, self._on, self.where = left, right, list(on), where
+
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        """Join rows made of both sides on the keys, by the condition, and on a column that both have got."""
+        on = self._on if also is None else [*self._on, also]
+        if self.where is None:
+            return left.join(right, on, kind)
+        # Relations of their own, each of one side: one side may be made of the other one.
+        left, right = left.select("*"), right.select("*")
+        keys = [[_column_of(side, name) for side in (left, right)] for name in on]
+        same = reduce(and_, (left[mine] == right[theirs] for mine, theirs in keys))
+        joined = left.join(right, same & self.where, kind)
+        # in the order of a join on names
+        columns = [right[theirs] if kind == "right" else left[mine] for mine, theirs in keys]
+        for side, own in zip((left, right), zip(*keys, strict=True), strict=True):
+            if side is left or kind not in ("semi", "anti"):
+                columns += [side[name] for name in map(in_sql, side.columns) if name not in own]
+        return joined.select(*columns)
+
+    def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
+        """Return rows of an inner join with the keys, of these types, that a right join shows."""
+        keys = zip(self._on, types, strict=True)
+        return rows.withColumns({name: F.col(quoted(name)).cast(type_) for name, type_ in keys})
+
+    def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
+        """Return the columns of Spark's own join; `drop` names what `rows`, which `join` made, have more."""
+        return rows.drop(*drop)
+
+    def again(self, side: DataFrame) -> DataFrame:
+        """Return a side to read it once more: columns that users select are those of the other reading."""
+        return side
+
+
+class _InPlan(Joining):
+    """Spark's projection over a join, with the join taken out."""
+
+    keeps_columns = True
+
+    def __init__(self, plain: DataFrame, where: Column | None) -> None:
+        self._plain, self._plan, self.where = plain, plan_of(plain), where
+        join = self._plan.child()
+        condition = column_of(join.condition().get())
+        self._condition = condition if where is None else condition & where
+        self.left, self.right = frame_of(plain, join.left()), frame_of(plain, join.right())
+
+    def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
+        condition = self._condition
+        if also is not None:
+            condition = condition & (left[in_sql(also)] == right[in_sql(also)])
+        return left.join(right, condition, kind)
+
+    def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
+        return rows  # they have the keys of both sides
+
+    def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
+        return frame_of(self._plain, self._plan.withNewChildren(sequence(plan_of(rows))))
+
+    def again(self, side: DataFrame) -> DataFrame:
+        # In a join with itself Spark gives the right side new attributes; else it would do so later, to any
+        # of them. It marks the plans of DataFrames, and finds a column ambiguous whose plan it meets twice.
+        plan = plan_of(side.crossJoin(side)).right().clone()
+        mark = dataset(self._plain).DATASET_ID_TAG()
+        nodes = [plan]
+        while nodes:
+            node = nodes.pop()
+            node.unsetTagValue(mark)
+            children = node.children()
+            nodes += items(children)
+        return frame_of(self._plain, plan)
+
+
+def _column_of(side: DataFrame, key: str) -> str:
+    """Return the column of a key in SQL, under its own name: it may differ in the case of letters."""
+    columns = side.columns
+    return in_sql(key if key in columns else next(each for each in columns if each.lower() == key.lower()))

@@ -1,0 +1,60 @@
+"""What is known of a query whose tasks may be retried, and the tree that its plan is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class ByChance(str):
+    """Why values may differ: an expression that Spark itself knows not to be deterministic makes them."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Determinism:
+    """What is known of a query whose tasks may be retried. Reasons are noun phrases."""
+
+    rows: str | None
+    """Why there may be other rows; None if they differ at most in columns that do not count."""
+    columns: Sequence[str | None] | None
+    """For each column why its values may differ, None if they do not; None if nothing is known."""
+    order: str | None
+    """Why the rows may come in another order, as far as the query says before Spark has planned it."""
+    functions: frozenset[str]
+    """The names of the functions of the user in the query."""
+    again: str | None = None
+    """Why another query that reads the same may see other rows; None if it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator of a query plan, or an expression in one."""
+
+    kind: str
+    """Its class, with the package."""
+    fields: Mapping[str, Any]
+    """What it was made from, as JSON."""
+    children: "tuple[Node, ...]"
+
+    @property
+    def name(self) -> str:
+        """Its class, without the package."""
+        return self.kind.rpartition(".")[2]
+
+
+def tree_of(nodes: list[dict[str, Any]]) -> Node:
+    """Make a tree of Spark's list of its nodes, a node before its children.
+
+    Raises:
+        LookupError: if it is no such list.
+    """
+    waiting: list[Node] = []
+    for each in reversed(nodes):
+        if not isinstance(each, dict) or "class" not in each or each["num-children"] > len(waiting):
+            raise LookupError("the plan cannot be read")
+        children = tuple(waiting.pop() for _ in range(each["num-children"]))
+        waiting.append(Node(each["class"], each, children))
+    if len(waiting) != 1:
+        raise LookupError("the plan cannot be read")
+    return waiting[0]
