@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 import keysplit as ks
 from keysplit import spark as kss
-from keysplit.spark.session import physical
+from keysplit.spark.identity import physical
 
 pytestmark = pytest.mark.versions
 GROUPING = ks.DChoices(workers=4)

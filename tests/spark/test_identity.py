@@ -24,10 +24,10 @@ from pyspark.sql import functions as F
 
 from keysplit import spark as kss
 from keysplit.spark import identity, versions
+from keysplit.spark.identity import analysed, reading, sources
+from keysplit.spark.identity.known import Node
+from keysplit.spark.identity.sources import Sources
 from keysplit.spark.jvm import java_class, java_object
-from keysplit.spark.session import analysed, reading, sources
-from keysplit.spark.session.determinism import Node
-from keysplit.spark.session.sources import Sources
 
 pytestmark = pytest.mark.versions
 

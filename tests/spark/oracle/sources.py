@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from keysplit.spark.identity import reading
 from keysplit.spark.jvm import running
-from keysplit.spark.session import reading
 from keysplit.spark.tasks import BATCH, QUERY
 from oracle.interface import Node
 from oracle.jvm import items, kind_of, mode_of_overflow, sums_in

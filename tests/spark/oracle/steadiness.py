@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from keysplit.spark.session.determinism import ByChance
+from keysplit.spark.identity.known import ByChance
 from keysplit.spark.tasks import ASKING
 from oracle import expressions as of
 from oracle.interface import Node, Steadiness, tree_of

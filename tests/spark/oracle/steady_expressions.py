@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from keysplit.spark.session.determinism import ByChance
+from keysplit.spark.identity.known import ByChance
 from oracle import expressions as of
 from oracle.aggregates import AGGREGATES
 from oracle.interface import Node

@@ -5,48 +5,25 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from keysplit.spark.identity.known import names_in
 from keysplit.spark.jvm import items, kind_of, plan_of
 
 _STREAM, _KAFKA, _PLACES = "StreamingRelationV2", ".kafka010.", ("topic", "partition")
 # Operators that pass the rows of a task on in it.
-_KEEPING = frozenset(
-    (
-        "CollectMetrics",
-        "EventTimeWatermark",
-        "Expand",
-        "Filter",
-        "Generate",
-        "MapInArrow",
-        "MapInPandas",
-        "Project",
-        "PythonMapInArrow",
-        "ResolvedHint",
-        "SubqueryAlias",
-        "UpdateEventTimeWatermarkColumn",
-        "View",
-    )
+_KEEPING = names_in(
+    """
+    CollectMetrics EventTimeWatermark Expand Filter Generate MapInArrow MapInPandas Project PythonMapInArrow
+    ResolvedHint SubqueryAlias UpdateEventTimeWatermarkColumn View
+    """
 )
 # Options of the source that leave a partition of a topic to one task, and how names of such options begin.
-_OPTIONS = frozenset(
-    (
-        "assign",
-        "endingoffsets",
-        "endingoffsetsbytimestamp",
-        "endingtimestamp",
-        "failondataloss",
-        "groupidprefix",
-        "includeheaders",
-        "kafkaconsumer.polltimeoutms",
-        "maxoffsetspertrigger",
-        "maxtriggerdelay",
-        "minoffsetspertrigger",
-        "startingoffsets",
-        "startingoffsetsbytimestamp",
-        "startingoffsetsbytimestampstrategy",
-        "startingtimestamp",
-        "subscribe",
-        "subscribepattern",
-    )
+_OPTIONS = names_in(
+    """
+    assign endingoffsets endingoffsetsbytimestamp endingtimestamp failondataloss groupidprefix includeheaders
+    kafkaconsumer.polltimeoutms maxoffsetspertrigger maxtriggerdelay minoffsetspertrigger startingoffsets
+    startingoffsetsbytimestamp startingoffsetsbytimestampstrategy startingtimestamp subscribe
+    subscribepattern
+    """
 )
 _BEGIN = ("kafka.", "fetchoffset.")
 

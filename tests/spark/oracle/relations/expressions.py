@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
+from keysplit.spark.identity.known import ByChance
 from keysplit.spark.names import parts_of
-from keysplit.spark.session.determinism import ByChance
 from oracle.aggregates import BY_NAME
 from oracle.relations.functions import (
     AGGREGATES,

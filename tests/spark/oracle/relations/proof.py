@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql.types import StructField
 
+from keysplit.spark.identity import reading
 from keysplit.spark.jvm import Setting
-from keysplit.spark.session import reading
 from oracle.interface import Steadiness
 from oracle.relations.expressions import Expressions
 from oracle.relations.rows import (

@@ -12,20 +12,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from keysplit.spark.identity.known import ByChance, Determinism, Node, names_in, tree_of
+from keysplit.spark.identity.sources import Sources
 from keysplit.spark.jvm import PACKAGE, JvmError, plan_of
-from keysplit.spark.session.determinism import ByChance, Determinism, Node, tree_of
-from keysplit.spark.session.sources import Sources
 from keysplit.spark.tasks import ASKING
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
 _HIVE = "org.apache.spark.sql.catalyst.catalog.HiveTableRelation"
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-FUNCTIONS = _names(
+FUNCTIONS = names_in(
     """
     Abs Acos Add AddMonths Alias And ArrayAggregate ArrayAppend ArrayCompact ArrayContains ArrayDistinct
     ArrayExcept ArrayExists ArrayFilter ArrayForAll ArrayInsert ArrayIntersect ArrayJoin ArrayMax ArrayMin
@@ -65,7 +61,7 @@ FUNCTIONS = _names(
 )
 """Catalyst's expressions that depend on their inputs alone, or on what is the same while a job runs."""
 
-BY_CHANCE = _names(
+BY_CHANCE = names_in(
     """
     InputFileBlockLength InputFileBlockStart InputFileName MonotonicallyIncreasingID Rand Randn RandStr
     Shuffle SparkPartitionID Uniform Uuid
@@ -74,37 +70,39 @@ BY_CHANCE = _names(
 """Expressions that Catalyst itself knows not to be deterministic: they depend on the place of a row."""
 
 # Window functions that give equal rows equal answers.
-_RANKS = _names("CumeDist DenseRank PercentRank Rank")
+_RANKS = names_in("CumeDist DenseRank PercentRank Rank")
 # Times by the clock of the driver, which each attempt at a micro-batch reads again.
-_BY_CLOCK = _names("CurrentTime Now")
-_READING_TIMES = _names("Cast ParseToDate ParseToTimestamp")
-_TIMES = _names("CurrentBatchTimestamp CurrentDate CurrentTimestamp LocalTimestamp")
+_BY_CLOCK = names_in("CurrentTime Now")
+_READING_TIMES = names_in("Cast ParseToDate ParseToTimestamp")
+_TIMES = names_in("CurrentBatchTimestamp CurrentDate CurrentTimestamp LocalTimestamp")
 # How a text begins that has a date: by a year, alone or with a month.
 _DATE = re.compile(r"\s*[+-]?\d{4,7}(-|\s*$)")
-_SUBQUERIES = _names("Exists ListQuery ScalarSubquery")
-_UDFS = _names("PythonUDAF PythonUDF ScalaAggregator ScalaUDAF ScalaUDF")
+_SUBQUERIES = names_in("Exists ListQuery ScalarSubquery")
+_UDFS = names_in("PythonUDAF PythonUDF ScalaAggregator ScalaUDAF ScalaUDF")
 # Fields that name a function of the user.
 _UDF_NAMES = ("name", "udfName", "aggregatorName", "udafName")
 
-_PASSING = _names(
+_PASSING = names_in(
     """
     CollectMetrics EventTimeWatermark ResolvedHint Subquery SubqueryAlias UpdateEventTimeWatermarkColumn
     View
     """
 )
-_OVER_ROWS = _names(
+_OVER_ROWS = names_in(
     """
     FlatMapCoGroupsInArrow FlatMapCoGroupsInPandas FlatMapGroupsInArrow FlatMapGroupsInPandas MapInArrow
     MapInPandas PythonMapInArrow
     """
 )
-_JOINS = _names("Inner Cross LeftOuter RightOuter FullOuter LeftSemi LeftAnti")
+_JOINS = names_in("Inner Cross LeftOuter RightOuter FullOuter LeftSemi LeftAnti")
 # A micro-batch that is made by these alone depends on no state, and passes no shuffle.
-_STATELESS = _PASSING | _names("Expand Filter Generate MapInArrow MapInPandas Project PythonMapInArrow Union")
+_STATELESS = _PASSING | names_in(
+    "Expand Filter Generate MapInArrow MapInPandas Project PythonMapInArrow Union"
+)
 # Leaves that a micro-batch reads again as they were: the stream itself, and rows of the program.
 _FIXED = ("Streaming", "LocalRelation", "LogicalRDD", "Range")
 # Types of which two values that are equal are one value, and decimals.
-_EXACT = _names("binary boolean byte date integer long short string timestamp timestamp_ntz")
+_EXACT = names_in("binary boolean byte date integer long short string timestamp timestamp_ntz")
 
 _Nodes = list[dict[str, Any]]
 

@@ -6,50 +6,21 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from keysplit.spark.identity.known import names_in
+from keysplit.spark.identity.sources import SNAPSHOTS
 from keysplit.spark.jvm import explained, is_a, is_connect, items, kind_of, physical_plan_of
-from keysplit.spark.session.sources import SNAPSHOTS
 
 # These shuffle inside, without a node of their own; a recursive query runs its steps as jobs of their own.
 _SHUFFLING = ("CollectLimit", "CollectTail", "TakeOrderedAndProject", "UnionLoop")
 # These return their rows, or what they make of each, in the order of the rows that they read.
-_KEEPING = frozenset(
-    (
-        "ArrowEvalPython",
-        "ArrowEvalPythonUDTF",
-        "BatchEvalPython",
-        "BatchEvalPythonUDTF",
-        "BatchScan",
-        "BroadcastHashJoin",
-        "BroadcastNestedLoopJoin",
-        "CartesianProduct",
-        "Coalesce",
-        "CollectMetrics",
-        "ColumnarToRow",
-        "CommandResult",
-        "EmptyRelation",
-        "EventTimeWatermark",
-        "Expand",
-        "FileSourceScan",
-        "Filter",
-        "Generate",
-        "HiveTableScan",
-        "InMemoryTableScan",
-        "InputAdapter",
-        "LocalLimit",
-        "LocalTableScan",
-        "MapInArrow",
-        "MapInPandas",
-        "OneRowRelation",
-        "Project",
-        "PythonMapInArrow",
-        "RDDScan",
-        "Range",
-        "RowToColumnar",
-        "Sample",
-        "Sort",
-        "Union",
-        "WholeStageCodegen",
-    )
+_KEEPING = names_in(
+    """
+    ArrowEvalPython ArrowEvalPythonUDTF BatchEvalPython BatchEvalPythonUDTF BatchScan BroadcastHashJoin
+    BroadcastNestedLoopJoin CartesianProduct Coalesce CollectMetrics ColumnarToRow CommandResult
+    EmptyRelation EventTimeWatermark Expand FileSourceScan Filter Generate HiveTableScan InMemoryTableScan
+    InputAdapter LocalLimit LocalTableScan MapInArrow MapInPandas OneRowRelation Project PythonMapInArrow
+    RDDScan Range RowToColumnar Sample Sort Union WholeStageCodegen
+    """
 )
 # Of these types two values that a sort finds equal are one value.
 _TOTALLY_ORDERED = (

@@ -14,17 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from keysplit.spark.identity import reading
+from keysplit.spark.identity.known import ByChance, Determinism, names_in
 from keysplit.spark.jvm import Setting, relation_of, schema_of_relation
 from keysplit.spark.names import parts_of
-from keysplit.spark.session import reading
-from keysplit.spark.session.determinism import ByChance, Determinism
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_FUNCTIONS = _names(
+_FUNCTIONS = names_in(
     """
     ! % & * + - / < <= <=> = == > >= ^ abs add_months and array array_contains array_distinct ascii between
     bround cbrt ceil ceiling coalesce concat concat_ws contains date_add date_format date_sub date_trunc
@@ -38,13 +33,13 @@ _FUNCTIONS = _names(
     upper weekday weekofyear when xxhash64 year | ~
     """
 )
-_BY_CHANCE = _names(
+_BY_CHANCE = names_in(
     """
     monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid
     """
 )
-_GENERATORS = _names("explode explode_outer posexplode posexplode_outer")
-_READING_TIMES = _names("to_date to_timestamp unix_timestamp")
+_GENERATORS = names_in("explode explode_outer posexplode posexplode_outer")
+_READING_TIMES = names_in("to_date to_timestamp unix_timestamp")
 # Expressions of one row that depend on what they are made of, and the fields of these.
 _MADE_OF = {
     "alias": ("expr",),
@@ -53,10 +48,10 @@ _MADE_OF = {
     "sort_order": ("child",),
     "unresolved_extract_value": ("child", "extraction"),
 }
-_PASSING = _names("collect_metrics fill_na replace subquery_alias with_watermark")
-_LOCAL = _names("cached_local_relation chunked_cached_local_relation local_relation range")
-_FORMATS = _names("avro csv delta iceberg json orc parquet rate text xml")
-_JOIN_HINTS = _names(
+_PASSING = names_in("collect_metrics fill_na replace subquery_alias with_watermark")
+_LOCAL = names_in("cached_local_relation chunked_cached_local_relation local_relation range")
+_FORMATS = names_in("avro csv delta iceberg json orc parquet rate text xml")
+_JOIN_HINTS = names_in(
     """
     broadcast broadcastjoin mapjoin merge mergejoin shuffle_hash shuffle_merge shuffle_replicate_nl
     """

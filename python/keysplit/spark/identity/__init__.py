@@ -2,7 +2,7 @@
 
 A plan sends a row of a split key to a worker by a hash of these columns. If one has another value when a task
 is retried, rows are lost or doubled without an error. So a column counts only if what makes it is known to be
-deterministic: the rule stands in `session.analysed`, for Spark Connect in `session.relations`.
+deterministic: the rule stands in `analysed`, for Spark Connect in `relations`.
 """
 
 import math
@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as T
 
 from keysplit.spark.checks import type_name
+from keysplit.spark.identity import analysed
+from keysplit.spark.identity.known import ByChance, Determinism
+from keysplit.spark.identity.physical import disorder
 from keysplit.spark.jvm import Setting, is_connect, plan_of, schema_of, setting_of
 from keysplit.spark.names import Places, parts_of
-from keysplit.spark.session import analysed
-from keysplit.spark.session.determinism import ByChance, Determinism
-from keysplit.spark.session.physical import disorder
 from keysplit.spark.warn import warn
 
 MOST_COLUMNS = 32
@@ -55,7 +55,7 @@ def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None, settin
         setting: reads settings of the session.
     """
     if is_connect(df):
-        from keysplit.spark.session import relations
+        from keysplit.spark.identity import relations
 
         return relations.determinism(df, trusted, anew, setting)
     return analysed.determinism(df, trusted, anew)

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from keysplit.spark.identity import reading
+from keysplit.spark.identity.known import Node
 from keysplit.spark.jvm import JvmError, items, kind_of, plan_of, running, setting_of
-from keysplit.spark.session import reading
-from keysplit.spark.session.determinism import Node
 from keysplit.spark.tasks import BATCH, QUERY
 
 _SQL = "org.apache.spark.sql."

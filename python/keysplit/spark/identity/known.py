@@ -27,6 +27,11 @@ class Determinism:
     """Why another query that reads the same may see other rows; None if it does not."""
 
 
+def names_in(text: str) -> frozenset[str]:
+    """Return the names that a text lists, such as those of the classes of Spark that are known."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """An operator of a query plan, or an expression in one."""

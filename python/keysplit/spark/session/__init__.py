@@ -1,1 +1,0 @@
-"""How plans of Spark are read for the identity of rows."""
