@@ -73,11 +73,6 @@ def send(column: Column, type_: DataType) -> Column:
     return column if _is_in_arrow(type_) else _text(column, type_)
 
 
-def sent_type(type_: DataType) -> DataType:
-    """Return the type of what `send` makes of values of a type."""
-    return type_ if _is_in_arrow(type_) else BinaryType()
-
-
 def write(column: Column, type_: DataType) -> Column:
     """Return what `send` made of values of a type as text that `read` reads: UTF-8, BINARY; null if null."""
     return _text(column, type_) if _is_in_arrow(type_) else column

@@ -1,7 +1,7 @@
-"""Key values on their way through Python and back.
+"""Keys as text that the JVM writes.
 
 pandas takes null and NaN for one, confuses the two hours where a clock is set back, and turns arrays of whole
-numbers with nulls into floats. Keys of such types travel as text that the JVM writes and reads.
+numbers with nulls into floats. Keys of such types travel as text.
 """
 
 from collections.abc import Callable
@@ -11,55 +11,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    BooleanType,
-    ByteType,
     DataType,
-    DateType,
-    DecimalType,
     DoubleType,
     FloatType,
-    IntegerType,
-    LongType,
-    NullType,
-    ShortType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
-
-# A value of these comes back from pandas as it went, when its column holds no other: all rows of a group have
-# one key.
-_STEADY = (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    NullType,
-    ShortType,
-)
-
-
-def is_steady(type_: DataType) -> bool:
-    """Say whether keys of a type travel as they are."""
-    return isinstance(type_, _STEADY) or type_ == StringType()
 
 
 def text(column: Column, type_: DataType) -> Column:
     """Return keys as text: equal where `groupBy` finds them equal, but for collated strings; null if null."""
     return write(column, type_, write_leaf)
-
-
-def value(column: Column, type_: DataType) -> Column:
-    """Return the keys that `text` wrote."""
-    if not isinstance(type_, ArrayType | StructType):
-        return _value(column, type_)
-    schema = StructType([StructField("key", _text_type(type_))])
-    # the schema as text, as Spark Connect takes no other before Spark 4
-    return _value_inside(F.from_json(column, schema.json()).getField("key"), type_)
 
 
 def write(column: Column, type_: DataType, leaf: Callable[[Column, DataType], Column]) -> Column:
@@ -101,34 +64,3 @@ def _inside(column: Column, type_: DataType, leaf: Callable[[Column, DataType], 
         element = type_.elementType
         return F.transform(column, lambda each: _inside(each, element, leaf))
     return F.hex(column.cast("binary")) if isinstance(type_, StringType) else leaf(column, type_)
-
-
-def _value_inside(column: Column, type_: DataType) -> Column:
-    if isinstance(type_, StructType):
-        fields = [
-            _value_inside(column.getField(f"_{at}"), field.dataType).alias(field.name)
-            for at, field in enumerate(type_.fields)
-        ]
-        return F.when(column.isNotNull(), F.struct(*fields))
-    if isinstance(type_, ArrayType):
-        element = type_.elementType
-        return F.transform(column, lambda each: _value_inside(each, element))
-    return F.unhex(column).cast(type_) if isinstance(type_, StringType) else _value(column, type_)
-
-
-def _value(column: Column, type_: DataType) -> Column:
-    if isinstance(type_, BinaryType):
-        return F.unhex(column)
-    if isinstance(type_, TimestampType):
-        return F.timestamp_micros(column.cast("bigint"))
-    return column.cast(type_)
-
-
-def _text_type(type_: DataType) -> DataType:
-    if isinstance(type_, StructType):
-        return StructType(
-            [StructField(f"_{at}", _text_type(field.dataType)) for at, field in enumerate(type_.fields)]
-        )
-    if isinstance(type_, ArrayType):
-        return ArrayType(_text_type(type_.elementType))
-    return StringType()

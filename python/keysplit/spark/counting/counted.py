@@ -59,13 +59,6 @@ class Counted:
     heaviest: np.ndarray | None = None
 
 
-def heaviest_of(hashes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different hashes of the keys of rows, in their order, and of each the largest weight."""
-    order = np.lexsort((weights, hashes))
-    last = order[np.append(hashes[order[1:]] != hashes[order[:-1]], True)[: len(order)]]
-    return hashes[last], weights[last]
-
-
 def sum_of(buckets: np.ndarray) -> float:
     """Return the weight of all rows.
 
