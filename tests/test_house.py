@@ -187,7 +187,7 @@ LINES = {
     "spark/identity": 2_006,
     "spark/join": 877,
     "spark/online": 538,
-    "spark/slices": 958,
+    "spark/slices": 965,
     "spark/streaming": 5_506,
     "streams": 719,
 }

@@ -838,6 +838,16 @@ def test_arrow_is_refused_where_spark_has_none(spark, monkeypatch):
         kss.apply(df, "key", part, WHOLE, merge=whole, format="arrow", workers=2)
 
 
+def test_the_time_zone_must_be_known():
+    flags = settings_of({"spark.sql.session.timeZone": "Asia/Tokyo"}.get)
+    assert flags.pop("timezone") == "Asia/Tokyo"
+    assert flags == {key: default == "true" for key, (_, default) in SETTINGS.items() if key != "timezone"}
+    with pytest.raises(
+        ValueError, match=r"^df must be of a session that may read spark.sql.session.timeZone"
+    ):
+        settings_of(lambda name: None)
+
+
 @pytest.mark.versions
 def test_settings_that_nobody_has_set_are_those_of_spark(spark, conf):
     for name, default in SETTINGS.values():

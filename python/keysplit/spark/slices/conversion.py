@@ -27,12 +27,19 @@ SETTINGS = {
 
 
 def settings_of(setting: Setting) -> dict[str, Any]:
-    """Return these settings of a session: its time zone, and flags."""
-    found = {}
-    for name, (asked, default) in SETTINGS.items():
-        value = setting(asked)
-        found[name] = default if value is None else value
-    return {name: value if name == "timezone" else value.lower() == "true" for name, value in found.items()}
+    """Return these settings of a session: its time zone, and flags.
+
+    Raises:
+        ValueError: if the session may not read its time zone.
+    """
+    found = {name: (setting(asked), default) for name, (asked, default) in SETTINGS.items()}
+    if found["timezone"][0] is None:  # every version has one
+        raise ValueError(
+            f"df must be of a session that may read {SETTINGS['timezone'][0]}, the time zone of the times "
+            "that functions see: let it be read, or take Spark's own applyInPandas"
+        )
+    values = {name: default if value is None else value for name, (value, default) in found.items()}
+    return {name: value if name == "timezone" else value.lower() == "true" for name, value in values.items()}
 
 
 def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:
