@@ -724,7 +724,7 @@ def test_what_is_no_log_is_refused(tmp_path):
     (tmp_path / "app-1.lzf").write_bytes(b"ZV")
     with pytest.raises(ValueError, match=r"lzf are not read: set spark\.eventLog\.compression\.codec"):
         ks.diagnose(tmp_path / "app-1.lzf")
-    with pytest.raises(ValueError, match="file system that pyarrow knows"):
+    with pytest.raises(ValueError, match="file system that pyarrow supports"):
         ks.diagnose("nonsense://x/y")
     with pytest.raises(ValueError, match="at least one"):
         ks.diagnose([])

@@ -231,7 +231,7 @@ def test_a_result_can_be_told() -> None:
 
 
 def test_swapped_arguments_are_named_in_a_line() -> None:
-    with pytest.raises(TypeError, match=r"^params must be a grouping .*, and keys come after it, got list$"):
+    with pytest.raises(TypeError, match=r"^params must be a grouping .*, with the keys second, got list$"):
         ks.simulate(list(range(100_000)), ks.KeyGrouping(workers=4))  # type: ignore[arg-type]
 
 

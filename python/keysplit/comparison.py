@@ -163,7 +163,7 @@ def to_frame(results: Sequence[SimulationResult]) -> pd.DataFrame:
 
     Raises:
         ImportError: If pandas is not installed.
-        TypeError: If it is no list of results.
+        TypeError: If it is not a list of results.
 
     Example:
         >>> import keysplit as ks
@@ -179,12 +179,12 @@ def view_of(
     advice: Mapping[int, Advice] | None = None,
     keys: Sequence[TopKey] = (),
 ) -> View:
-    """Return what there is to see of a comparison.
+    """Return the view of a comparison.
 
     Args:
         results: the simulations.
         advice: what to do, by number of workers, if the keys were counted.
-        keys: frequent keys, to name what makes a load.
+        keys: frequent keys, to name those that cause a load.
     """
     groups = sort_by_workers(results)
     found = {workers: advise_on(some) for workers, some in groups.items()} if advice is None else advice

@@ -1,10 +1,10 @@
-"""What to install where a package is missing."""
+"""The error for a missing package, with the command that installs it."""
 
 
 def missing(what: str, package: str, extra: str) -> str:
     """Return the error that names a missing package with the command that installs it.
 
-    keysplit is in no registry yet, so the command names a clone, never the bare name: anybody may take that.
+    keysplit is not on a registry yet, so the command names a clone: anybody could register the bare name.
 
     Args:
         what: what needs the package.

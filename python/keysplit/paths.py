@@ -1,4 +1,4 @@
-"""Texts and bytes in files: paths of this machine, and URLs of the stores that pyarrow knows."""
+"""Read and write files: local paths, and URLs of the stores that pyarrow supports."""
 
 import os
 import re
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one letter before the colon is a drive of Windows
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one letter before the colon is a Windows drive
 _NAMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}  # Hadoop's, and pyarrow's
-# In these an object is there once its upload is complete, and not before.
+# In these stores an object appears only once its upload is complete.
 _WHOLE = ("abfs", "gcs", "s3")
 
 
 def write(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text to a file, the whole of it or nothing.
+    """Write a text to a file atomically: all of it or nothing.
 
     Args:
         path: a path, or a URL such as s3://bucket/name.
@@ -32,7 +32,7 @@ def write(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write bytes to a file, the whole of them or nothing.
+    """Write bytes to a file atomically: all of them or nothing.
 
     Args:
         path: as `write`.
@@ -62,17 +62,17 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def create(path: str | os.PathLike[str], text: str) -> bool:
-    """Write a text to a file that is not there yet, the whole of it or nothing.
+    """Write a text atomically to a file that does not exist yet.
 
-    Of several that do so at the same time one succeeds where the file system has links; in other stores each
-    may, and the last one's text stays.
+    If several processes do so at the same time, exactly one succeeds where the file system has links. In
+    other stores several may succeed, and the last text stays.
 
     Args:
         path: as `write`.
         text: the text.
 
     Returns:
-        Whether the file is new; if not, it is as it was.
+        Whether the file was created; if not, it is unchanged.
 
     Raises:
         OSError: as `write`.
@@ -101,7 +101,7 @@ def create(path: str | os.PathLike[str], text: str) -> bool:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Return a path from the root on, wherever the process is; a URL of another place as it is.
+    """Return the absolute path of a local file, which works from any directory; other URLs are unchanged.
 
     Raises:
         ValueError: if pyarrow knows no file system for the URL.
@@ -111,13 +111,13 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def extended(path: str | os.PathLike[str], end: str) -> str:
-    """Return a path that goes on: "/name" names a file in a folder, ".end" one beside a file.
+    """Return a path with a suffix: "/name" names a file in a folder, ".end" a file next to another.
 
     The options of a URL, as in s3://bucket/plan.json?region=eu-west-1, stay at its end.
 
     Args:
-        path: as `write`; a slash at its end does not count.
-        end: how it goes on.
+        path: as `write`; a trailing slash is ignored.
+        end: the suffix.
     """
     if not is_url(path):
         return os.fspath(path).rstrip("/") + end
@@ -126,15 +126,15 @@ def extended(path: str | os.PathLike[str], end: str) -> str:
 
 
 def check(path: str | os.PathLike[str], argument: str = "path") -> None:
-    """Raise where there can be no file.
+    """Raise an error if a path cannot be that of a file.
 
     Args:
         path: a path, or a URL such as s3://bucket/name.
-        argument: how the user knows it.
+        argument: the user's name for it.
 
     Raises:
-        TypeError: if it is no path.
-        OSError: if it is a folder, or in none that is there.
+        TypeError: if it is not a path.
+        OSError: if it is a folder, or its folder does not exist.
         ValueError: if it is empty, or pyarrow knows no file system for the URL.
     """
     if not isinstance(path, str | os.PathLike):
@@ -146,24 +146,22 @@ def check(path: str | os.PathLike[str], argument: str = "path") -> None:
     if local is not None and local.is_dir():
         raise IsADirectoryError(f"{argument} must be the path of a file, got the folder {name!r}")
     if local is not None and not local.parent.is_dir():
-        raise FileNotFoundError(f"{argument} must be a path in a folder that is there, got {name!r}")
+        raise FileNotFoundError(f"{argument} must be a path in an existing folder, got {name!r}")
 
 
 def check_new(path: str | os.PathLike[str], argument: str = "path") -> None:
-    """Raise where no file can be written, as far as that is known before; arguments as `check`.
+    """Raise an error if a file visibly cannot be written there; arguments as `check`.
 
     Raises:
-        PermissionError: if the folder must not be written to.
+        PermissionError: if the folder is not writable.
     """
     local = _local(path)
     if local is not None and not os.access(local.parent, os.W_OK):
-        raise PermissionError(
-            f"{argument} must be a path in a folder that can be written to, got {os.fspath(path)!r}"
-        )
+        raise PermissionError(f"{argument} must be a path in a writable folder, got {os.fspath(path)!r}")
 
 
 def read(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file; bytes that are no UTF-8 become replacement characters.
+    """Return the text of a file; bytes that are not UTF-8 become replacement characters.
 
     Args:
         path: a path, or a URL such as s3://bucket/name.
@@ -180,7 +178,7 @@ def read(path: str | os.PathLike[str]) -> str:
 
 
 def modified(path: str | os.PathLike[str]) -> datetime:
-    """Return when a file was written last, or raise OSError."""
+    """Return when a file was last written, or raise OSError."""
     local = _local(path)
     if local is not None:
         return datetime.fromtimestamp(local.stat().st_mtime, UTC)
@@ -192,7 +190,7 @@ def modified(path: str | os.PathLike[str]) -> datetime:
 
 
 def names(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the files in a folder, none if it is not there.
+    """Return the names of the files in a folder, none if it does not exist.
 
     Raises:
         OSError: if it cannot be read.
@@ -209,11 +207,11 @@ def names(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def make_folder(folder: str | os.PathLike[str], argument: str = "path") -> None:
-    """Make a folder and those around it, where the store has folders.
+    """Make a folder and its parents, if the store has folders.
 
     Args:
         folder: a path, or a URL such as s3://bucket/name.
-        argument: how the user knows it.
+        argument: the user's name for it.
 
     Raises:
         OSError: if it cannot be made, or is a file.
@@ -234,14 +232,14 @@ def make_folder(folder: str | os.PathLike[str], argument: str = "path") -> None:
         kind = type(error) if type(error).__module__ == "builtins" else OSError
         reason = error.strerror or str(error).partition("\n")[0]
         raise kind(
-            f"{argument} must be a folder that can be made, got {os.fspath(folder)!r}: {reason}"
+            f"{argument} must be a folder that can be created, got {os.fspath(folder)!r}: {reason}"
         ) from error
     except ValueError as error:
         raise ValueError(f"{argument} cannot be used: {error}") from error
 
 
 def delete(path: str | os.PathLike[str]) -> None:
-    """Delete a file, if it is there.
+    """Delete a file, if it exists.
 
     Raises:
         OSError: if it cannot be deleted.
@@ -257,7 +255,7 @@ def delete(path: str | os.PathLike[str]) -> None:
 
 
 def _local(path: str | os.PathLike[str]) -> Path | None:
-    """Return the path on this machine, None if it is elsewhere."""
+    """Return the local path, None if it is on another machine."""
     if not is_url(path):
         return Path(path)
     files, name = open_store(str(path))
@@ -265,7 +263,7 @@ def _local(path: str | os.PathLike[str]) -> Path | None:
 
 
 def _part_of(name: str) -> str:
-    """Return the name of a file that is being written; readers of folders of tables pass over it."""
+    """Return the name of a file while it is written; readers of table folders skip it."""
     return f".{name}.{uuid.uuid4().hex}.part"
 
 
@@ -292,7 +290,7 @@ def _move(files: "FileSystem", part: str, name: str) -> None:
     except OSError:
         if not files.get_file_info(name).is_file:
             raise
-    # HDFS moves nothing onto a file: the old one steps aside.
+    # HDFS cannot move onto an existing file, so the old one is moved away first.
     old = f"{part}.old"
     files.move(name, old)
     try:
@@ -309,7 +307,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def renamed(url: str) -> str:
-    """Return a URL with pyarrow's name of its store in place of Hadoop's.
+    """Return a URL with pyarrow's scheme in place of Hadoop's.
 
     Example:
         >>> renamed("s3a://bucket/plan.json")
@@ -323,15 +321,15 @@ def open_store(url: str) -> "tuple[FileSystem, str]":
     """Return the file system of a URL, and the path in it.
 
     Raises:
-        OSError: if the store is out of reach.
+        OSError: if the store cannot be reached.
         ValueError: if pyarrow knows no file system for the URL.
     """
-    from pyarrow.fs import FileSystem  # which starts the clients of its stores
+    from pyarrow.fs import FileSystem  # importing it starts the clients of its stores
 
     try:
         found: tuple[Any, str] = FileSystem.from_uri(renamed(url))
-    except (NotImplementedError, ValueError) as error:  # an unreachable store is an OSError, raised as it is
+    except (NotImplementedError, ValueError) as error:  # an unreachable store raises its own OSError
         reason = str(error).splitlines()[0]
-        wanted = "a file, a folder or a URL of a file system that pyarrow knows"
+        wanted = "a file, a folder or a URL of a file system that pyarrow supports"
         raise ValueError(f"path must be {wanted}, got {url!r}: {reason}") from error
     return found

@@ -1,4 +1,4 @@
-"""Progress of long passes: a bar in notebooks and, if asked for, on a terminal; elsewhere nothing."""
+"""Progress of long passes: a bar in notebooks and, if requested, on a terminal."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ _DELAY_S = 0.5  # a shorter pass shows nothing in a notebook
 _INTERVAL_S = 0.2
 
 Report: TypeAlias = Callable[[float, "int | None"], None]
-"""Is told how many messages are done, and of how many, None if unknown."""
+"""Takes the number of messages done, and the total, None if unknown."""
 
 
 def check_progress(progress: bool | None) -> None:
-    """Reject what is no setting of progress."""
+    """Raise an error unless `progress` is True, False or None."""
     if progress is not None and not isinstance(progress, bool):
         raise TypeError(f"progress must be True, False or None, got {progress!r}")
 
 
 @contextmanager
 def watch(progress: bool | None) -> Iterator[Report]:
-    """Show the progress of what is done meanwhile.
+    """Show the progress of the work in the `with` block.
 
     Args:
-        progress: None shows it in notebooks, True also on standard error if that is a terminal, False
-            nowhere.
+        progress: None shows a bar in notebooks, True also on standard error if it is a terminal, False never.
     """
     if progress is not False and _in_notebook():
         with _notebook() as report:
@@ -43,7 +42,7 @@ def watch(progress: bool | None) -> Iterator[Report]:
 
 
 def _in_notebook() -> bool:
-    """Return whether code runs in a kernel of Jupyter, which has imported IPython."""
+    """Return whether the code runs in a Jupyter kernel, which has imported IPython."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
@@ -58,7 +57,7 @@ def _terminal() -> Iterator[Report]:
 
 @contextmanager
 def _notebook() -> Iterator[Report]:
-    """Show a bar as a cell's output that is replaced: rich's own way needs ipywidgets."""
+    """Show a bar by replacing a cell's output: rich's own bar needs ipywidgets."""
     from IPython.display import HTML, display
 
     bar, output = _bar(auto_refresh=False), None

@@ -105,7 +105,7 @@ class SimulationResult(Shown):
 
     @property
     def verdict(self) -> str:
-        """What it says, in a line."""
+        """The verdict, in one line."""
         workers, name = f"{self.params.workers:,}", self.params.name
         if self.latency_s is not None:
             latency = format_seconds(self.latency_s["p99"])
@@ -150,7 +150,7 @@ def pareto(results: Sequence[SimulationResult]) -> list[bool]:
         one.
 
     Raises:
-        TypeError: If it is no list of results.
+        TypeError: If it is not a list of results.
 
     Example:
         >>> import keysplit as ks
@@ -197,7 +197,7 @@ def ranked(result: SimulationResult) -> tuple[str, ...]:
 
 
 def about(result: SimulationResult) -> tuple[str, str, str]:
-    """Return what was simulated in a few words each: messages, keys and sources."""
+    """Return what was simulated, in a few words each: messages, keys and sources."""
     keys = f"{'' if result.exact_keys else 'about '}{format_count(result.distinct_keys, 'key')}"
     return format_count(result.messages, "message"), keys, format_count(result.sources, "source")
 
@@ -206,7 +206,7 @@ def check_results(results: Any) -> list[SimulationResult]:
     """Return results as a list.
 
     Raises:
-        TypeError: if it is no list of results.
+        TypeError: if it is not a list of results.
     """
     found: list[Any] = list(results) if isinstance(results, Iterable) else [None]
     if not all(isinstance(each, SimulationResult) for each in found):
@@ -228,7 +228,7 @@ def sort_by_workers(results: Sequence[SimulationResult]) -> dict[int, list[Simul
 def entries_of(
     results: Sequence[SimulationResult], keys: Sequence[tuple[Any, float, float, float]] = ()
 ) -> list[Entry]:
-    """Return results on one number of workers as a page shows them.
+    """Return results for one number of workers as a page shows them.
 
     Args:
         results: the simulations.
@@ -259,7 +259,7 @@ def _keys_of(
     """Return the frequent keys of each worker with hash partitioning, where a key has one worker."""
     try:
         workers = hashing.router().route([key for key, *_ in keys]).tolist()
-    except (TypeError, ValueError):  # a key unsupported in lists, such as a time in nanoseconds
+    except (TypeError, ValueError):  # an unsupported type of key, such as a time in nanoseconds
         return {}
     found: dict[int, list[tuple[str, float]]] = {}
     for (key, count, error, _), worker in zip(keys, workers, strict=True):
@@ -272,7 +272,7 @@ def view_of(
     baseline: SimulationResult | None = None,
     keys: Sequence[tuple[Any, float, float, float]] = (),
 ) -> View:
-    """Return what there is to see of a simulation.
+    """Return the view of a simulation.
 
     Args:
         result: the simulation.
@@ -312,7 +312,7 @@ def view_of(
 def print_result(
     console: Console, result: SimulationResult, title: str, baseline: SimulationResult | None = None
 ) -> None:
-    """Print one simulation, with that of key grouping next to it if there is one."""
+    """Print one simulation, next to key grouping if that was simulated."""
     from rich.table import Table
     from rich.text import Text
 
@@ -328,7 +328,7 @@ def print_result(
         table.add_row(name, Text(value), *([] if baseline is None else [Text(next(others))]))
     console.print(table)
     if console.encoding.lower().startswith("utf"):
-        # if there are too many workers, the busiest of neighbours
+        # with too many workers, each bar is the busiest of several neighbours
         loads = [part.max() for part in np.array_split(result.loads, min(WIDTH - 2, len(result.loads)))]
         console.print()
         what = _what_a_mark_is(len(result.loads), len(loads))

@@ -22,7 +22,7 @@ MOST_THREADS = 256
 """The largest number of threads that `simulate` accepts."""
 
 MOST_KEYS, MOST_GROUPS = 10**7, 10**8
-"""Keys, and groups of a key and 64 workers, that a simulation keeps; of more it keeps a sample."""
+"""The most keys, and groups of a key and 64 workers, that a simulation keeps; of more it keeps a sample."""
 
 _GROUP_BYTES = 100  # at most, in a hash table that has just grown
 _ROUTER_BYTES = 4096  # per worker and source: sketch, ring and loads, as measured
@@ -32,14 +32,14 @@ ResultType = TypeVar("ResultType", covariant=True)
 
 
 class Simulation(Protocol[ResultType]):
-    """What this module needs of a simulation: see `keysplit.simulation`."""
+    """The part of `keysplit.simulation.Simulation` that this module uses."""
 
     workers: int
     """The maximum number of workers at a time."""
     sources: int
 
     def add(self, keys: Any, weights: Any = None, threads: int = 1) -> int:
-        """Send the next messages, on at most so many threads; return their number."""
+        """Send the next messages, on at most `threads` threads, and return their number."""
 
     def finish(self) -> ResultType:
         """End the stream."""
@@ -53,8 +53,8 @@ def is_chunked(keys: Any) -> bool:
 def choose(simulations: Sequence[Simulation[Any]], memory: int, keys: int, messages: int | None) -> list[int]:
     """Choose the simulations to run together next: as many as fit, smallest first, at least one.
 
-    A simulation counts 100 bytes for each key and 64 workers (at most the messages, or 1e8), 4 kB for each
-    worker and source, and 15 MB.
+    A simulation is counted with 100 bytes for each key and 64 workers (at most the messages, or 1e8), 4 kB
+    for each worker and source, and 15 MB.
 
     Args:
         simulations: all that are still to run.
@@ -116,10 +116,10 @@ def run(
     actual number. Results do not depend on the number of threads.
 
     Args:
-        simulations: none has begun.
+        simulations: new ones, to which nothing was sent.
         keys: a column, an iterator of columns, or a function that makes one.
-        threads: the number of threads: simulations run side by side, and if there are fewer of them, the
-            sources of each do. With more than one, the next chunk is read meanwhile.
+        threads: the number of threads: simulations run in parallel, and if there are fewer of them, so do the
+            sources of each. With more than one, the next chunk is read meanwhile.
         weights: of a column; default 1.
         messages: the length of the stream, None if unknown.
         memory: bytes that the simulations may use together.
@@ -144,7 +144,7 @@ def run(
             together = [waiting[place] for place in chosen]
             waiting = [each for each in waiting if each not in together]
             chunks = chunks or _repeatable(keys, repeats=bool(waiting))
-            # one simulation of a column runs in this thread, which Ctrl-C reaches
+            # a single simulation of a column runs in this thread, so that Ctrl-C stops it
             in_pool = threads > 1 and (len(together) > 1 or is_chunked(keys))
             running = [simulations[each] for each in together]
             _send(chunks(), weights, running, threads, pool if in_pool else None, advance)
@@ -175,7 +175,7 @@ def _send(
 
 
 def _gather(running: Sequence[Future[int]], advance: Callable[[int], None]) -> None:
-    """Wait for all; after an error, nothing more is started."""
+    """Wait for all; after an error, start no others."""
     try:
         for each in running:
             advance(each.result())
@@ -202,7 +202,7 @@ def _kept(chunks: Iterator[Any]) -> Callable[[], Iterator[Any]]:
         nonlocal count
         file.seek(0)
         for _ in range(count):
-            yield pickle.load(file)  # written by this process
+            yield pickle.load(file)  # this process wrote it
         for chunk in chunks:
             if hasattr(chunk, "__arrow_c_stream__") and not hasattr(
                 chunk, "__len__"

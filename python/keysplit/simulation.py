@@ -172,7 +172,7 @@ def simulate(
 
 
 class Simulation:
-    """A running simulation: the arguments are those of `simulate`."""
+    """A running simulation, with the arguments of `simulate`."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Simulation:
     ) -> None:
         if not isinstance(params, Grouping):
             raise TypeError(
-                "params must be a grouping such as ks.DChoices(workers=50), and keys come after it, got "
+                "params must be a grouping such as ks.DChoices(workers=50), with the keys second, got "
                 f"{repr(params) if isinstance(params, str) else type(params).__name__}"
             )
         length = None if runs.is_chunked(keys) else _length(keys)
@@ -220,7 +220,7 @@ class Simulation:
         )
 
     def add(self, keys: Any, weights: Any = None, threads: int = 1) -> int:
-        """Send the next messages of the stream, on at most so many threads; return their number."""
+        """Send the next messages of the stream, on at most `threads` threads, and return their number."""
         return self._core.add(keys, weights, threads)
 
     def finish(self) -> SimulationResult:
@@ -277,7 +277,7 @@ def simulate_all(
     weights: Any = None,
     **options: Any,
 ) -> list[SimulationResult]:
-    """Simulate several groupings on the same stream; the arguments are those of `compare`."""
+    """Simulate several groupings on the same stream, with the arguments of `compare`."""
     if isinstance(memory, bool) or not isinstance(memory, SupportsIndex):
         raise TypeError(
             f"memory must be a whole number of bytes, at least {runs.LEAST_MEMORY}, got {memory!r}"

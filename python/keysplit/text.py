@@ -30,7 +30,7 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
-# Per cent. Shares of messages are not so small: it is what is left where sums of fractions are subtracted.
+# Per cent. A smaller share is a rounding error of subtracted sums.
 _ROUNDED = 1e-12
 
 
@@ -46,12 +46,12 @@ def format_share(share: float) -> str:
 
 
 def format_imbalance(imbalance: float) -> str:
-    """Return an imbalance as text: the share of all messages that the busiest worker has too many."""
+    """Return an imbalance as text: the busiest worker's excess, as a share of all messages."""
     return format_share(imbalance)
 
 
 def format_seconds(value: float | None) -> str:
-    """Return a time as text, in the unit that fits it."""
+    """Return a time as text, in a suitable unit."""
     if value is None or not math.isfinite(value):
         return "none"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
@@ -62,10 +62,10 @@ def format_seconds(value: float | None) -> str:
 
 
 def format_count(number: int, what: str) -> str:
-    """Return a number with the name of what is counted."""
+    """Return a number with the name of the things counted."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def describe_stream(title: str, *about: str) -> str:
-    """Describe a stream in one line: its title, and what is known of it in a few words each."""
+    """Describe a stream in one line: its title, and a few words for each known figure."""
     return f"{title}: {', '.join(about)}" if title else ", ".join(about)

@@ -175,7 +175,7 @@ def test_other_streams_are_refused(spark, files, tmp_path):
         (
             inside,
             NotADirectoryError,
-            f"state must be a folder that can be made, got '{inside}': Not a directory",
+            f"state must be a folder that can be created, got '{inside}': Not a directory",
         ),
     ):
         with pytest.raises(error, match=f"^{message}$"):

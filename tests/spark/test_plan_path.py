@@ -124,7 +124,7 @@ def test_a_path_that_cannot_hold_a_plan_is_named_before_any_job(
         (tmp_path, IsADirectoryError, "path must be the path of a file, got the folder"),
         ("", ValueError, "path must be the path of a file, got ''"),
         (5, TypeError, "path must be the path of a file, or a URL, got int"),
-        (f"{path}/below/plan.json", FileNotFoundError, "path must be a path in a folder that is there, got"),
+        (f"{path}/below/plan.json", FileNotFoundError, "path must be a path in an existing folder, got"),
         ("nowhere://host/plan.json", ValueError, "path must be a file, a folder or a URL"),
     ):
         with pytest.raises(error, match=f"^{message}"):
@@ -134,7 +134,7 @@ def test_a_path_that_cannot_hold_a_plan_is_named_before_any_job(
     monkeypatch.setattr(os, "access", lambda folder, mode: False)
     assert kss.plan(day, "key", 4, path=path) == made
     for where in ({"path": path + ".new"}, {"path": path, "max_age": "1 day"}):
-        with pytest.raises(PermissionError, match=r"^path must be a path in a folder that can be written to"):
+        with pytest.raises(PermissionError, match=r"^path must be a path in a writable folder"):
             kss.plan(day, "key", 4, **where)
 
 

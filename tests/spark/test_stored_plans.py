@@ -215,7 +215,7 @@ def test_a_file_is_written_whole_or_not_at_all(plan, tmp_path, monkeypatch):
     monkeypatch.undo()
     missing = str(tmp_path / "no folder" / "plan.json")
     with pytest.raises(
-        FileNotFoundError, match=f"^path must be a path in a folder that is there, got '{missing}'$"
+        FileNotFoundError, match=f"^path must be a path in an existing folder, got '{missing}'$"
     ):
         plan.save(missing)
 
