@@ -153,8 +153,8 @@ def test_groupings_as_the_table_of_the_documentation():
     [
         (["groupings", "salt"], "grouping must be one of shuffle, key, "),
         (["groupings", "salt", "--json"], ", dalton, got 'salt'"),
-        (["groupings", "fish", "--markdown"], "--markdown goes without a name and without --json"),
-        (["groupings", "--json", "--markdown"], "--markdown goes without a name and without --json"),
+        (["groupings", "fish", "--markdown"], "--markdown cannot be combined with a name or --json"),
+        (["groupings", "--json", "--markdown"], "--markdown cannot be combined with a name or --json"),
     ],
 )
 def test_wrong_groupings_are_one_line_and_exit_code_2(arguments, text):
@@ -292,7 +292,7 @@ def test_ctrl_c_ends_quietly_with_exit_code_130(outcome):
 def test_what_is_read_is_not_overwritten(files, option, read):
     before = (files / "good.csv").read_bytes()
     found = keysplit("profile", files / read, "--key", "word", option, files / "good.csv")
-    assert_one_line(found, 2, "good.csv is read by the command: write to another file")
+    assert_one_line(found, 2, "good.csv is the command's input: write to another file")
     assert (files / "good.csv").read_bytes() == before
 
 

@@ -289,7 +289,7 @@ def complete(command: str, *arguments: object) -> list[object]:
             ["--zipf", "1", "--keys", "inf", "--messages", "9"],
             "keys must be a whole number of at most 1,000,000,000,000,000, got 'inf'",
         ),
-        ([*DRAWN, "--key", "word"], "--key goes with a FILE, not with a drawn stream"),
+        ([*DRAWN, "--key", "word"], "--key needs a FILE and cannot be used with a drawn stream"),
         ([*DRAWN, "--stream-seed", "-1"], "stream-seed must be at least 0, got -1"),
         ([*DRAWN, "--workers", "0"], "workers must be in 1..=65536, got 0"),
         ([*DRAWN, "--workers", "-1"], "workers must be in 1..=65536, got -1"),
@@ -387,7 +387,7 @@ def test_bad_options_of_simulate(arguments, text):
         ("binary.txt", [], ["binary.txt"]),
         ("not.parquet", ["--key", "word"], ["not.parquet"]),
         ("cut.parquet", ["--key", "word"], ["cut.parquet"]),
-        ("good.txt", list(DRAWN), ["--zipf and --keys and --messages make a drawn stream", "good.txt"]),
+        ("good.txt", list(DRAWN), ["--zipf and --keys and --messages draw a stream", "good.txt"]),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(files, command, name, options, texts):

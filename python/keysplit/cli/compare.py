@@ -1,4 +1,4 @@
-"""`keysplit compare`: all groupings, side by side."""
+"""`keysplit compare`: all groupings on one stream."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -60,8 +60,8 @@ class OneLineErrors(click.Group):
 
 
 def _forget_output() -> None:
-    """Keep Python from writing at its end what could not be written."""
-    with suppress(OSError):  # there may be no file behind it
+    """Stop Python from flushing unwritable output at exit."""
+    with suppress(OSError):  # it may have no file descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -79,7 +79,7 @@ def bad_usage() -> Iterator[None]:
 
 @contextmanager
 def bad_input() -> Iterator[None]:
-    """Report an input that proves unreadable during the work as a user error."""
+    """Report an input that cannot be read as a user error, also during the work."""
     try:
         yield
     except UnreadableError as error:
@@ -92,7 +92,7 @@ def bad_output(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # not from the operating system
+        if error.errno is None:  # not raised by the operating system
             raise
         error.filename = error.filename or str(path)
         _refuse(error)

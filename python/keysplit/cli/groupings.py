@@ -21,7 +21,7 @@ def groupings(name: str | None, as_json: bool, as_markdown: bool) -> None:
 
     if as_markdown:
         if name is not None or as_json:
-            raise click.UsageError("--markdown goes without a name and without --json")
+            raise click.UsageError("--markdown cannot be combined with a name or --json")
         click.echo(overview.markdown(), nl=False)
         return
     if name is not None and name not in ks.GROUPINGS:

@@ -69,7 +69,7 @@ def in_range(low: float, high: float | None = None, why: str = "") -> Callable[.
 
 
 def number(name: str, *, low: float, high: float | None = None, why: str = "", **settings: Any) -> Decorator:
-    """Make an option whose value is a number in a range; `settings` are those of `click.option`."""
+    """Make an option for a number in a range; `settings` go to `click.option`."""
     return click.option(name, callback=in_range(low, high, why), show_default=True, **settings)
 
 
@@ -146,14 +146,14 @@ def _above_zero(_: click.Context, parameter: click.Parameter, value: float | Non
 
 
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options --json and --report, as `deliver` takes them; neither may be what the command reads."""
+    """Add the options --json and --report for `deliver`; neither may name the command's input."""
 
     @wraps(function)
     def checked(json_: Path | None, report: Path | None, **others: Any) -> Any:
         inputs = others.get("eventlogs") or [others.get("file")]
         for output in (json_, report):
             if output is not None and any(_is_of(output, each) for each in inputs if each is not None):
-                raise click.UsageError(f"{output} is read by the command: write to another file")
+                raise click.UsageError(f"{output} is the command's input: write to another file")
         if json_ is not None and report is not None and json_.resolve() == report.resolve():
             raise click.UsageError(f"--json and --report must be two files, got {json_} for both")
         return function(json_=json_, report=report, **others)
@@ -176,8 +176,8 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of(output: Path, read: Path | str) -> bool:
-    """Say whether a file is one that is read, or is in a folder that is read."""
-    if not output.exists() or not os.path.exists(read):  # as a URL, and what does not exist yet
+    """Return whether a file is an input, or is in an input folder."""
+    if not output.exists() or not os.path.exists(read):  # such as a URL, or a file that does not exist yet
         return False
     found = Path(read).resolve()
     return output.resolve() == found or found in output.resolve().parents
@@ -218,12 +218,12 @@ def deliver(
         json_: path of its figures, or None; `-` prints nothing else on standard output.
         report: path of its page, or None.
         show: prints it on the terminal.
-        figures: returns it, ready for JSON.
+        figures: returns its figures, ready for JSON.
         write: writes its page.
     """
     alone = json_ is not None and str(json_) == STANDARD
     text = "" if json_ is None else json.dumps(figures(), indent=2, ensure_ascii=False, allow_nan=False)
-    # Files first: whoever reads the terminal's output may have enough before its end.
+    # Files first: the reader of a pipe may close it early.
     if json_ is not None and not alone:
         with bad_output(json_):
             json_.write_text(text + "\n", encoding="utf-8")

@@ -103,7 +103,7 @@ def simulate(
             "arrival_rate_per_s": arrival_rate,
             "events": changes,
         }
-        ks.simulate(params, iter(()), **own)  # which checks them
+        ks.simulate(params, iter(()), **own)  # this checks them
         stream = open_stream(options)
     frequent = Frequent()
     with bad_input():
@@ -133,7 +133,7 @@ def simulate(
 
 
 def _baseline(params: Any, events: Sequence[Any]) -> list[ks.Grouping]:
-    """Return key grouping, to compare with; none if that is simulated, or cannot gain or lose workers."""
+    """Return key grouping to compare with; None if it is simulated itself, or if workers join or leave."""
     changes = any(isinstance(event, ks.AddWorker | ks.RemoveWorker) for event in events)
     if changes or isinstance(params, ks.KeyGrouping):
         return []

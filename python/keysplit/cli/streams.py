@@ -78,17 +78,17 @@ def open_stream(options: dict[str, Any]) -> Stream:
                 f"a drawn stream takes --zipf, --keys and --messages: {' and '.join(missing)} missing"
             )
         if key is not None:
-            raise ValueError("--key goes with a FILE, not with a drawn stream")
+            raise ValueError("--key needs a FILE and cannot be used with a drawn stream")
         if messages == 0:
             raise ValueError("messages must be at least 1, got 0")
         drawing = partial(ks.streams.zipf_chunks, zipf, keys, messages, seed)
-        drawing()  # which checks its arguments
+        drawing()  # this checks its arguments
         title = f"drawn by Zipf's law with exponent {zipf:g} from {keys:,} keys"
         return Stream(title=title, chunks=drawing, messages=messages)
     given = [option for option, value in drawn.items() if value is not None]
     if given:
         raise ValueError(
-            f"{' and '.join(given)} make a drawn stream, which goes without a FILE, got {file!r}"
+            f"{' and '.join(given)} draw a stream and cannot be combined with a FILE, got {file!r}"
         )
     named = () if key is None else (key,)
     what = "words" if key is None else f"column {key}"
@@ -107,7 +107,7 @@ def _check(chunks: Iterator[Any], title: str) -> Iterator[Any]:
     """Reject an empty or all-null stream, or unsupported keys, before any work; return all the chunks."""
     nulls: list[int] = []  # lengths of the first chunks, which may be many
     for chunk in chunks:
-        ks.hash_keys(chunk[:1])  # all keys are of the type of the first
+        ks.hash_keys(chunk[:1])  # all keys have the first one's type
         if chunk.null_count < len(chunk):
             return chain(_null_chunks(nulls, chunk), [chunk], chunks)
         nulls.append(len(chunk))
