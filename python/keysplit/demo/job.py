@@ -1,7 +1,7 @@
 """The job of the demo: an exact distribution of values per key, computed row by row in Python.
 
-Spark has no partial step for such a job. The distributions of some rows of a key and of its other rows add up
-exactly to that of all its rows, so a key can be split over workers.
+Spark has no partial aggregation for such a job. The distributions of parts of a key's rows add up exactly to
+the distribution of all its rows, so a key can be split over workers.
 """
 
 import math
@@ -17,7 +17,7 @@ Histogram = Counter[int | None]
 
 
 class Part(NamedTuple):
-    """What a worker knows of a key: the distribution of its rows there, and how long it was busy in all."""
+    """One worker's part of a key: the distribution of the key's rows there, and the worker's busy time."""
 
     key: str
     worker: int
@@ -47,7 +47,7 @@ def work(
 ) -> Iterator[pa.RecordBatch]:
     """Do one worker's share: read its rows one by one, yield its parts in at most one batch.
 
-    A row keeps the worker busy for `service_time_s` at least, its real work included. Waiting for the next
+    A row keeps the worker busy for at least `service_time_s`, its real work included. Waiting for the next
     batch does not count.
     """
     found: dict[str, Histogram] = {}
@@ -69,7 +69,7 @@ def work(
 
 
 def parts(rows: Iterable[Any]) -> list[Part]:
-    """Return the parts in rows with the columns of SCHEMA."""
+    """Return the parts as rows with the columns of SCHEMA."""
     return [
         Part(key, worker, busy_s, Counter(dict(zip(values, counts, strict=True))))
         for key, worker, busy_s, values, counts in rows
@@ -93,6 +93,6 @@ def plain(table: pa.Table) -> dict[str, Histogram]:
 
 
 def quantile(histogram: Histogram, q: float) -> int | None:
-    """The smallest value that at least a share q of the values do not exceed; None when there is none."""
+    """The smallest value that at least a share q of the values do not exceed; None without values."""
     known = sorted(value for value in histogram.elements() if value is not None)
     return known[max(0, math.ceil(q * len(known)) - 1)] if known else None

@@ -1,4 +1,4 @@
-"""The demo's report: one HTML page that needs nothing else. This file alone knows how pages are drawn."""
+"""The demo's report: one self-contained HTML page. Only this file of the demo draws pages."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ def write(result: Comparison, path: Path) -> None:
 
 
 def _panel(result: Comparison, run: Run) -> dict[str, Any]:
-    """The pictures of one run: bars in per cent of the largest of both, and the workers of frequent keys."""
+    """The charts of one run: bars in per cent of the largest of both runs, and frequent keys' workers."""
     most, mean_s = max(float(each.busy_s.max()) for each in result.runs), float(run.busy_s.mean())
     bars: list[dict[str, Any]] = [
         {
@@ -51,7 +51,7 @@ def _panel(result: Comparison, run: Run) -> dict[str, Any]:
         }
         for worker, (rows, busy) in enumerate(zip(run.rows, run.busy_s, strict=True))
     ]
-    # a bar is named by the key that has most of the worker's rows
+    # a bar is named after the key with most of the worker's rows
     names = {part.worker: part.key for part in run.parts if 2 * part.rows > run.rows[part.worker]}
     name_bars(bars, names)
     lines = {key: run.served(key) for key in result.top(TOP_KEYS)}

@@ -31,7 +31,7 @@ OLDEST_JAVA = 17
 FILES = 5
 WARM_UP_ROWS = 1000
 Step = Callable[[str], AbstractContextManager[None]]
-"""Shows what is being done until its context ends."""
+"""Shows the current step until its context ends."""
 
 
 class SparkFailed(RuntimeError):
@@ -40,7 +40,7 @@ class SparkFailed(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of the job: its partial results, those merged by key, and the seconds until that was done."""
+    """One run of the job: its partial results, the results merged by key, and the seconds until then."""
 
     label: str
     workers: int
@@ -102,7 +102,7 @@ class Comparison:
 
 
 def check(*, workers: int, grouping: str) -> None:
-    """Raise an error when pyspark is missing, there is no such grouping, or no Java that Spark can use."""
+    """Raise an error if pyspark or a suitable Java is missing, or the grouping is unknown."""
     import keysplit.spark  # noqa: F401
 
     if grouping not in PLANS:
@@ -112,7 +112,7 @@ def check(*, workers: int, grouping: str) -> None:
 
 
 def check_java() -> None:
-    """Raise FileNotFoundError when there is no Java that Spark can use."""
+    """Raise FileNotFoundError if there is no Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False) if java else None
@@ -125,11 +125,11 @@ def check_java() -> None:
 
 
 def compare(table: pa.Table, *, workers: int, grouping: str, service_time_s: float, step: Step) -> Comparison:
-    """Run the job over a stream by Spark's hash and by a plan, and compute its results without Spark.
+    """Run the job over a stream with Spark's hash and with a plan, and compute its results without Spark.
 
-    Both runs do the same work on one session, whose Python workers have been started and warmed up before;
-    only the run by keysplit pays for a plan, for routing, and for a merge by key. A row keeps its worker busy
-    for `service_time_s`. SparkFailed is raised if Spark did not start or gave up.
+    Both runs do the same work in one session with warm Python workers. Only the run with keysplit pays for a
+    plan, for routing, and for a merge by key. A row keeps its worker busy for `service_time_s`. Raises
+    SparkFailed if Spark does not start or fails.
 
     Source: emulated service time: M. A. U. Nasir et al., The Power of Both Choices, ICDE 2015, section V.
     Deviations: the workers are tasks of one Spark job and take turns on the cores of one machine.
@@ -167,7 +167,7 @@ def compare(table: pa.Table, *, workers: int, grouping: str, service_time_s: flo
                     way(some, 0.0).collect()
             runs = []
             for label, way in ways.items():
-                # Spark starts a Python worker when it finds none idle: as many are ready as tasks at once
+                # Spark starts a Python worker if none is idle, so there is one for each concurrent task
                 spark.range(0, workers, 1, workers).mapInArrow(_hold, "id long").collect()
                 with step(f"running the job: {label}"):
                     began = time.monotonic()
@@ -188,7 +188,7 @@ def _serve(batches: Iterator[pa.RecordBatch], *, service_time_s: float) -> Itera
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    assert context is not None  # there is one in every task
+    assert context is not None  # every task has one
     return job.work(batches, worker=context.partitionId(), service_time_s=service_time_s)
 
 
@@ -199,7 +199,7 @@ def _hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _session(workers: int, folder: str, step: Step) -> Iterator["SparkSession"]:
-    """A silent session of Spark with one thread per worker."""
+    """A silent Spark session with one thread per worker."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -212,7 +212,7 @@ def _session(workers: int, folder: str, step: Step) -> Iterator["SparkSession"]:
     conf.set("spark.driver.memory", "2g").set("spark.local.dir", folder)
     conf.set("spark.sql.shuffle.partitions", str(workers)).set("spark.ui.enabled", "false")
     conf.set("spark.ui.showConsoleProgress", "false")
-    logging.getLogger("py4j").addHandler(logging.NullHandler())  # it logs the traceback of a Ctrl-C
+    logging.getLogger("py4j").addHandler(logging.NullHandler())  # otherwise it logs the traceback of a Ctrl-C
     context = None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")

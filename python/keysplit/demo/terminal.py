@@ -14,7 +14,7 @@ from keysplit.show.console import marks
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Show on standard error what is being done: in place on a terminal, in a line elsewhere."""
+    """Show the current step on standard error: in place on a terminal, else on a line of its own."""
     console = Console(stderr=True, highlight=False)
     if console.is_terminal:
         with console.status(escape(what)):
