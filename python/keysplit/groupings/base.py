@@ -1,4 +1,4 @@
-"""What all groupings have in common, and the registry of their names."""
+"""The base class of all groupings, and the registry of their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from keysplit import _core
 
 PICKLE_VERSION = 3
-"""The version of pickled groupings; 1 was the last one without a number."""
+"""The version of pickled groupings; version 1 had no number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Grouping:
     parameters."""
 
     feedback: ClassVar[tuple[str, ...]] = ()
-    """The arguments of ``Router.observe`` that it uses, besides ``now``."""
+    """The arguments of ``Router.observe`` that it uses, except ``now``."""
 
     elastic: ClassVar[bool] = False
     """Whether workers may join and leave: ``Router.add_worker`` and ``Router.remove_worker``."""
@@ -59,7 +59,7 @@ class Grouping:
     seed: int = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Put a class of the core's name into the registry, and where pickles of version 1 look for it."""
+        """Register a class by its name in the core, and where pickles of version 1 look for it."""
         super().__init_subclass__(**options)
         name = vars(cls).get("name", "")
         if GROUPINGS.get(name) is Grouping:
@@ -83,7 +83,7 @@ class Grouping:
         return _unpickle, (self.name, PICKLE_VERSION, self._parameters())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Load a pickle without a version, which holds the fields of its time."""
+        """Load a pickle without a version, which holds the fields of that time."""
         defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         for name, value in {**defaults, **self._meant(state, 1)}.items():
             object.__setattr__(self, name, value)
@@ -91,7 +91,7 @@ class Grouping:
 
     @classmethod
     def _meant(cls, parameters: dict[str, Any], version: int) -> dict[str, Any]:
-        """Return parameters as they were meant in a pickle of a version, if a default has changed since."""
+        """Return the parameters of an older pickle, with the defaults of its version."""
         return parameters
 
     def _parameters(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ class DChoices(HeadGrouping):
     Guarantees: at most d workers at a time for a frequent key, two for a key that was never frequent. d is
     the smallest number for which no set of frequent keys necessarily overloads its workers by more than
     ``tolerance`` of all messages (a necessary condition, close to a sufficient one). If no smaller d
-    suffices, all workers.
+    suffices, d is all workers.
 
     Args:
         workers: Number of workers n, 1 to 65,536.

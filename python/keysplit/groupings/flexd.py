@@ -34,7 +34,7 @@ class FlexD(Grouping):
     4, Algorithm 1.
 
     Deviations: a key's bar starts at the threshold, not at its frequency: with the statistics of a whole
-    segment, a steady key would never rise above its own frequency. Each router has its own scheduler, and a
+    segment, a key of constant frequency would never rise above it. Each router has its own scheduler, and a
     call assigns all its messages and holds nothing back. The grouping's page has the others.
 
     Example:

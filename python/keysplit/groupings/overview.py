@@ -1,4 +1,4 @@
-"""What each grouping is, as data and as the Markdown table of the documentation."""
+"""A description of each grouping, as data and as a Markdown table for the documentation."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class PStream(Grouping):
 
     Deviations: a bit's number counts all heads, as in the authors' program; the description counts those
     after ``coins``. The coins are the bits of one draw per message, so they are repeatable. Counters do not
-    saturate. The filter has 16,384 counters, the authors' 16: with those nearly every key is mistaken for
+    saturate. The filter has 16,384 counters. The authors use 16, with which nearly every key is mistaken for
     hot.
 
     Example:
