@@ -223,20 +223,20 @@ def test_wrong_arguments_are_named(
 @pytest.mark.parametrize(
     ("kind", "key", "error", "message"),
     [
-        ("string", 3, TypeError, "key must be a string or bytes, as those of the plan, got 3"),
+        ("string", 3, TypeError, "key must be a string or bytes, like the plan's keys, got 3"),
         (
             "binary",
             bytearray(b"a"),
             TypeError,
-            "key must be a string or bytes, as those of the plan, got b",
+            "key must be a string or bytes, like the plan's keys, got b",
         ),
-        ("bigint", "3", TypeError, "key must be a whole number, as those of the plan, got '3'"),
-        ("bigint", True, TypeError, "key must be a whole number, as those of the plan, got True"),
+        ("bigint", "3", TypeError, "key must be a whole number, like the plan's keys, got '3'"),
+        ("bigint", True, TypeError, "key must be a whole number, like the plan's keys, got True"),
         (
             "bigint",
             b"3",
             TypeError,
-            "key must be a whole number, as those of the plan, got b'3': decode",
+            "key must be a whole number, like the plan's keys, got b'3': pass decode",
         ),
         ("bigint", 2**63, ValueError, "key must be in -2^63..=2^63 - 1, got 9223372036854775808"),
     ],

@@ -157,7 +157,7 @@ def test_a_batch_that_is_half_sent_goes_on_by_its_plan_alone(
         by_key = kss.plan(rows, "key", 3, grouping="key", sample=1)
         others = [replace(plan, row_id=tuple(row_id)), by_key]
     for other in others:
-        message = rf"batch {before} of query .* is in the partitions \[0\] of topic 'half-.*' by another plan"
+        message = rf"batch {before} of query .* was sent to the partitions \[0\] of topic 'half-.*' by an"
         with pytest.raises(Exception, match=message):
             start(other)
     assert len({each.rule for each in seen}) == len(others) + 1
@@ -244,7 +244,7 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
             "value must be a string or binary column, got",
         ),
         (stream.withColumn("headers", F.lit(1)), {}, TypeError, "headers must be a column of type array<"),
-        (stream, {"topic": "none"}, ValueError, "topic must be one that is there, got 'none': "),
+        (stream, {"topic": "none"}, ValueError, "topic must exist, got 'none': "),
         (stream, {"topic": None}, TypeError, "topic must be a str, got None"),
         (stream, {"servers": ["a:1"]}, TypeError, "servers must be a str, got ['a:1']"),
         (stream, {"settings": [("a", 1)]}, TypeError, "settings must be a dict, got [('a', 1)]"),
@@ -301,7 +301,7 @@ def test_a_plan_is_checked_against_the_topic(broker):
     check_partitions(topic, 3, broker.servers)
     with pytest.raises(ValueError, match=r"^workers must be the 3 partitions of topic 'checked', got 4: "):
         check_partitions(topic, 4, broker.servers)
-    with pytest.raises(ValueError, match=r"^topic must be one that is there, got 'none': "):
+    with pytest.raises(ValueError, match=r"^topic must exist, got 'none': "):
         partitions_of("none", broker.servers)
 
 
@@ -325,7 +325,7 @@ def test_batches_that_do_not_follow_are_refused(broker):
         send(1, messages=failing())
     assert (send(1), send(1), send(2, messages=[])) == (2, 0, 0)
     for number in (0, 1, 4):
-        with pytest.raises(RuntimeError, match="the last one there is 2: is its checkpoint an older"):
+        with pytest.raises(RuntimeError, match="the last one is 2: is its checkpoint an older"):
             send(number)
     assert [(each.key(), each.value(), each.headers()) for each in broker.read(topic)] == [
         (b"a", None, None),
@@ -333,7 +333,7 @@ def test_batches_that_do_not_follow_are_refused(broker):
     ] * 2
     assert send(7, first=7) == 2  # another sink has had the batches from 3 on
     late = Batch("late", "rule", 5, 0, topic, 0)
-    with pytest.raises(RuntimeError, match=r"Kafka knows of none: .* pass first_batch=5 if none is$"):
+    with pytest.raises(RuntimeError, match=r"Kafka has no record of one: .* pass first_batch=5 if none was$"):
         send_once(late, messages, settings)
     assert send_once(late._replace(first=5), messages, settings) == 2
 

@@ -1,4 +1,4 @@
-"""Kafka: the partition of each message by a plan, in producers that have no Spark.
+"""Kafka: a plan's partition for each message, in producers without Spark.
 
 The guide is docs/streaming.md.
 """

@@ -1,4 +1,4 @@
-"""Kafka's client, where the extra has it."""
+"""Kafka's client, if the extra is installed."""
 
 from keysplit.extras import missing
 

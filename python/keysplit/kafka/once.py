@@ -1,8 +1,8 @@
 """The messages of one partition of a batch, sent exactly once.
 
-A transaction holds them all, and the number of the batch beside them, as an offset of a consumer group. Who
-sends the batch again finds the number there and sends nothing. The transactional id belongs to the partition:
-whoever begins to send to it ends the transaction of an older attempt, which can commit nothing from then on.
+One transaction has all of them, and the number of the batch as an offset of a consumer group. A retry finds
+the number there and sends nothing. The transactional id belongs to the partition: a new attempt ends the
+transaction of an older one, which can no longer commit anything.
 """
 
 import time
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 from keysplit.kafka.client import client
 
 Header = tuple[str, bytes | None]
-# What librdkafka takes for transaction.timeout.ms; what Kafka may need beyond it; a pause.
+# librdkafka's default of transaction.timeout.ms; what Kafka may need in addition; a pause.
 _TRANSACTION_MS, _MORE_S, _BETWEEN_S = 60_000, 15.0, 0.2
-# Partitions that are asked for at once.
+# Partitions per request.
 _AT_ONCE = 16
-# Kafka's codes for a group whose coordinator is being loaded, is not there yet, or is another one now.
+# Kafka's codes for a group whose coordinator is loading, not yet available, or has moved.
 _MOVING = (14, 15, 16)
 
 
 class Message(NamedTuple):
-    """A message as it is sent."""
+    """A message to send."""
 
     key: bytes | None
     value: bytes | None
@@ -31,15 +31,15 @@ class Message(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Which messages are sent, and who sends them.
+    """The identity of a batch: its sender, number and destination.
 
     Attributes:
-        sender: the name of who sends; the same whenever the batch is sent again.
-        rule: names what decides which messages each partition gets of this batch; kept beside the number.
+        sender: the sender's name; the same whenever the batch is sent again.
+        rule: identifies the rule by which messages get their partition; stored with the number.
         number: the number of the batch, 0, 1, 2 ...
         first: the number of the first batch that the sender sends.
-        topic: where to.
-        partition: which partition of it.
+        topic: the topic to send to.
+        partition: its partition.
     """
 
     sender: str
@@ -51,18 +51,18 @@ class Batch(NamedTuple):
 
 
 def resume(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> bool:
-    """Say whether all of a batch is there, before any of it is sent; the attempts before are ended by this.
+    """Return whether a whole batch was already sent; this also ends earlier attempts.
 
     Args:
-        batch: the batch; of any partition.
-        partitions: how many partitions the topic has.
+        batch: the batch, for any partition.
+        partitions: the number of partitions of the topic.
         settings: as `send_once` takes them.
 
     Raises:
-        RuntimeError: if a part of it was sent, and the rest would be by another rule.
+        RuntimeError: if a part of it was sent, and the rest would follow another rule.
     """
     every = [batch._replace(partition=each) for each in range(partitions)]
-    with ThreadPoolExecutor(min(partitions, _AT_ONCE)) as pool:  # each waits for Kafka
+    with ThreadPoolExecutor(min(partitions, _AT_ONCE)) as pool:  # each thread waits for Kafka
         list(pool.map(lambda each: _producer(each, settings), every))
     group = _group(batch, settings)
     try:
@@ -78,15 +78,15 @@ def resume(batch: Batch, partitions: int, settings: Mapping[str, Any]) -> bool:
 
 def _by_another_rule(batch: Batch, partitions: list[int]) -> RuntimeError:
     return RuntimeError(
-        f"batch {batch.number} of query {batch.sender} is in the partitions {partitions} of topic "
-        f"{batch.topic!r} by another plan, row_id, plan log or version of keysplit, and the rest must go by "
-        "the same: start the query once more with those of before, put the files of the plan log back, or "
-        "send to a new topic from a new checkpoint"
+        f"batch {batch.number} of query {batch.sender} was sent to the partitions {partitions} of topic "
+        f"{batch.topic!r} by another plan, row_id, plan log or version of keysplit, and the rest must use "
+        "the same ones: restart the query with the previous ones, restore the files of the plan log, or send "
+        "to a new topic from a new checkpoint"
     )
 
 
 def _producer(batch: Batch, settings: Mapping[str, Any]) -> Any:
-    """Return who sends to a partition; what an older attempt has begun there is over, and commits nothing."""
+    """Return the producer for a partition; this ends an older attempt's transaction without a commit."""
     producer = client.Producer(
         {**settings, "transactional.id": f"keysplit-{batch.sender}-{batch.topic}-{batch.partition}"}
     )
@@ -101,23 +101,23 @@ def _group(batch: Batch, settings: Mapping[str, Any]) -> Any:
 
 
 def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, Any]) -> int:
-    """Send the messages of a batch, unless they are there.
+    """Send the messages of a batch, unless they were already sent.
 
     Args:
-        batch: says which.
+        batch: the batch.
         messages: the messages; the same ones, in any order, whenever the batch is sent again.
         settings: the settings of Kafka's client, with `bootstrap.servers`.
 
     Returns:
-        How many were sent: 0 if they were there.
+        The number of messages sent: 0 if they were there already.
 
     Raises:
-        RuntimeError: if the sender sent a later batch before, or not the one before this, or this one by
-            another rule.
-        KafkaException: if Kafka refuses them. Nothing of them is there then.
+        RuntimeError: if the sender has sent a later batch, has not sent the previous one, or has sent this
+            one by another rule.
+        KafkaException: if Kafka rejects them; then none is sent.
     """
     patience_s = _patience_s(settings)
-    producer = _producer(batch, settings)  # before the number is read below, so that it is the last one
+    producer = _producer(batch, settings)  # first, so that no older attempt can change the number
     group = _group(batch, settings)
     try:
         if _is_there(group, batch, settings):
@@ -132,7 +132,7 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
             )
             producer.commit_transaction(patience_s)
         except BaseException:
-            with suppress(client.KafkaException):  # it may be gone already
+            with suppress(client.KafkaException):  # it may have ended already
                 producer.abort_transaction(patience_s)
             raise
         return sent
@@ -141,7 +141,7 @@ def send_once(batch: Batch, messages: Iterable[Message], settings: Mapping[str, 
 
 
 def _is_there(group: Any, batch: Batch, settings: Mapping[str, Any]) -> bool:
-    """Say whether the last batch that was sent is this one, and not the one before."""
+    """Return whether the last batch sent is this one; False if it is the previous one."""
     (found,) = _committed(group, [client.TopicPartition(batch.topic, batch.partition)], settings)
     expected = int(found.offset)
     if expected == batch.number + 1:
@@ -153,26 +153,26 @@ def _is_there(group: Any, batch: Batch, settings: Mapping[str, Any]) -> bool:
     where = f"partition {batch.partition} of topic {batch.topic!r}"
     if expected < 0:
         raise RuntimeError(
-            f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka knows of "
-            f"none: the query had another sink or an earlier build of keysplit, or Kafka has forgotten it "
-            f"(offsets.retention.minutes). Look whether a part of batch {batch.number} is there, and pass "
-            f"first_batch={batch.number} if none is"
+            f"{where} must hold the batch before {batch.number} of query {batch.sender}, and Kafka has no "
+            f"record of one: the query had another sink or an earlier build of keysplit, or Kafka deleted "
+            f"the record (offsets.retention.minutes). Check whether a part of batch {batch.number} was sent, "
+            f"and pass first_batch={batch.number} if none was"
         )
     raise RuntimeError(
-        f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last one there "
-        f"is {expected - 1}: is its checkpoint an older copy? If it had another sink in between, pass "
+        f"{where} must hold the batch before {batch.number} of query {batch.sender}, and the last one is "
+        f"{expected - 1}: is its checkpoint an older copy? If it had another sink in between, pass "
         f"first_batch={batch.number}"
     )
 
 
 def _patience_s(settings: Mapping[str, Any]) -> float:
-    """Return how long to wait for Kafka: until it has given up an abandoned transaction, and more."""
+    """Return how long to wait for Kafka: longer than it takes to abort an abandoned transaction."""
     timeout_s = float(settings.get("transaction.timeout.ms", _TRANSACTION_MS)) / 1000
     return timeout_s + _MORE_S
 
 
 def _committed(group: Any, places: list[Any], settings: Mapping[str, Any]) -> list[Any]:
-    """Return partitions with the offsets that a group has committed, below 0 if it has none."""
+    """Return partitions with a group's committed offsets, below 0 if there are none."""
     patience_s = _patience_s(settings)
     end = time.monotonic() + patience_s
     while True:
@@ -201,7 +201,7 @@ def _produce(producer: Any, batch: Batch, messages: Iterable[Message]) -> int:
                     headers=message.headers,
                 )
                 break
-            except BufferError:  # more messages than the client keeps
+            except BufferError:  # the client's queue is full
                 producer.poll(0.1)
         sent += 1
     return sent

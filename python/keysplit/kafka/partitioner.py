@@ -1,4 +1,4 @@
-"""The partition of a message by a plan, in the program that produces it."""
+"""A plan's partition for a message, computed in its producer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key: TypeAlias = str | bytes | int | None
 Rare = Literal["plan", "murmur2", "crc32"]
 
 _TYPES = ("bigint", "binary", "string")
-_SPARK_SEED = 42  # Spark's xxhash64 begins with it
+_SPARK_SEED = 42  # Spark's xxhash64 starts from it
 _LOW = (1 << 32) - 1
 
 
@@ -37,24 +37,24 @@ class PlanPartitioner:
     """Send each message to the partition that a plan has for its key; the workers are the partitions.
 
     Guarantees: a key that the plan does not split goes to the partition that is its worker in a Spark job
-    with the same plan. The messages of a key that it splits go to the key's workers in the shares of the
-    plan, by the number of the message in this partitioner: which of them gets a message differs from Spark,
-    which asks the identity of a row. So the order of messages is kept per partition, not for a key that is
-    split. One partitioner may serve several threads.
+        with the same plan. The messages of a split key go to the key's workers in the plan's shares, chosen
+        by a counter of this partitioner. Spark chooses by the row's identity instead, so a single message may
+        go to another of these workers than in Spark. Order is kept per partition, not for a split key. One
+        partitioner may serve several threads.
 
     Args:
         plan: a plan of one key column of whole numbers, strings or binary: a `Plan`, its path or URL, or its
             JSON.
-        rare: where the keys go that are not frequent in the plan: "plan", as in a Spark job; "murmur2",
-            where the default partitioner of Kafka's Java clients, kafka-python and aiokafka sends them;
-            "crc32", where that of librdkafka does, and so of confluent-kafka. By these two, other producers
-            of the topic need no plan for all but the frequent keys. A message without a key (for "crc32"
-            also with an empty one) then goes to any partition, unless null is frequent.
-        partitions: the number of partitions of the topic, if it is to be checked here.
-        decode: makes the key of a plan of the bytes of a message's key: `int` where a number is sent as its
+        rare: where keys go that are not frequent in the plan: "plan", as in a Spark job; "murmur2", as the
+            default partitioner of Kafka's Java clients, kafka-python and aiokafka; "crc32", as that of
+            librdkafka and confluent-kafka. With the last two, other producers of the topic need the plan only
+            for frequent keys. A message without a key (for "crc32" also with an empty one) then goes to any
+            partition, unless null is frequent.
+        partitions: the number of partitions of the topic, to check it here.
+        decode: turns the bytes of a message's key into the plan's key: `int` if a number is sent as its
             digits. If left out, the bytes are the key.
-        seed: begins the numbers by which the messages of a split key are spread, 0..=2^64 - 1. Producers
-            need no different ones.
+        seed: the seed of the numbers that spread the messages of a split key, 0..=2^64 - 1. Producers may
+            share one.
 
     Raises:
         TypeError: if an argument has a wrong type.
@@ -66,7 +66,7 @@ class PlanPartitioner:
         docs/plans.md, "The two hashes of a row" and "The tables".
 
     Deviations:
-        A message has no identity; its number takes that place.
+        A message has no identity; a counter replaces it.
 
     Example:
         >>> partitioner = PlanPartitioner("words.plan.json", partitions=8)  # doctest: +SKIP
@@ -120,19 +120,19 @@ class PlanPartitioner:
 
     @property
     def workers(self) -> int:
-        """The number of workers of the plan, which is that of the topic's partitions."""
+        """The number of workers of the plan, equal to the topic's number of partitions."""
         return self._workers
 
     def partition(self, key: Key) -> int:
         """Return the partition of the next message with a key.
 
         Args:
-            key: as the plan's column has it: a whole number, or a string or its UTF-8, or bytes; or the bytes
-                that are sent, where `decode` reads them. None is null.
+            key: a value of the plan's key column: a whole number, a string or its UTF-8, or bytes; with
+                `decode`, the bytes that are sent. None is null.
 
         Raises:
             TypeError: if the key is of another type.
-            ValueError: if it is a whole number that no BIGINT holds.
+            ValueError: if it is a whole number beyond BIGINT.
         """
         hash_ = self._hash(key)
         cells = self._cells.get(hash_)
@@ -168,7 +168,7 @@ class PlanPartitioner:
     def __call__(
         self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int] | None = None
     ) -> int:
-        """Return the partition of the next message with a key, as aiokafka and kafka-python 2 ask for it.
+        """Return the partition of the next message with a key: the interface of aiokafka and kafka-python 2.
 
         Args:
             key: the key as it is sent, or None.
@@ -177,7 +177,7 @@ class PlanPartitioner:
 
         Raises:
             TypeError: as `partition`.
-            ValueError: as `partition`, or if the topic has not one partition per worker.
+            ValueError: as `partition`, or if the topic does not have one partition per worker.
         """
         if len(all_partitions) != self._workers:
             self._refuse_other(len(all_partitions))
@@ -193,21 +193,21 @@ class PlanPartitioner:
             return self._null
         if self._type == "bigint":
             if not isinstance(key, int | np.integer) or isinstance(key, bool):
-                hint = ": decode must say which number it is" if isinstance(key, bytes) else ""
-                raise TypeError(f"key must be a whole number, as those of the plan, got {key!r:.60}{hint}")
+                hint = ": pass decode to convert it to a number" if isinstance(key, bytes) else ""
+                raise TypeError(f"key must be a whole number, like the plan's keys, got {key!r:.60}{hint}")
             if not -(2**63) <= key < 2**63:
                 raise ValueError(f"key must be in -2^63..=2^63 - 1, got {key}")
             return plan_hash(int(key).to_bytes(8, "little", signed=True), self._null)
         return plan_hash(_bytes_of(key), self._null)
 
     def _default(self, key: Key) -> int:
-        """Return where one of Kafka's own partitioners sends a key; one that is not there, anywhere."""
+        """Return where one of Kafka's own partitioners sends a key; any partition without a key."""
         if key is None or (self._rare == "crc32" and not key):
             return (next(self._numbers) >> 32) * self._workers >> 32
         if not isinstance(key, str | bytes):
             raise TypeError(
-                f"key must be the bytes that are sent with rare={self._rare!r}, got {key!r:.60}: pass them, "
-                "and decode to read them"
+                f"key must be the bytes that are sent with rare={self._rare!r}, got {key!r:.60}: pass bytes, "
+                "and decode=... to read them"
             )
         sent = _bytes_of(key)
         return (crc32(sent) if self._rare == "crc32" else murmur2(sent) & 0x7FFFFFFF) % self._workers
@@ -238,7 +238,7 @@ def _bytes_of(key: Any) -> bytes:
     if isinstance(key, str):
         return key.encode()
     if not isinstance(key, bytes):
-        raise TypeError(f"key must be a string or bytes, as those of the plan, got {key!r:.60}")
+        raise TypeError(f"key must be a string or bytes, like the plan's keys, got {key!r:.60}")
     return key
 
 
@@ -253,11 +253,11 @@ def _numbers(seed: int) -> Iterator[int]:
     def hash_of(number: int) -> int:
         return plan_hash(number.to_bytes(8, "little"), begin)
 
-    return map(hash_of, count())  # a generator would refuse a second thread
+    return map(hash_of, count())  # a generator would raise an error in a second thread
 
 
 def seed_hash(seed: int) -> int:
-    """Return the hash from which those of keys begin, which is that of null, 0..=2^64 - 1.
+    """Return the hash of the seed, from which key hashes start; it is also the hash of null, 0..=2^64 - 1.
 
     Args:
         seed: the seed of a plan's grouping, 0..=2^64 - 1.
@@ -266,21 +266,21 @@ def seed_hash(seed: int) -> int:
 
 
 def plan_hash(key: bytes, begin: int) -> int:
-    """Return the hash of a key from which a plan starts, 0..=2^64 - 1.
+    """Return a key's hash in plans, 0..=2^64 - 1.
 
     Args:
-        key: the bytes that Spark hashes: 8, the low ones first, of a whole number, UTF-8 of a string.
+        key: the bytes that Spark hashes: for a whole number 8 bytes, little-endian; for a string its UTF-8.
         begin: the hash of the seed.
 
     Source:
-        docs/plans.md: Spark's `xxhash64` of the seed and the key. It is XXH64, each value being hashed with
-        the hash of those before as its seed.
+        docs/plans.md: Spark's `xxhash64` of the seed and the key. It is XXH64, where the hash of the previous
+        values is the seed of the next.
     """
     return int(xxh64_intdigest(key, begin))
 
 
 def murmur2(key: bytes) -> int:
-    """Return the hash by which Kafka's default partitioner sends a key, 0..=2^32 - 1.
+    """Return the hash that Kafka's default partitioner uses, 0..=2^32 - 1.
 
     Source:
         Austin Appleby's 32-bit MurmurHash2, with the seed 0x9747B28C that Kafka's clients share.

@@ -1,4 +1,4 @@
-"""How many partitions a topic has, asked for before anything is sent to it."""
+"""The number of partitions of a topic, checked before anything is sent."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     Raises:
         ImportError: if confluent-kafka is not installed.
         TypeError: if an argument has a wrong type.
-        ValueError: if there is no such topic; if Kafka's client does not take the settings, or they have one
+        ValueError: if there is no such topic; if Kafka's client rejects the settings, or they include one
             that keysplit sets itself.
         ConnectionError: if no broker answers within 10 seconds.
 
@@ -36,14 +36,14 @@ def partitions_of(topic: str, servers: str, settings: Mapping[str, Any] | None =
     given = settings_of(servers, settings)
     try:
         admin = AdminClient(given)
-    except client.KafkaException as error:  # which names the setting: others may be passwords
+    except client.KafkaException as error:  # names only this setting: others may be passwords
         raise ValueError(f"settings must be those of Kafka's client: {error.args[0].str()}") from error
     try:
         found = admin.list_topics(topic, timeout=_PATIENCE_S).topics[topic]
     except client.KafkaException as error:
-        raise ConnectionError(f"servers must be brokers that answer, got {servers!r}: {error}") from error
+        raise ConnectionError(f"servers must be reachable brokers, got {servers!r}: {error}") from error
     if found.error is not None:
-        raise ValueError(f"topic must be one that is there, got {topic!r}: {found.error.str()}")
+        raise ValueError(f"topic must exist, got {topic!r}: {found.error.str()}")
     return len(found.partitions)
 
 
@@ -55,8 +55,8 @@ def settings_of(servers: str, settings: Mapping[str, Any] | None) -> dict[str, A
         settings: as `partitions_of`.
 
     Raises:
-        TypeError: if `settings` is no dict.
-        ValueError: if it says what exactly-once needs to say itself.
+        TypeError: if `settings` is not a dict.
+        ValueError: if it has a setting that exactly-once delivery sets itself.
     """
     if settings is not None and not isinstance(settings, Mapping):
         raise TypeError(f"settings must be a dict, got {settings!r}")
@@ -71,7 +71,7 @@ def check_partitions(
 ) -> None:
     """Raise ValueError unless a topic has one partition per worker.
 
-    Spark's own sink waits for a minute before it fails on a row for a partition that is not there.
+    Spark's own sink waits for a minute before it fails on a row for a missing partition.
 
     Args:
         topic: as `partitions_of`.
