@@ -1,4 +1,4 @@
-"""What people read of a plan: a page of it, and how it differs from another."""
+"""A plan as text: its description, and its differences from another plan."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,8 +33,8 @@ def describe(
     Args:
         plan: the fields of a `Plan`, by name.
         busiest: the expected load of the busiest worker, in multiples of the mean.
-        bounds: between which it lies, with the confidence of the sample.
-        heaviest_row: the load of its worker if that got the heaviest row alone, in multiples of the mean.
+        bounds: the bounds of `busiest`, with the confidence of the sample.
+        heaviest_row: the load of a worker that gets only the heaviest row, in multiples of the mean.
 
     Returns:
         Its parameters, what it expects and its frequent keys.
@@ -53,7 +53,7 @@ def describe(
         seen += f", the start of a group being {plan['group_weight']:,g}"
     if sample is not None:
         seen = f"a sample of {sample.rows:,} rows ({sample.fraction:.2%}) for {seen}"
-        if plan["heaviest"] is not None:  # a heavier row may not be drawn
+        if plan["heaviest"] is not None:  # the sample may miss a heavier row
             level = f"at least {level}"
         level += f", {bounds[0]:.3f} to {bounds[1]:.3f} with {sample.confidence:.0%} confidence"
     if heaviest_row > BALANCED:
@@ -76,11 +76,11 @@ def _error(sample: Sample | None, share: float) -> str:
 
 
 def compare(plan: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Return in a few lines what is different in another plan: parameters, frequent keys, buckets.
+    """Describe in a few lines how another plan differs: parameters, frequent keys, buckets.
 
     Args:
         plan: the fields of a `Plan`, by name.
-        other: those of the other one.
+        other: the fields of the other plan.
 
     Returns:
         A line per difference.

@@ -1,4 +1,4 @@
-"""What has drifted between the rows of a plan and those of today."""
+"""How today's rows differ from those of a plan."""
 
 from dataclasses import dataclass, field
 
@@ -11,19 +11,18 @@ from keysplit.text import format_imbalance, format_share
 
 @dataclass(frozen=True)
 class Drift(Shown):
-    """How the rows of today differ from those that a plan was made from, and what that does to the loads.
+    """How today's rows differ from those that a plan was made from, and the effect on the loads.
 
     Attributes:
-        moved: the part of the weight, 0 to 1, that lies elsewhere among the keys: the total variation
-            distance between the two distributions over the keys that are frequent on both days and the
-            buckets of all others.
-        loads: the weight of today that each worker is expected to get by the old plan, float64.
+        moved: the part of the weight, 0 to 1, that moved to other keys: the total variation distance between
+            the two distributions over the keys that are frequent on both days and the buckets of all others.
+        loads: today's weight that each worker is expected to get with the old plan, float64.
         imbalance: the imbalance of `loads`, each relative to the capacity of its worker.
-        fresh_imbalance: the same for a plan that is made today with the same grouping.
-        new_keys: the keys that a plan made today places by themselves and the old one does not, as text, with
-            their share of today's weight; the most frequent first.
-        gone_keys: the keys that the old plan places by themselves and one made today would not, with their
-            share of the weight that the old plan was made from; the most frequent first.
+        fresh_imbalance: the same for a plan made today with the same grouping.
+        new_keys: the keys that only a plan made today places individually, as text, with their share of
+            today's weight; the most frequent first.
+        gone_keys: the keys that only the old plan places individually, with their share of the weight that
+            the old plan was made from; the most frequent first.
         verdict: in words, whether the plan still fits.
     """
 

@@ -19,7 +19,7 @@ from keysplit.groupings import (
 
 MOST_COUNTERS = 2**20  # per sketch and task
 # Loads are balanced if the busiest worker has at most this multiple of the mean. Its stage then ends at most
-# 10 % later than it could, less than task start-up and machine noise.
+# 10 % later than possible, less than task start-up and machine noise.
 BALANCED = 1.1
 
 
@@ -99,7 +99,7 @@ PLANS: dict[str, type[Grouping] | type[CutToFit]] = {
         CutToFit,
     )
 }
-"""Every class of parameters that a plan can be made for, by its name."""
+"""The classes of parameters for which plans can be made, by name."""
 
 
 def head_threshold(params: Parameters | Grouping) -> float:
@@ -133,8 +133,8 @@ def sketch_capacity(params: Parameters) -> int:
         params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS].
 
     Returns:
-        Their ``sketch_capacity``; the larger of 1000 and 10/threshold if it is None, so that a count is off
-        by at most a tenth of the threshold. At most 2**20.
+        Their ``sketch_capacity``; the larger of 1000 and 10/threshold if it is None, so that the error of a
+        count is at most a tenth of the threshold. At most 2**20.
 
     Example:
         >>> import keysplit as ks

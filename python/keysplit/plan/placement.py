@@ -21,7 +21,7 @@ from keysplit.plan.rules import CandidateGrouping, Floats, Integers
 from keysplit.plan.summary import Summary, weights_of
 
 _LEAST_CAPACITY, _MOST_CAPACITY = 1e-9, 1e12
-# A row of a smaller part of the mean load is as good as spread.
+# A row below this part of the mean load counts as spread.
 _HEAVY = 0.02
 # A smaller total cannot be divided.
 _TINY = 2.0**-900
@@ -61,15 +61,14 @@ def place(
 
     - ``key``: buckets in the order of their numbers, in equal parts (or in proportion to the capacities).
     - ``partial_key``: every frequent key over its candidates, with the shares that minimise their largest
-      load; then each bucket, heaviest first, to the one of its candidates that is least loaded with it, and
-      buckets without weight so that each worker gets as many; then the frequent keys again, around the
-      buckets.
+      load; then each bucket, heaviest first, to its candidate that is least loaded with it, and buckets
+      without weight in equal numbers to the workers; then the frequent keys again, around the buckets.
     - ``d_choices``, ``w_choices``: the same with d candidates, or all workers, for a frequent key and two for
       a bucket.
     - ``round_robin``: the same with a frequent key on all workers in equal shares (or in proportion to the
       capacities).
-    - ``flexd``: buckets as ``key``; each frequent key, heaviest first, over as many least loaded workers as
-      its share reaches bars of FlexD.
+    - ``flexd``: buckets as ``key``; each frequent key, heaviest first, over the least loaded workers, one for
+        each bar of FlexD that its share reaches.
     - ``distribution_aware``: each frequent key and bucket, heaviest first, to the worker that is least loaded
       with it.
     - ``cut_to_fit``: see [`CutToFit`][keysplit.plan.CutToFit].
@@ -82,15 +81,15 @@ def place(
 
     Args:
         summary: The summary of one pass over the keys.
-        params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS]; with ``candidates`` of
-            any grouping.
+        params: Parameters of one of the classes in [`PLANS`][keysplit.plan.PLANS]; with ``candidates``, those
+            of any grouping.
         capacities: Speed of each worker relative to the others, 1e-9 to 1e12; equal if None.
-        candidates: The workers of each key of the summary, ascending and distinct. Shares and buckets are
-            those of ``partial_key`` then. The workers that the grouping gives each key if None.
+        candidates: The workers of each key of the summary, ascending and distinct. Shares and buckets then
+            follow ``partial_key``. If None, the grouping chooses the workers.
 
         current: The worker of each bucket so far, for plans that place buckets by candidates. A bucket stays
             where it is unless its worker is loaded by more than ``slack`` above the best of its candidates.
-        slack: That difference, as a fraction of a fair share, at least 0.
+        slack: The difference, as a fraction of a fair share, at least 0.
 
     Returns:
         The placement.
@@ -158,9 +157,9 @@ def expected_loads(
     A frequent key of the summary that the placement does not list is counted in its bucket. The loads add up
     to the weight of all rows.
 
-    A placement cuts keys, but no row. If the summary has the heaviest row of each key, that row is whole on
-    the worker of its key where it does least, and only the other rows of the key are spread by its shares.
-    Rows below a fiftieth of the mean load are spread with them.
+    A placement cuts keys, but not rows. If the summary has the heaviest row of each key, that row counts
+    whole on the key's worker where it raises the load least, and only the key's other rows are spread by its
+    shares. Rows below a fiftieth of the mean load are spread with them.
 
     Args:
         summary: The summary of one pass over the keys.

@@ -1,4 +1,4 @@
-"""A plan: which worker each row of each key goes to, decided once and the same for ever."""
+"""A plan: the worker of each row of each key, decided once and unchanged from then on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from keysplit.text import format_count, format_ratio, format_share
 
 @dataclass(frozen=True, eq=False)
 class Plan(Shown):
-    """Where rows go: frequent keys by a table of their own, all others by their bucket.
+    """The workers of rows: frequent keys have their own table, all others follow their bucket.
 
     Guarantees: the worker of a row is a function of its key, its identity and the plan. It depends neither on
     the order of rows, nor on tasks, batches, Spark's version or the engine. Plans with equal JSON route
@@ -40,14 +40,14 @@ class Plan(Shown):
         tail: the worker of each bucket of the other keys, uint32.
         buckets: the weight of each bucket, frequent keys included, float64.
         capacities: relative speed of each worker; None if equal.
-        row_id: the columns that tell the rows of a split key apart, named as the argument `row_id` of `route`
-            names them; None if they follow from the DataFrame that is routed.
-        sample: the rows that it was made from where these are not all; the weights are estimates then, and
-            `sample.error_of(share)` is by how much a share may be wrong. None if all rows were counted.
-        group_weight: what the start of a group costs, in units of the weight of rows; all weights contain it.
-        weighted: whether the plan was made with `weight`; False if it was stored without that.
-        heaviest: the weight of the heaviest row of each of `head`, of those rows that were counted; None
-            without `weight`, and in plans that were stored without it.
+        row_id: the columns that distinguish the rows of a split key, as in the argument `row_id` of `route`;
+            None if they are chosen for each DataFrame.
+        sample: the rows that it was made from if these are not all; then the weights are estimates, and
+            `sample.error_of(share)` is the error of a share. None if all rows were counted.
+        group_weight: the cost of starting a group, in units of the weight of rows; all weights include it.
+        weighted: whether the plan was made with `weight`; False if the stored plan does not say.
+        heaviest: the weight of the heaviest counted row of each key of `head`; None without `weight`, and in
+            plans that were stored without it.
         trust: the columns, and the functions with "()" after their names, that the user guarantees to be
             deterministic.
 
@@ -88,7 +88,7 @@ class Plan(Shown):
         weighted: bool = False,
         trust: tuple[str, ...] = (),
     ) -> Plan:
-        """Make a plan of what a pass found out and where it was placed; `texts` has the keys by hash."""
+        """Make a plan from a summary and its placement; `texts` has the keys by hash."""
         head = [
             FrequentKey(
                 key=texts[int(summary.hashes[at])],
@@ -130,20 +130,20 @@ class Plan(Shown):
 
     @property
     def splits(self) -> bool:
-        """Whether any key has more than one worker, so that the identity of a row counts."""
+        """Whether any key has more than one worker, so that a row's identity matters."""
         return bool(self.split_keys)
 
     @cached_property
     def loads(self) -> np.ndarray:
-        """The weight that each worker is expected to get of the rows that the plan was made from, float64.
+        """The weight that each worker is expected to get, of the rows that the plan was made from; float64.
 
-        The heaviest row of each frequent key is whole on one of the key's workers.
+        The heaviest row of each frequent key counts whole on one of the key's workers.
         """
         return self.loads_for(self.summary)
 
     @property
     def summary(self) -> Summary:
-        """What the plan was made from, as far as it says."""
+        """The summary that the plan was made from, as far as it is stored."""
         return Summary(
             total=self.total,
             hashes=np.array([each.hash for each in self.head], np.int64),
@@ -161,14 +161,14 @@ class Plan(Shown):
 
     @cached_property
     def busiest_bounds(self) -> tuple[float, float]:
-        """Between which bounds `busiest` lies for all rows, with the confidence of the sample.
+        """The bounds of `busiest` for all rows, with the confidence of the sample.
 
-        They are the same number if all rows were counted. That the rows of a split key are assigned by their
-        hashes, and so vary by about the square root of their number, comes on top of them.
+        Both are the same number if all rows were counted. They do not include that hashes assign the rows of
+        a split key, which varies their numbers by about the square root.
 
         Source:
-            The loads of all workers are taken to be within their errors at once (Bonferroni's inequality). A
-            key of which a worker gets the part s adds s^2 times its variance to that of the worker's load.
+            The loads of all workers are within their errors simultaneously (Bonferroni's inequality). A key
+            with the part s on a worker adds s^2 times its variance to the variance of the worker's load.
         """
         if self.sample is None or not self.total:
             return self.busiest, self.busiest
@@ -183,8 +183,8 @@ class Plan(Shown):
     def heaviest_row(self) -> float:
         """The load of the fastest worker if it got the heaviest row of a split key alone, as `busiest`.
 
-        No split makes the busiest worker's load smaller. Of a sample it may be too small, as the sample may
-        miss the row. 0 if nobody looked for it.
+        No split makes the busiest worker's load smaller. From a sample it may be too small, as the sample may
+        miss the row. 0 if it is unknown.
         """
         if self.heaviest is None or not self.splits:
             return 0.0
@@ -194,9 +194,9 @@ class Plan(Shown):
 
     @property
     def hash_busiest(self) -> float:
-        """The same if all rows of a key went where its hash says, as in Spark; estimated from the buckets.
+        """The same with hash partitioning, as in Spark; estimated from the buckets.
 
-        Of a sample it is the lower bound: chance alone makes some of many workers look busy.
+        From a sample it is the lower bound: chance alone makes some of many workers look busy.
         """
         parts = even_parts(len(self.buckets), np.ones(self.workers))
         loads: np.ndarray = np.bincount(parts, self.buckets, minlength=self.workers)
@@ -216,7 +216,7 @@ class Plan(Shown):
         return float((loads / speeds).max() * speeds.sum() / self.total) if self.total else 1.0
 
     def loads_for(self, summary: Summary) -> np.ndarray:
-        """Return the weight that each worker is expected to get of other rows, float64."""
+        """Return the weight of other rows that each worker is expected to get, float64."""
         return self._loads_for(summary)
 
     def _loads_for(self, summary: Summary, power: int = 1) -> np.ndarray:
@@ -236,30 +236,30 @@ class Plan(Shown):
         return Tables.of(self.head, self.tail)
 
     def to_json(self) -> str:
-        """Return the plan as JSON; `from_json` is the way back, and gives an equal plan."""
+        """Return the plan as JSON; `from_json` makes an equal plan from it."""
         return stored.write(self._fields())
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Make a plan of what `to_json` gave, in this version of keysplit or an older one.
+        """Make a plan from the JSON of `to_json`, of this version of keysplit or an older one.
 
         Raises:
-            TypeError: if it is no text.
-            ValueError: if it is no plan, a damaged one, or one that only a newer keysplit understands.
+            TypeError: if it is not a string.
+            ValueError: if it is not a plan, is damaged, or needs a newer keysplit.
         """
         if not isinstance(text, str | bytes | bytearray):
             raise TypeError(f"text must be what Plan.to_json returned, got {type(text).__name__}")
         return cls(**stored.read(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan as JSON, the whole of it or nothing where the store allows.
+        """Write the plan as JSON, atomically if the store allows it.
 
         Args:
-            path: a file, or a URL of a file system that pyarrow knows: file, s3, gs, abfs, hdfs.
+            path: a file, or a URL that pyarrow supports: file, s3, gs, abfs, hdfs.
 
         Raises:
-            TypeError: if `path` is no path.
-            OSError: if the file cannot be written: it is a folder, or in none that is there.
+            TypeError: if `path` is not a path.
+            OSError: if the file cannot be written: it is a folder, or its folder does not exist.
             ValueError: if `path` is empty, or pyarrow knows no file system for the URL.
         """
         paths.check(path)
@@ -273,7 +273,7 @@ class Plan(Shown):
             path: as `save`.
 
         Raises:
-            TypeError: if `path` is no path.
+            TypeError: if `path` is not a path.
             OSError: if the file cannot be read.
             ValueError: as `from_json`, or if pyarrow knows no file system for the URL.
         """
@@ -281,7 +281,7 @@ class Plan(Shown):
         return cls.from_json(paths.read(path))
 
     def with_workers(self, workers: int, capacities: Sequence[float] | None = None) -> Plan:
-        """Make the plan for another number of workers, of what this one was made from.
+        """Make a plan for another number of workers from the same counts.
 
         Args:
             workers: the number of workers, 1..=65536.
@@ -291,8 +291,8 @@ class Plan(Shown):
             The plan.
 
         Raises:
-            TypeError: if `workers` is no whole number, `capacities` are no numbers, or the grouping is one
-                that only streams with `adapt` follow.
+            TypeError: if `workers` is not a whole number, `capacities` are not numbers, or only streams with
+                `Adapt` can use the grouping.
             ValueError: if `workers` or `capacities` are out of their range.
 
         Example:
@@ -320,8 +320,8 @@ class Plan(Shown):
 
         Args:
             other: the other plan.
-            where: what this one is of.
-            what: how the user knows the other one.
+            where: where this plan is used.
+            what: the user's name for the other plan.
         """
         if other.workers > self.workers:
             raise ValueError(
@@ -331,7 +331,7 @@ class Plan(Shown):
         self.refuse_other_keys(other, where, what)
 
     def refuse_other_keys(self, other: Plan, where: str, what: str = "plan") -> None:
-        """Raise ValueError if another plan is for keys of other types or hashes; see `refuse_other`."""
+        """Raise ValueError if another plan has other key types or another seed; see `refuse_other`."""
         mine, theirs = ((each.key_types, each.grouping.seed) for each in (self, other))
         if mine != theirs:
             raise ValueError(
@@ -340,10 +340,10 @@ class Plan(Shown):
             )
 
     def compare(self, other: Plan) -> str:
-        """Say in a few lines what is different in another plan: parameters, frequent keys, buckets.
+        """Describe in a few lines how another plan differs: parameters, frequent keys, buckets.
 
         Raises:
-            TypeError: if `other` is no plan.
+            TypeError: if `other` is not a plan.
         """
         if not isinstance(other, Plan):
             raise TypeError(f"other must be a Plan, got {type(other).__name__}")

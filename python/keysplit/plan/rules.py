@@ -20,11 +20,11 @@ Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 CandidateGrouping: TypeAlias = PartialKeyGrouping | RoundRobinHead | DChoices | WChoices
 Pieces: TypeAlias = list[tuple[Integers, Floats]]
-"""For each frequent key its workers, in ascending order, and the weight that each of them gets."""
+"""The workers of each frequent key, in ascending order, and the weight for each of them."""
 
 
 class Current(NamedTuple):
-    """Where buckets are now, see `keysplit.plan.place`."""
+    """The current places of buckets, see `keysplit.plan.place`."""
 
     buckets: Integers
     slack: float
@@ -46,7 +46,7 @@ def even_parts(size: int, speeds: Floats) -> Integers:
 def by_bars(
     weights: Floats, tail: Floats, total: float, params: FlexD, speeds: Floats
 ) -> tuple[Pieces, Integers]:
-    """Each frequent key over as many workers as FlexD's list reaches if its share stays constant."""
+    """Each frequent key over as many workers as it would reach in FlexD's list at a constant share."""
     buckets = even_parts(len(tail), speeds)
     loads = np.zeros(len(speeds))
     np.add.at(loads, buckets, tail)
@@ -83,7 +83,7 @@ def over_given(
     speeds: Floats,
     current: Current | None = None,
 ) -> tuple[Pieces, Integers]:
-    """The same with the workers of each frequent key given; `params` has the candidates of the buckets."""
+    """The same for given workers of each frequent key; `params` has the candidates of the buckets."""
 
     def spread(loads: Floats) -> Pieces:
         return _settle(loads, weights, candidates, total, speeds) if len(weights) else []
@@ -109,7 +109,7 @@ def _around(
     seen, missed = slack * total, slack * float(np.count_nonzero(tail == 0.0))
     # There are up to 2**17 buckets of two candidates: Python's own floats are faster than arrays of two.
     levels, rates, weights_of = loads.tolist(), speeds.tolist(), tail.tolist()
-    # Of some buckets a sample has no row. They have rows, though: each worker gets as many of them.
+    # A sample misses some buckets, which may have rows: the workers get equal numbers of them.
     unseen = [0.0] * len(speeds)
     for bucket in _heaviest_first(tail).tolist():
         weight = weights_of[bucket]
@@ -138,7 +138,7 @@ def whole(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, Intege
     everything = np.concatenate([weights, tail])
     for item in _heaviest_first(everything).tolist():
         if everything[item] == 0:
-            break  # nothing is known of the buckets that are left
+            break  # nothing is known about the remaining buckets
         places[item] = at = _lightest(loads, everything[item], speeds)
         loads[at] += everything[item]
     pieces = [(places[key : key + 1], weights[key : key + 1]) for key in range(len(weights))]
@@ -149,7 +149,7 @@ def cut_to_fit(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, I
     """Keys, then buckets, as [`CutToFit`][keysplit.plan.CutToFit] defines."""
     capacities = (weights.sum() + tail.sum()) * speeds / speeds.sum()
     slack = _SLACK * capacities.min()
-    # Free capacity per worker, the most last, the lowest number last among equals.
+    # Free capacity per worker, ascending; among equals the lowest number is last.
     free = sorted((capacity, -worker) for worker, capacity in enumerate(capacities.tolist()))
     pieces = []
     for weight in weights.tolist():
@@ -174,7 +174,7 @@ def cut_to_fit(weights: Floats, tail: Floats, speeds: Floats) -> tuple[Pieces, I
     buckets = even_parts(len(tail), speeds)
     for bucket in _heaviest_first(tail).tolist():
         if tail[bucket] == 0:
-            break  # nothing is known of the buckets that are left
+            break  # nothing is known about the remaining buckets
         room, worker = most_free[0]
         buckets[bucket] = worker
         heapreplace(most_free, (room + float(tail[bucket]), worker))
@@ -193,7 +193,7 @@ def _lightest(loads: Floats, weight: float, speeds: Floats) -> int:
 def _fill(loads: Floats, weight: float, speeds: Floats) -> Floats:
     """Water-filling: the amounts of a weight that raise the least loaded workers to a common level."""
     order = np.argsort(loads / speeds, kind="stable")
-    # The level if only the first k workers get something; it is lowest for the right k.
+    # The level if only the first k workers get a part; the right k has the lowest.
     level = ((weight + np.cumsum(loads[order])) / np.cumsum(speeds[order])).min()
     amounts: Floats = np.maximum(level * speeds - loads, 0.0)
     if not amounts.any():  # too light to change the loads
@@ -205,11 +205,11 @@ def _fill(loads: Floats, weight: float, speeds: Floats) -> Floats:
 
 
 _FEW = 7
-"""So many numbers NumPy adds one after another, as Python's loop does; of more it adds pairs."""
+"""The most numbers that NumPy adds in sequence, like Python's loop; of more it adds pairs."""
 
 
 def _fill_few(loads: list[float], weight: float, speeds: list[float]) -> list[float]:
-    """Do as `_fill` to the bit, for at most `_FEW` workers."""
+    """Return the same as `_fill`, to the bit, for at most `_FEW` workers."""
     order = sorted([(load / speed, at) for at, (load, speed) in enumerate(zip(loads, speeds))])  # noqa: B905
     below, speed, level = 0.0, 0.0, math.inf
     for _, at in order:
@@ -218,12 +218,12 @@ def _fill_few(loads: list[float], weight: float, speeds: list[float]) -> list[fl
         reached = (weight + below) / speed
         if reached < level:
             level = reached
-    least, total, amounts = weight * _SMALLEST_SHARE, 0.0, []  # a tenth of an equal part is more
+    least, total, amounts = weight * _SMALLEST_SHARE, 0.0, []  # the minimum is a tenth of an equal part
     for load, speed in zip(loads, speeds):  # noqa: B905
         amount = level * speed - load
         amounts.append(amount if amount >= least else 0.0)
         total += amounts[-1]
-    if total == 0.0:  # too light to be seen beside the loads
+    if total == 0.0:  # too light to change the loads
         amounts[order[0][1]] = weight
         total = weight
     scale = weight / total
@@ -239,7 +239,7 @@ def _piece(workers: Integers, amounts: Floats) -> tuple[Integers, Floats]:
 
 
 def _over_least_loaded(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) -> Pieces:
-    """Each key over its size's number of least loaded workers, the lowest numbers among equals."""
+    """Each key over as many least loaded workers as its size says, the lowest numbers among equals."""
     levels = list(zip((loads / speeds).tolist(), range(len(speeds)), strict=True))
     heapify(levels)
     pieces = []
@@ -260,7 +260,7 @@ def _candidates(params: CandidateGrouping, choices: int) -> PartialKeyGrouping:
 
 
 def _of_bucket(params: PartialKeyGrouping, buckets: int) -> Callable[[int], list[int]]:
-    """What returns the candidates of a bucket."""
+    """Return a function that gives the candidates of a bucket."""
     if params.choices == 2:
         return _of_buckets(params, buckets).__getitem__
     router = params.router()
@@ -269,7 +269,7 @@ def _of_bucket(params: PartialKeyGrouping, buckets: int) -> Callable[[int], list
 
 @lru_cache(maxsize=2)
 def _of_buckets(params: PartialKeyGrouping, buckets: int) -> list[list[int]]:
-    """The two candidates of each bucket; in a stream a plan is made of the same ones again and again."""
+    """The two candidates of each bucket; cached, as plans of a stream use the same ones."""
     router = params.router()
     return [router.candidates(bucket).tolist() for bucket in range(buckets)]
 
@@ -319,7 +319,7 @@ def _in_turn(loads: Floats, weights: Floats, sizes: Integers, speeds: Floats) ->
 def _settle(
     loads: Floats, weights: Floats, candidates: Sequence[Integers], total: float, speeds: Floats
 ) -> Pieces:
-    """Each key over its candidates, repeated with the others in place until the loads converge."""
+    """Each key over its candidates, one key after the other, repeated until the loads converge."""
     levels, rates = loads.tolist(), speeds.tolist()
     of_keys = [
         (workers, weight, [rates[at] for at in workers])

@@ -1,7 +1,7 @@
 """The stored form of a plan: JSON with a version.
 
-A plan is written in the oldest version that holds all of it, so that older keysplits read what they can use.
-Every version is read for ever. docs/plans.md lists the fields.
+A plan is written in the oldest version that can hold it, so that older versions of keysplit can read it.
+Every version stays readable. docs/plans.md lists the fields.
 """
 
 import base64
@@ -27,7 +27,7 @@ _THIRD = (*_FIRST, "row_id", "sample", "group_weight")
 _FOURTH = (*_THIRD, "weighted")
 _FIFTH = (*_FOURTH, "heaviest")
 FIELDS = {1: _FIRST, 2: (*_FIRST, "row_id"), 3: _THIRD, 4: _FOURTH, 5: _FIFTH, 6: (*_FIFTH, "trust")}
-"""The fields of a plan that each version of the stored form holds."""
+"""The fields of a plan in each version of the stored form."""
 VERSION = max(FIELDS)
 
 
@@ -38,8 +38,7 @@ def write(plan: Mapping[str, Any]) -> str:
         plan: the fields of a `Plan`, by name.
 
     Returns:
-        The JSON, of the oldest version that has all fields that are neither None, nor 0, nor False, nor
-        empty.
+        The JSON, in the oldest version that has all fields with a value other than None, 0, False or empty.
     """
     version = min(
         version
@@ -60,9 +59,9 @@ def write(plan: Mapping[str, Any]) -> str:
 
 
 def read(text: str) -> dict[str, Any]:
-    """Return the fields of the plan that `write` wrote, in this version of keysplit or an older one.
+    """Return the fields of a plan written by `write`, in this version of keysplit or an older one.
 
-    Parameters of the grouping that the text has not take their defaults.
+    Parameters of the grouping that are missing get their defaults.
 
     Args:
         text: JSON.
@@ -71,7 +70,7 @@ def read(text: str) -> dict[str, Any]:
         The fields of a `Plan`, by name.
 
     Raises:
-        ValueError: if it is no plan, a damaged one, or one that only a newer keysplit understands.
+        ValueError: if it is not a plan, is damaged, or needs a newer keysplit.
     """
     try:
         data = json.loads(text)
@@ -98,7 +97,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 class _NewerError(ValueError):
-    """A plan has what this keysplit does not know."""
+    """A plan needs a newer keysplit."""
 
 
 def _newer(what: str) -> ValueError:
@@ -116,7 +115,7 @@ def _refuse_unknown(kind: str, names: Iterable[str], known: Iterable[str]) -> No
 def _fields(data: dict[str, Any]) -> dict[str, Any]:
     params = dict(data["grouping"])
     name = params.pop("name")
-    # A plan that changes with a stream may follow any grouping.
+    # A plan that changes with a stream may have any grouping.
     known = {**GROUPINGS, **PLANS}
     _refuse_unknown("grouping", [name], known)
     grouping = known[name]

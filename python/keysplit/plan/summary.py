@@ -13,16 +13,16 @@ from keysplit.plan.rules import Floats, Integers
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows that were counted, where they are not all.
+    """The counted rows, if they are a sample.
 
-    Guarantees: each row was drawn by chance alone, neither by its place nor by its key, so estimates are
-    unbiased however the rows are sorted. The share of a key, or of a worker, is within `error_of` of the true
-    one with the probability `confidence`. Weights are taken to be as unequal as those that were drawn.
+    Guarantees: each row was drawn at random, regardless of its position and key, so estimates are unbiased
+    for any order of rows. The share of a key, or of a worker, is within `error_of` of the true one with the
+    probability `confidence`. Weights are assumed to be as unequal as those of the drawn rows.
 
     Args:
         rows: Rows that were counted.
-        fraction: Their part of all rows, 0 to 1.
-        effective: Rows that would say as much if all were drawn with the same chance and had equal weights.
+        fraction: The fraction of all rows that they are, 0 to 1.
+        effective: The effective sample size: as many equally likely rows of equal weight have the same error.
         confidence: The probability that a share is within its error, 0 to 1.
 
     Example:
@@ -38,14 +38,14 @@ class Sample:
     confidence: float = 0.95
 
     def error_of(self, share: float) -> float:
-        """By how much a share of the total, 0 to 1, may be wrong, either way.
+        """The error of a share of the total, 0 to 1, in either direction.
 
         It is `z sqrt(share (1 - share) / effective)`, with z = 1.96 for 95 per cent.
         """
         return self.deviations() * math.sqrt(max(share * (1 - share), 0.0) / max(self.effective, 1.0))
 
     def deviations(self, shares: int = 1) -> float:
-        """How many standard deviations the error is, if so many shares are all to be within theirs."""
+        """The error in standard deviations, if this many shares are to be within theirs simultaneously."""
         return NormalDist().inv_cdf(1 - (1 - self.confidence) / 2 / shares)
 
 
@@ -60,10 +60,9 @@ class Summary:
         errors: Upper bound on the error of ``counts``; float64, shape (H,).
         buckets: Exact weight of all rows per bucket, including those of frequent keys; float64, shape (B,)
             with B a power of two.
-        sample: What was counted if not all rows were; the weights are estimates then, each as likely too
-            large as too small.
-        heaviest: Weight of the heaviest row of each of ``hashes``, of those rows that were counted; float64,
-            shape (H,). None if it was not looked for, as where all rows weigh 1.
+        sample: The counted rows, if not all rows were counted; then the weights are unbiased estimates.
+        heaviest: Weight of the heaviest counted row of each of ``hashes``; float64, shape (H,). None if
+            unknown, for instance if all rows weigh 1.
     """
 
     total: float
@@ -75,7 +74,7 @@ class Summary:
     heaviest: Floats | None = None
 
     def with_buckets(self, bits: int) -> Summary:
-        """The same with 2**bits buckets: several in one, or the rare keys of one spread over several.
+        """The same with 2**bits buckets: buckets are merged, or the rare keys of one spread over several.
 
         Example:
             >>> import numpy as np

@@ -1,4 +1,4 @@
-"""The frequent keys of a plan, and the tables in which the worker of a row is looked up."""
+"""The frequent keys of a plan, and the look-up tables for the worker of a row."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from keysplit.plan.rules import Floats, Integers
 
 @dataclass(frozen=True)
 class FrequentKey:
-    """A key that a plan places by itself.
+    """A key that a plan places individually.
 
     Attributes:
         key: its values as text, one per key column; None is null. A plan from a sample has the first 256
             bytes of each.
-        hash: its hash, which is what a row is compared with.
-        count: weight of its rows, an upper bound; in a plan from a sample an estimate, whose error
-            `Plan.sample` knows.
+        hash: its hash, with which rows are compared.
+        count: weight of its rows, an upper bound; in a plan from a sample an estimate with the error of
+            `Plan.sample`.
         error: by how much `count` may be too large, in addition to the error of a sample.
         workers: the workers of its rows.
         shares: the part of its rows that each of `workers` gets; the sum is 1.
@@ -90,7 +90,7 @@ def alias_cells(workers: Integers, shares: Floats) -> tuple[Integers, NDArray[np
 
 @dataclass(frozen=True)
 class Tables:
-    """A plan as all engines read it; docs/plans.md defines what they do with it."""
+    """A plan in the form that all engines read; docs/plans.md defines how to use it."""
 
     tail: np.ndarray
     hashes: np.ndarray
@@ -120,7 +120,7 @@ class Tables:
         )
 
     def in_rust(self) -> _core.PlanTable:
-        """Return the same tables in Rust."""
+        """Return the same tables as an object in Rust."""
         return _core.PlanTable(
             self.tail, self.hashes, self.starts, self.lengths, self.cuts, self.first, self.second
         )
