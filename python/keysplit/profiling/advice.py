@@ -1,4 +1,4 @@
-"""When loads are balanced, which grouping to take, and every verdict in words."""
+"""The rule for balanced loads, the choice of a grouping, and the text of every verdict."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Verdict(NamedTuple):
     """What to do.
 
     Attributes:
-        text: three lines: what to do, what it costs today and would cost, how sure that is; or the first one
-            alone, where there is nothing to gain or to say.
-        details: all else, in sentences without the last full stop.
-        line: the operation to change, to paste; empty if there is nothing to gain.
+        text: three lines: what to do, the cost today and after it, and how sure that is; or only the first
+            one, if there is nothing to gain.
+        details: further sentences, without the last full stop.
+        line: a line of code to paste; empty if there is nothing to gain.
     """
 
     text: str
@@ -41,14 +41,14 @@ class Verdict(NamedTuple):
 
 
 class _Remedy(NamedTuple):
-    """An operation, the line that splits its keys, and what each extra copy of a key is."""
+    """An operation, the line of code that splits its keys, and what an extra copy of a key costs it."""
 
     work: str
     line: str
     copies: str
 
 
-# The operations that gain from splitting; "sum" and "collect" do not.
+# The operations that gain from split keys; "sum" and "collect" do not.
 _REMEDIES = {
     "apply": _Remedy(
         "whole-group Python",
@@ -89,10 +89,10 @@ OPERATIONS = get_args(Operation)
 
 @dataclass(frozen=True)
 class Cost:
-    """What rows cost, for expected times: arithmetic from the loads, not a measurement.
+    """The cost of rows, for expected times, which are computed from the loads and not measured.
 
     Attributes:
-        seconds_per_row: the time for a row, above 0; None if it is not known.
+        seconds_per_row: the time per row, above 0; None if unknown.
         cores: how many tasks run at once, at least 1; None for one per worker.
     """
 
@@ -113,18 +113,18 @@ class Cost:
             raise ValueError(f"cores must be at least 1, got {self.cores!r}")
 
     def expect_s(self, total: float, workers: int, of: Prediction) -> float:
-        """Return the time of the stage: until the busiest worker has served its rows, or the cores all."""
+        """Return the time of the stage: until the busiest worker has finished, or all cores have."""
         cores = workers if self.cores is None else index(self.cores)
         return (self.seconds_per_row or 0.0) * total * max(of.busiest / workers, 1 / cores)
 
     def slowdown(self, of: Prediction) -> float:
-        """Return the time of the stage in multiples of the least that these workers and cores allow."""
+        """Return the time of the stage in multiples of the shortest possible on these workers and cores."""
         workers = len(of.loads)
         cores = workers if self.cores is None else index(self.cores)
         return max(of.busiest / workers, 1 / cores) / max(1 / workers, 1 / cores)
 
     def describe(self, total: float, unit: str, workers: int, now: Prediction, better: Prediction) -> str:
-        """Return in words what two ways to place the same rows are expected to take: a ratio, or times."""
+        """Compare two placements of the same rows in words: a ratio, or expected times."""
         if self.seconds_per_row is None:
             before, after = (format_ratio(self.slowdown(of)) for of in (now, better))
             return f"today {before} times as long as balanced, then {after} times, by the loads alone"
@@ -174,8 +174,8 @@ def recommend_for(
 ) -> str | None:
     """Choose the plan for an operation: none for aggregates, for windows one that keeps every key whole.
 
-    Where fewer cores than workers are given, what counts is the time until they all have ended: a busy worker
-    then delays the stage only by what the other workers leave the cores idle. `unit` is that of the loads.
+    With fewer cores than workers, the time until all workers have finished decides: a busy worker then delays
+    the stage only while other cores are idle. `unit` is the unit of the loads.
     """
     loads = predicted["key"].loads
     if _are_few(loads.sum(), unit, len(loads)):
@@ -189,7 +189,7 @@ def recommend_for(
 
 
 def _are_few(total: float, unit: str, workers: int) -> bool:
-    """Say whether there are fewer rows than workers."""
+    """Return whether there are fewer rows than workers."""
     return unit != "weight" and total < workers
 
 
@@ -221,12 +221,12 @@ def advise_simulated(
 
     Args:
         results: the simulations.
-        planned: the effect of plans on the same keys, by name; if unknown, that of the simulated groupings
-            that Spark can plan.
+        planned: the effect of plans on the same keys, by name; if unknown, the effects of the simulated
+            groupings that Spark can plan are used.
         top: the most frequent key, if it is certain to be frequent.
         key: the key columns, for the line to paste.
         without: names to exclude for stream engines.
-        cost: what a message costs.
+        cost: the cost of a message.
 
     Returns:
         The verdict.
@@ -287,18 +287,18 @@ def advise(
     sample: Sample | None = None,
     heaviest_row: float = 0.0,
 ) -> Verdict:
-    """Return the verdict on an operation by key on Spark: what to do, what it brings, and how sure that is.
+    """Return the verdict on an operation by key on Spark: what to do, the gain, and how sure that is.
 
     Args:
         total: the weight of all rows.
-        unit: what is counted: "rows", "weight" or "messages".
+        unit: the unit of the counts: "rows", "weight" or "messages".
         top: the frequent keys.
         planned: the effect of each plan, by its name.
         recommended: the result of `recommend_for`.
         operation: one of `OPERATIONS`, None for all.
         key: the key columns, for the line to paste.
         workers: the number of workers.
-        cost: what a row costs.
+        cost: the cost of a row.
         sample: the rows that were counted, None if all were.
         heaviest_row: the weight of the heaviest row in multiples of a worker's fair share; 0 if unknown.
 
@@ -410,7 +410,7 @@ def describe_drift(
 
 
 def _how_sure(top: Sequence[TopKey], unit: str, sample: Sample | None) -> str:
-    """Return the last line of a verdict: what was counted, and the figure that all else is from."""
+    """Return the last line of a verdict: what was counted, and the figure behind the verdict."""
     if not top:
         how = "sure: all are counted" if sample is None else "estimated from a sample"
         return f"{how}, and no key is certain to be frequent"

@@ -42,7 +42,7 @@ class _Counted(NamedTuple):
 
 
 class TopKey(_Counted):
-    """A frequent key: a tuple of its value, its count with the error, and its share.
+    """A frequent key: a tuple of its value, its count, the count's error, and its share.
 
     Attributes:
         key: its value; a tuple of values if there are several key columns.
@@ -52,8 +52,7 @@ class TopKey(_Counted):
         shares: its share of the messages of each window, a lower bound. This and the following only for a
             stream.
         hot: the numbers of the windows in which it was hot, ascending.
-        age_messages: how long it stayed hot, from the start of the first of these windows to the end of the
-            last.
+        age_messages: messages from the start of the first of these windows to the end of the last.
         age_share: the same as a fraction of the stream.
     """
 
@@ -86,7 +85,7 @@ class TopKey(_Counted):
 
     @property
     def age(self) -> str:
-        """How long it stayed hot, in words."""
+        """The time for which it was hot, in words."""
         if not self.hot:
             return "never"
         return "always" if len(self.hot) == len(self.shares) else f"{100 * self.age_share:.0f} %"
@@ -173,10 +172,11 @@ class Advice:
         predicted: the predicted effect of each grouping, by its name: of a stream, simulated in the order of
             arrival; of a DataFrame, of its plan.
         recommended: the grouping to plan on Spark, None if there is nothing to gain.
-        verdict: three lines: what to do, what it costs today and would cost, how sure that is; or the first
-            alone, where there is nothing to gain.
-        details: all else, in sentences without the last full stop.
-        results: the simulations behind `predicted`, by name; none for a DataFrame, whose plans are computed.
+        verdict: three lines: what to do, the cost today and after it, and how sure that is; or only the first
+            one, if there is nothing to gain.
+        details: further sentences, without the last full stop.
+        results: the simulations that `predicted` is from, by name; empty for a DataFrame, where plans are
+            computed.
         planned: the predicted effect of each plan, by its name; empty if it is `predicted`.
         online: the grouping to take in a stream engine, None if there is nothing to gain.
         line: the operation on Spark that splits the keys, to paste; empty if there is nothing to gain.
@@ -203,16 +203,16 @@ class Advice:
         return self.predicted["key"].imbalance
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what to do as JSON types, without the figures."""
+        """Return the recommendation as JSON types, without the figures."""
         names = ("workers", "recommended", "online", "verdict", "line", "details")
         return {name: getattr(self, name) for name in names}
 
     def panel(self, results: Sequence[SimulationResult], keys: Sequence[TopKey] = ()) -> Panel:
-        """Return what a page shows of it: the recommended plan, or else the recommended grouping.
+        """Return the panel of a page: the recommended plan, or else the recommended grouping.
 
         Args:
             results: the simulations, the most balanced first.
-            keys: frequent keys, to name what makes a load.
+            keys: frequent keys, to name those that cause a load.
         """
         entries = entries_of(results, keys)
         named = {entry.name: entry for entry in entries}
@@ -243,18 +243,18 @@ class Advice:
         )
 
     def print_on(self, console: Console, title: str = "") -> None:
-        """Print the verdict, the line to paste, and all else after a heading."""
+        """Print the verdict, the line to paste, and the details after a heading."""
         from rich.text import Text
 
         console.print(Text(f"{title}{self.verdict}"))
-        if self.line:  # to be copied, so it is not wrapped
+        if self.line:  # for copying, so it is not wrapped
             console.print(Text(f"\n  {self.line}"), soft_wrap=True)
         if self.details:
             console.print(Text.assemble("\n", ("Details", "bold"), f"\n{self.details}."))
         console.print()
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        """Yield the figures of each grouping, planned and routed online, for `to_pandas`."""
+        """Yield the figures of each grouping, as a plan and routed online, for `to_pandas`."""
         for routed, found in (("plan", self.plans), ("online", self.predicted if self.results else {})):
             for name, of in found.items():
                 yield {
@@ -296,20 +296,20 @@ class Profile(Printed, Shown):
     Attributes:
         key: the names of the key columns; none for a stream.
         total: the messages, or the weight of all rows.
-        unit: what is counted: "messages", "rows" or "weight".
+        unit: the unit of the counts: "messages", "rows" or "weight".
         top: the most frequent keys, the most frequent first. Of a DataFrame, all that have at least
             1/(20 workers) of the weight.
         advice: for each number of workers, what to do.
         sources: the number of sources in the simulations; 1 for a DataFrame, where one plan serves all tasks.
-        sample: of a DataFrame, the rows that were counted where these are not all; `total` and the counts in
-            `top` are estimates then, and `sample.error_of(share)` is by how much a share may be wrong.
+        sample: of a DataFrame, the counted rows if these are not all; then `total` and the counts in `top`
+            are estimates, and `sample.error_of(share)` is the error of a share.
         distinct_keys: the number of distinct keys. This and the following only for a stream.
         distinct_keys_error: an upper bound on its standard error; 0 if it is exact.
         threshold: a key is hot in a window if it has at least this share of its messages.
         windows: the start of each window, then the end of the stream, in messages.
         hot: all keys that were hot in some window, the most frequent in the whole stream first.
         overlap: overlap of the most frequent keys of neighbouring windows: their mean Jaccard index.
-        overlap_of_any: the same of any two windows.
+        overlap_of_any: the same for any two windows.
         steady_overlap: what both would be if the messages came in random order.
         drifts: whether the frequent keys change: `overlap_of_any` is below `steady_overlap` by more than 0.1.
         drift: how the frequent keys change, in words.
@@ -482,7 +482,7 @@ class Profile(Printed, Shown):
         return [Card(*shares, what)]
 
     def _keys(self) -> dict[str, Any]:
-        """Return the most frequent keys, and those hot only for a while, with the times when each was hot."""
+        """Return the most frequent keys, and those that were hot for a time, with those times."""
         top = [key for key in self.top[:TOP_KEYS] if key.certain]
         others = [key for key in self.hot if key not in top and key.age_share < 1]
         brief = sorted(others, key=lambda key: -max(key.shares))[:SHORT_LIVED_KEYS]
@@ -534,7 +534,7 @@ class Profile(Printed, Shown):
 
 
 def join_advice(advice: Sequence[Advice], part: Literal["verdict", "details"]) -> str:
-    """Return a part of each piece of advice, with its number of workers where there are several."""
+    """Return a part of each piece of advice, with the number of workers if there are several."""
     return "\n".join(
         f"{format_count(each.workers, 'worker')}: {text}" if len(advice) > 1 else text
         for each in advice

@@ -1,4 +1,4 @@
-"""What plans would do for the keys of a stream: counted in one pass, in bounded memory."""
+"""The effect of plans on the keys of a stream: counted in one pass, in bounded memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Keys", "advise_on", "predict"]
 
 
 class Keys:
-    """Counts the keys of a stream as plans need them: those that may be frequent, and the weight of buckets.
+    """Counts the keys of a stream for plans: possibly frequent keys, and the weight of buckets.
 
     Args:
         workers: the numbers of workers for which plans are predicted.
@@ -63,7 +63,7 @@ class Keys:
         self._buckets += np.bincount(bucket_of(hashes, self._bits), minlength=len(self._buckets))
 
     def predict(self, workers: int) -> dict[str, Prediction]:
-        """Return the expected effect of each plan on one of the numbers of workers, by its name."""
+        """Return the expected effect of each plan for one of the numbers of workers, by its name."""
         total = float(self._sketch.total)
         most = np.ceil(1 / self._threshold)
         found = [each for each in self._sketch.top(int(most)) if each[1] >= self._threshold * total]
@@ -82,7 +82,7 @@ def predict(summary: Summary, params: Any, capacities: Sequence[float] | None = 
     """Return the expected effect of a plan.
 
     Args:
-        summary: what the plan is made from.
+        summary: the summary for the plan.
         params: its grouping.
         capacities: the relative speed of each worker; equal if left out.
     """

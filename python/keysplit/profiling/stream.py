@@ -27,17 +27,17 @@ SHORT_LIST = ("key", "partial_key", "d_choices", "w_choices", "fish")
 """The groupings that a profile tries: hash partitioning, and what helps against skew and drift."""
 
 NAMED_KEYS = 100
-"""The most frequent keys that pictures may name."""
+"""The number of most frequent keys that charts may name."""
 
-_HOT_KEY_MESSAGES = 10  # the least of a hot key in a window: fewer may be chance
+_HOT_KEY_MESSAGES = 10  # least messages of a hot key in a window: fewer may be chance
 _MOST_HOT_KEYS = 5000  # in a window; 1/(5n) for up to 1000 workers
 _COUNTERS_PER_HOT_KEY = 10  # of a sketch: its error is at most a tenth of the threshold
 _LEAST_COUNTERS = 1000
 _DRAWS = 10  # of the whole stream
-_DRAWN_KEYS = 2000  # are distinguished in a draw; others cannot be among the first few
+_DRAWN_KEYS = 2000  # are distinguished in a draw; others cannot be among the top keys
 _COUNTERS = 1000  # of the keys to name
 _MESSAGES = 1 << 20  # of a column at a time
-_STANDARD_ERROR = 5e-4  # of a number of keys that is estimated from 1e7, at most: see docs/simulation.md
+_STANDARD_ERROR = 5e-4  # at most, of a number of keys estimated from 1e7: see docs/simulation.md
 
 
 def profile(
@@ -61,7 +61,7 @@ def profile(
     not grow with the stream, except for the pairs of key and worker (see `simulate`). A count is never
     underestimated, and overestimated by at most a tenth of the threshold. A key is *hot* in a window if its
     count there is at least the threshold's part of the messages: 1/(5n), n being the largest number of
-    workers, but never below 1/5000. No such key is missed; a key with up to a tenth less may also count as
+    workers, but never below 1/5000. No such key is missed; a key up to a tenth below it may also count as
     hot. Windows have at least ten messages for each hot key, so that no key is hot by chance.
 
     The advice: on Spark, keys are planned; the loads of every plan are computed from the counts of the same
@@ -69,24 +69,24 @@ def profile(
     balanced, no action is needed. Otherwise the balanced plan with the fewest copies of keys is recommended,
     or the most balanced one if none is balanced. A recommendation also requires that the busiest worker with
     hash partitioning has more than 1.1 times the load of the recommended plan's busiest worker.
-    `keysplit.spark.profile` follows the same rule. For stream engines, which see messages in the order of
-    arrival, the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if
-    the frequent keys change) are simulated, and chosen among in the same way.
+    `keysplit.spark.profile` follows the same rule. Stream engines see messages in the order of arrival. For
+    them the groupings of the short list (`key`, `partial_key`, `d_choices`, `w_choices`, and `fish` if the
+    frequent keys change) are simulated, and one is chosen in the same way.
 
     Args:
         keys: a column of keys as in `Router.route`, an iterator over such columns, or a function that makes
             one.
         workers: the number of workers, 1 to 65,536, or several.
-        sources: tasks that route, each by its own load estimate; 5 as in the papers.
+        sources: tasks that route, each with its own load estimate; 5 as in the papers.
         top: number of most frequent keys to return and to compare between windows; at least 1.
         windows: maximum number of windows, at least 1; up to twice as many if the length is not known.
         messages: the length of the stream, if `keys` is an iterator and it is known.
         memory: bytes that the simulations running together may use, as in `compare`.
         key: the name of the key column, or a list of them, for the line to paste.
-        seconds_per_row: what a message costs, above 0. The verdict gives times then, in the place of a ratio:
-            arithmetic from the loads.
-        cores: how many tasks run at once, at least 1, for the same; one per worker if left out. With fewer
-            cores than workers a plan is recommended only if it saves time on these.
+        seconds_per_row: the time per message, above 0. If given, the verdict has times, computed from the
+            loads, instead of a ratio.
+        cores: the number of concurrent tasks, at least 1; one per worker if left out. With fewer cores than
+            workers a plan is recommended only if it saves time on these cores.
         threads: number of threads, as in `simulate`.
         progress: whether to show a progress bar, as in `simulate`.
 
@@ -259,7 +259,7 @@ class Windows:
     """Cuts a stream into at most `most` windows of equal width, none of them narrower than `shortest`.
 
     If the length is unknown, windows start with the width `shortest`; whenever there are twice `most`,
-    neighbours are merged and the width doubles. There are up to twice `most` in the end, the last narrower.
+    neighbours are merged and the width doubles. The result has up to twice `most`; the last is narrower.
 
     Args:
         length: messages of the whole stream, None if unknown.
@@ -343,7 +343,7 @@ def measure_overlap(windows: Sequence[Window], keys: int) -> tuple[float, float]
         keys: how many keys of each are compared.
 
     Returns:
-        That of neighbours and that of any two: 0 if all keys changed, 1 if none did; 1 if there are fewer
+        The overlap of neighbours and of any two: 0 if all keys changed, 1 if none did; 1 if there are fewer
         than two windows.
     """
     tops = [{key for key, _, _ in window.sketch.top(keys)} for window in windows]
@@ -351,7 +351,7 @@ def measure_overlap(windows: Sequence[Window], keys: int) -> tuple[float, float]
 
 
 def expect_overlap(windows: Sequence[Window], whole: SpaceSaving, keys: int) -> float:
-    """What `measure_overlap` would be if the messages came in random order, estimated from ten seeded draws.
+    """The overlap of windows if the messages came in random order, estimated from ten seeded draws.
 
     Args:
         windows: the windows, in order.
@@ -385,7 +385,7 @@ def _mean_jaccard(pairs: Iterable[tuple[set[Any], set[Any]]]) -> float:
 
 
 class Frequent:
-    """Counts keys to name the most frequent ones: in memory that does not grow, with errors."""
+    """Counts keys to name the most frequent ones: in constant memory, with errors."""
 
     def __init__(self) -> None:
         self._sketch = SpaceSaving(_COUNTERS)
@@ -395,7 +395,7 @@ class Frequent:
         self._sketch.update(keys)
 
     def top(self, most: int) -> list[TopKey]:
-        """Return up to so many of the most frequent keys, those only that are certain to be frequent."""
+        """Return up to `most` of the most frequent keys, only those that are certain to be frequent."""
         total = max(self._sketch.total, 1.0)
         found = [TopKey(key, count, error, count / total) for key, count, error in self._sketch.top(most)]
         return [key for key in found if key.certain]
@@ -423,7 +423,7 @@ def pieces(column: Any) -> Iterator[Any]:
 
 
 def watched(keys: Any, *counters: Any) -> Any:
-    """Return a stream of the same kind, whose keys are counted on the first pass."""
+    """Return a stream of the same kind that counts its keys on the first pass."""
 
     def counted(chunks: Iterator[Any]) -> Iterator[Any]:
         for chunk in chunks:
