@@ -1,5 +1,4 @@
-"""What results look like: in notebooks, on a terminal, as charts, and as pages.
+"""The display of results: in notebooks, on a terminal, as charts, and as pages.
 
-Results build a `View` of themselves, which is plain data. Everything here draws such data and knows no
-result.
+A result builds a `View` of itself, which is plain data. The code here draws views only.
 """

@@ -1,4 +1,4 @@
-"""A bar per worker, for the macro of this name: heights and positions are per cent of the picture."""
+"""One bar per worker, for the macro `bars`: heights and positions are per cent of the picture."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,16 +22,16 @@ def make_bars(
     first: int = 0,
     most: str = "the busiest",
 ) -> list[dict[str, Any]]:
-    """Return a bar per worker; if they are too many, bars of several, with the busiest and their mean.
+    """Return one bar per worker; if they are too many, one per group, with the group's largest and mean.
 
     Args:
         values: the value of each worker.
         full: the value of a full bar.
-        show: makes the text of a value.
-        workers_each: for how many neighbouring workers each value stands.
-        what: what has a bar.
+        show: formats a value.
+        workers_each: the number of neighbouring workers per value.
+        what: the name of the thing that has a bar.
         first: the number of the first one.
-        most: what the value is where a bar stands for several.
+        most: the meaning of the value of a bar for several.
     """
     bars = []
     for part in np.array_split(np.arange(len(values)), min(MOST_BARS, len(values))):
@@ -69,7 +69,7 @@ def make_ticks(largest: float, show: Callable[[float], str]) -> list[dict[str, A
 
 
 def name_bars(bars: list[dict[str, Any]], names: Mapping[int, str]) -> None:
-    """Write the key that makes a bar next to the tallest ones, where nothing is in the way."""
+    """Label the tallest bars with the key that causes them, where there is room."""
     room: list[tuple[float, float, float]] = []
     order = sorted(names, key=lambda at: -bars[at]["height"])
     for at in order[:NAMED_BARS]:

@@ -1,7 +1,7 @@
 """Charts as SVG: lines over a stream, named points, bars over time, and steps.
 
-Each fills the width that it has: horizontal positions are per cent of the plot, vertical ones are pixels, so
-text keeps its size. What has no room on a phone has the class `more`, which the style sheet hides there.
+Each fills the available width: horizontal positions are per cent of the plot, vertical ones are pixels, so
+text keeps its size. Parts without room on a phone have the class `more`, which the style sheet hides there.
 """
 
 import math
@@ -88,7 +88,7 @@ class Line:
         style: the CSS class of its colour.
         x: the position of each value.
         y: the values.
-        quiet: whether it is thin, and named only when asked for.
+        quiet: whether it is thin, and named only on hover.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Point:
-    """A named point; `front` ones are joined by a line."""
+    """A named point; a line joins those of the `front`."""
 
     name: str
     style: str
@@ -129,10 +129,10 @@ def lines(
         y_name: title of the vertical axis.
         logarithmic: whether the vertical axis is logarithmic.
         label: alternative text of the chart.
-        y_text: makes the text of a value on the vertical axis.
+        y_text: formats a value of the vertical axis.
         left: the position at which the horizontal axis begins.
         clock: whether positions are seconds since 1970, which the axis shows as times of the day, in UTC.
-        events: positions that are marked by a vertical line, each with what happened there.
+        events: positions to mark by a vertical line, each with the name of the event.
 
     Returns:
         The chart.
@@ -153,7 +153,7 @@ def lines(
         f"<title>{escape(name)}</title></line>"
         for at, name in events
     ]
-    ordered = sorted(series, key=lambda line: not line.quiet)  # the coloured ones on top
+    ordered = sorted(series, key=lambda line: not line.quiet)  # coloured ones on top
     paths = []
     for line in ordered:
         pairs = zip(line.x, line.y, strict=True)
@@ -222,8 +222,8 @@ class Span:
         end: where it ends.
         title: what it is.
         style: its CSS class.
-        number: what stands on it, if there is room.
-        waits: from where it is shaded; None for nowhere.
+        number: its label, if there is room.
+        waits: where the shading starts; None for no shading.
     """
 
     start: float
@@ -274,9 +274,9 @@ def steps(
     Args:
         times: when the number changes, in seconds, ascending.
         values: the number from each of these times on.
-        full: the number at the top of the axis.
+        full: the top of the axis.
         end_s: where the axis ends, in seconds.
-        waits: from where it is shaded, in seconds.
+        waits: where the shading starts, in seconds.
         label: alternative text of the chart.
 
     Returns:
@@ -320,7 +320,7 @@ def _chart(marks: Iterable[str], label: str, *, height: float, left: float, righ
 
 
 def _stretched(paths: Sequence[str], height: float) -> str:
-    """Draw paths whose horizontal positions are per cent: these cannot be told in paths."""
+    """Draw paths with horizontal positions in per cent, which SVG paths do not support."""
     return (
         f'<svg viewBox="0 0 100 {height:g}" height="{height:g}" preserveAspectRatio="none">'
         f"{''.join(paths)}</svg>"
@@ -395,14 +395,14 @@ def _apart(ends: Iterable[tuple[Line, float]], low: float, high: float) -> list[
 
 
 def _places(points: Sequence[tuple[str, float, float]]) -> Iterable[tuple[float, float, bool] | None]:
-    """Find a free place for each name next to its point, from the first on.
+    """Find a free place for each name next to its point, in order.
 
     Args:
         points: the name of each, its position in per cent of the width, and its height.
 
     Returns:
-        How far right of its point a name begins, its top, and whether it is free on a phone too; None where
-        all places are taken.
+        The distance of a name to the right of its point, its top, and whether it is free on a phone too; None
+        if all places are taken.
     """
     height = _TEXT + 3.0
     taken = {
@@ -424,7 +424,7 @@ def _places(points: Sequence[tuple[str, float, float]]) -> Iterable[tuple[float,
         for right_by, down in offsets:
             boxes = {width: (x / 100 * width + right_by, y + down, length, height) for width in taken}
             found = {width: box for width, box in boxes.items() if free(width, box)}
-            if _WIDE in found and len(found) > len(best):  # the first that is free on both, or on a laptop
+            if _WIDE in found and len(found) > len(best):  # the first free one on both, or on a laptop
                 best, place = found, (right_by, y + down, _NARROW in found)
         for width, box in best.items():
             taken[width].append(box)
@@ -460,5 +460,5 @@ def format_tick(share: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Return a value with all its digits: two ticks must not have one text."""
+    """Return a value with all its digits, as two ticks must not have the same text."""
     return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")

@@ -60,6 +60,6 @@ def make_table(
 
 
 def marks(values: Any, largest: float) -> str:
-    """Return values as a mark each, the largest of which is as high as a line."""
+    """Return one mark per value; the largest is as high as a line."""
     heights = np.ceil(np.asarray(values) / max(largest, 1e-300) * (len(_MARKS) - 1)).astype(int)
     return "".join(_MARKS[height] for height in heights)

@@ -1,4 +1,4 @@
-"""The piece of HTML that notebooks show of a view."""
+"""The HTML that notebooks show for a view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 300, 90  # pixels of a picture
 
 
 def draw(of: View) -> str:
-    """Return a view as a piece of HTML: for light and dark paper, with nothing from elsewhere."""
+    """Return a view as self-contained HTML, for light and dark themes."""
     shown = list(of.loads.items())[:2]
     light, dark = (
         "".join(

@@ -1,4 +1,4 @@
-"""One colour per grouping, the same in every report, notebook and plot; for light and for dark paper."""
+"""One colour per grouping, the same in every report, notebook and plot; for light and dark themes."""
 
 COLOURS: dict[str, tuple[str, str]] = {
     "shuffle": ("#924a88", "#e59ad9"),
@@ -20,7 +20,7 @@ COLOURS: dict[str, tuple[str, str]] = {
     "dalton": ("#35538a", "#8aa3d9"),
     "cut_to_fit": ("#0f7b76", "#3fc1b8"),
 }
-"""The colour of each grouping on light and on dark paper, in the order of the registry."""
+"""The colour of each grouping in the light and the dark theme, in the order of the registry."""
 
 
 def style_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The report of a view: one page, for each number of workers where there are several."""
+"""The report of a view: one page, with a part for each number of workers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ from keysplit.show.view import Entry, Panel, Timing, View
 from keysplit.text import format_imbalance, format_ratio, format_share
 
 MOST_NAMES = 7
-"""Lines of a chart that are named without being asked for."""
+"""The lines of a chart that are always named."""
 
 
 def write(view: View, path: Path, *, title: str = "") -> None:
     """Write the report of a view.
 
     Args:
-        view: what there is to see.
+        view: the view of a result.
         path: the HTML file, overwritten if it exists.
         title: a description of the rows; the title of the view if left out.
 
@@ -49,7 +49,7 @@ def write(view: View, path: Path, *, title: str = "") -> None:
 
 
 def draw_panel(panel: Panel) -> dict[str, Any]:
-    """Return what the page shows for one number of workers."""
+    """Return the page's panel for one number of workers."""
     entries, best = panel.entries, panel.best
     hashed = next((entry for entry in entries if entry.name == "key"), None)
     enlarged = [hashed, best] if hashed is not None and best is not hashed else [best]
@@ -134,7 +134,7 @@ def _scatter(entries: Sequence[Entry]) -> Any:
 
 
 def draw_timing(timing: Timing) -> dict[str, Any]:
-    """Return what the page shows of the times of a simulation."""
+    """Return the page's part on the times of a simulation."""
     busy, at = timing.busy, list(timing.positions)
     full = max(float(busy.max()), 1.0)  # above 1 only if a worker became faster
     queues = None

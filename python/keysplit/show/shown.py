@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Shown", "as_frame", "import_pyplot"]
 
-_DOTTED = 60  # workers of a plot; more have no dots
+_DOTTED = 60  # workers of a plot; with more there are no dots
 
 
 def as_frame(
     records: Iterable[Mapping[str, Any]], call: str = "to_pandas", columns: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return records as a frame of pandas, a row each, for a call of the user.
+    """Return records as a pandas DataFrame, one row each.
 
     Args:
         records: names and values; all have the same names.
-        call: what the user has called.
-        columns: the names, where there may be no record.
+        call: the user's call, for the error.
+        columns: the names, if there may be no records.
 
     Raises:
         ImportError: if pandas is not installed.
@@ -62,10 +62,10 @@ class Shown:
 
     @abstractmethod
     def _view(self) -> View:
-        """Return what there is to see."""
+        """Return the view of the result."""
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the figures as a table: of a plan its frequent keys, of results a row per grouping.
+        """Return the figures as a table: for a plan its frequent keys, for results one row per grouping.
 
         Raises:
             ImportError: if pandas is not installed.
@@ -74,10 +74,10 @@ class Shown:
         return as_frame(view.records, columns=view.names)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the load of each worker, the busiest first, over the mean.
+        """Draw the load of each worker in multiples of the mean, the busiest first.
 
         Args:
-            ax: the axes of matplotlib to draw on; new ones if left out.
+            ax: the matplotlib axes to draw on; new ones if left out.
 
         Returns:
             The axes.
@@ -100,14 +100,14 @@ class Shown:
         return ax
 
     def report(self, path: str | os.PathLike[str], *, title: str = "") -> None:
-        """Write a report with charts, a single HTML file that needs nothing else.
+        """Write a report with charts: a single self-contained HTML file.
 
         Args:
             path: the file, overwritten if it exists.
             title: a description of the rows.
 
         Raises:
-            TypeError: if `path` is no path.
+            TypeError: if `path` is not a path.
             OSError: if the file cannot be written.
         """
         from keysplit.show.panels import write

@@ -138,7 +138,7 @@ def _key_tiles(keys: Sequence[tuple[str, float]], load: float, around: Rectangle
 
 
 def _place(tile: Rectangle, around: Rectangle) -> dict[str, float]:
-    """The position of a tile, in per cent of its surroundings."""
+    """The position of a tile, in per cent of the surrounding tile."""
     return {
         "left": 100 * (tile.x - around.x) / around.width,
         "top": 100 * (tile.y - around.y) / around.height,
@@ -148,7 +148,7 @@ def _place(tile: Rectangle, around: Rectangle) -> dict[str, float]:
 
 
 def _fits(label: str, tile: Rectangle, letters: int) -> bool:
-    """Whether a tile has room for this many letters of its label, or for all of them."""
+    """Whether a tile has room for this many letters of its label, or for the whole label."""
     pixels = _PIXELS / _TILE_WIDTH
     width = _LETTER * min(letters, len(label)) + _EDGES
     return tile.width * pixels >= width and tile.height * pixels >= _LINE

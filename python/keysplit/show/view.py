@@ -1,4 +1,4 @@
-"""Views: what there is to see of a result, as plain data."""
+"""Views: a result for display, as plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
     Attributes:
         name: its name, which has a colour.
-        label: what the page calls it.
+        label: its name on the page.
         loads: the load of each worker.
         busiest: the load of the busiest worker over the mean.
         balanced: whether that counts as balanced.
@@ -23,9 +23,9 @@ class Entry(NamedTuple):
         partials: the number of partial results, one per key and worker.
         replication: the same per key.
         mean_imbalance: the mean imbalance over the stream; None for a plan.
-        over_time: positions in the stream, and the imbalance up to there; none for a plan.
+        over_time: positions in the stream, and the imbalance up to each; empty for a plan.
         front: whether no other grouping is as good in both imbalance and replication and better in one.
-        keys: for workers with known frequent keys, their names and messages, the most frequent first.
+        keys: by worker, the names and messages of its known frequent keys, the most frequent first.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What a page shows for one number of workers.
+    """The part of a page for one number of workers.
 
     Attributes:
         workers: their number.
@@ -51,8 +51,8 @@ class Panel(NamedTuple):
         entries: the groupings that were simulated, the most balanced first.
         best: the grouping that the page is about, one of `entries` or a plan.
         verdict: what to do, in lines.
-        details: all else, in sentences without the last full stop.
-        line: what to paste.
+        details: further sentences, without the last full stop.
+        line: code to paste.
         named: whether frequent keys are known.
     """
 
@@ -67,7 +67,7 @@ class Panel(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A figure in large letters, another one next to it, and what they are."""
+    """A figure in large letters, another one next to it, and their name."""
 
     figure: str
     other: str
@@ -75,7 +75,7 @@ class Card(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """How workers served a stream: positions, the queues of all workers there, and how busy each one was."""
+    """How workers served a stream: positions, all queues at each, and each worker's utilisation."""
 
     positions: Sequence[int]
     queues: np.ndarray
@@ -83,25 +83,25 @@ class Timing(NamedTuple):
 
 
 class View(NamedTuple):
-    """What there is to see of a result.
+    """A result for display.
 
     Attributes:
-        title: what it is.
-        verdict: what to do, or what it says, in words: a few lines.
+        title: the title.
+        verdict: what to do, or the finding, in a few lines.
         columns: the titles of the table.
         rows: its rows, as text.
         loads: the load of each worker, by grouping; the first is drawn first.
-        unit: what loads count.
+        unit: the unit of the loads.
         records: the figures, a dict per row.
-        names: the names of the figures, where there may be no row.
-        line: what to paste.
-        details: all else, a sentence or more per line.
-        panels: the page for each number of workers; without any, the page shows what is listed above.
+        names: the names of the figures, if there may be no rows.
+        line: code to paste.
+        details: further lines, of one or more sentences.
+        panels: a panel for each number of workers; without any, the page shows the fields above.
         about: what was simulated, in a few words each. This and the following only with `panels`.
         cards: further figures in large letters.
         figures: all figures with their names.
         timing: the times of a simulation.
-        keys: what the page says of frequent keys, for its template.
+        keys: the data of the page's section on frequent keys.
     """
 
     title: str
