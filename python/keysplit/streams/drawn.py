@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 """Messages drawn at a time."""
 
-# A float holds every whole number up to it.
+# Floats are exact for whole numbers up to it.
 _MOST_KEYS = 1 << 53
-# An array of more cannot be made.
+# The largest array.
 _MOST_MESSAGES = (1 << 60) - 1
 # Keys that a table may have, of 8 bytes each.
 _MOST_IN_TABLE = 1 << 28
-# So many, if they are not all: of those behind them an integral gives the shares to 13 digits.
+# The size if there are more keys: an integral gives the shares of the remaining ones to 13 digits.
 _HEAD = 1 << 20
 
 
@@ -70,7 +70,7 @@ def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Ite
         seed: Seed of the draws, at least 0.
 
     Returns:
-        An iterator of int64 arrays: some million messages at a time, the last block shorter.
+        An iterator of int64 arrays of about a million messages; the last one is shorter.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -103,7 +103,7 @@ def zipf_chunks(exponent: float, keys: int, messages: int, seed: int = 0) -> Ite
 
 
 class _Tail:
-    """The keys behind a table of the first ones: key i (from 1) has the integral of x**-z over i -/+ 1/2.
+    """The keys after a table of the first ones: key i (from 1) has the integral of x**-z over i -/+ 1/2.
 
     Args:
         z: the exponent.
@@ -117,7 +117,8 @@ class _Tail:
 
     def __init__(self, z: float, head: int, keys: int, weight: float) -> None:
         self._slope, self._low, self._keys, self._weight = 1 - z, head + 0.5, keys, weight
-        # The integral from `low` to x is scale * expm1(slope * log(x / low)) / slope: near z = 1, too.
+        # The integral from `low` to x is scale * expm1(slope * log(x / low)) / slope, which is exact near z =
+        # 1.
         self._scale = self._low**self._slope
         width = np.log((keys + 0.5) / self._low)
         area = np.expm1(self._slope * width) / self._slope if self._slope else width
@@ -138,8 +139,8 @@ class _Tail:
 class _Cells:
     """`np.searchsorted(cumulated, draws, side="right")` for many draws of [0, 1), by a table.
 
-    The interval is cut into cells, and the draws of a cell in which no value of `cumulated` lies all have one
-    result. Frequent keys fill most cells, so only the few other draws are searched for.
+    The interval is cut into cells. If a cell contains no value of `cumulated`, all its draws have the same
+    result. Frequent keys fill most cells, so only few draws need a search.
 
     Args:
         cumulated: the values, ascending, float64.
@@ -253,7 +254,7 @@ def zipf_drifting(
 
     Args:
         exponent: Skew z, at least 0.
-        keys: Number of different keys that may occur, 1 to 2^28: their order is held.
+        keys: Number of different keys that may occur, 1 to 2^28, as their order is in memory.
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         periods: Equal parts of the stream, at least 1. In the first, key i (from 0) has a share proportional
@@ -266,8 +267,8 @@ def zipf_drifting(
         ValueError: If an argument is out of range.
         TypeError: If an argument is of the wrong type.
 
-    Source: ours, for real streams with drift, whose data the papers do not include (the cashtags of Nasir et
-    al., When Two Choices Are Not Enough, ICDE 2016).
+    Source: ours, in place of real streams with drift, which the papers do not include (the cashtags of Nasir
+    et al., When Two Choices Are Not Enough, ICDE 2016).
 
     Example:
         >>> import numpy as np
@@ -288,7 +289,7 @@ def zipf_drifting(
 def zipf_hot_key(
     exponent: float, keys: int, messages: int, seed: int = 0, *, share: float
 ) -> NDArray[np.int64]:
-    """Draw a Zipf stream in which one key has more messages than Zipf's law gives it.
+    """Draw a Zipf stream with one key that has more messages than by Zipf's law.
 
     Args:
         exponent: Skew z, at least 0; 0 makes all other keys equally frequent.
@@ -296,7 +297,7 @@ def zipf_hot_key(
         messages: Length of the stream, at least 0.
         seed: Seed of the draws, at least 0.
         share: Fraction of the messages, drawn at random, whose key is replaced by the hot key 0; 0 to 1. The
-            hot key also has its messages by Zipf's law.
+            hot key also keeps its messages by Zipf's law.
 
     Returns:
         Keys from 0 to ``keys - 1``; int64, shape ``(messages,)``. A longer stream starts with the messages of
@@ -341,7 +342,7 @@ def _harmonic(keys: int, exponent: float) -> float:
 
 
 def check_counts(**counts: tuple[int, int] | tuple[int, int, int]) -> None:
-    """Reject counts below their minimum, or above their maximum if they have one."""
+    """Raise an error for counts below their minimum, or above their maximum if they have one."""
     for name, (value, least, *most) in counts.items():
         if isinstance(value, bool) or not isinstance(value, SupportsIndex):
             raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
@@ -352,7 +353,7 @@ def check_counts(**counts: tuple[int, int] | tuple[int, int, int]) -> None:
 
 
 def check_number(name: str, value: float, low: float, high: float) -> None:
-    """Reject a number out of range."""
+    """Raise an error if a number is out of range."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name} must be a number in {low:g}..={high:g}, got {value!r}")
     if not low <= value <= high:

@@ -55,9 +55,8 @@ def read(path: str | os.PathLike[str], key: str | None = None) -> pa.ChunkedArra
             for UTF-8 text, where every word is a key; or a folder of Parquet files, as Spark writes them,
             read in the order of their names. Names that begin with ``_`` or ``.`` are left out.
         key: The column that holds the keys; only it is read. Not for text. A CSV column gets the type
-            inferred from its values: ``007`` and ``7`` are one key. A column by which Spark partitioned a
-            folder is read from the names of its folders, ``country=DE``: as whole numbers if all values are,
-            else as strings.
+            inferred from its values: ``007`` and ``7`` are one key. A partition column of Spark is read from
+            the names of folders, ``country=DE``: as whole numbers if all values are, else as strings.
 
     Returns:
         The keys as a pyarrow ChunkedArray, which routers accept.
@@ -148,7 +147,7 @@ def _existing(path: str | os.PathLike[str]) -> list[Path]:
     given = Path(path)
     if given.is_file():
         return [given]
-    # of an empty path `Path` makes the current folder
+    # `Path` turns an empty path into the current folder
     files = sorted(
         file
         for file in given.rglob("*.parquet")
@@ -188,7 +187,7 @@ def _open(
     else:
         kind, name = "text" if key is None else "csv", "the input"
         file = path if isinstance(path, BufferedReader) else BufferedReader(_Begun(b"", path))
-        if file.peek(2)[:2] == b"\x1f\x8b":  # gzipped, which a name would say
+        if file.peek(2)[:2] == b"\x1f\x8b":  # gzipped, which a file's name would show
             file = cast(BinaryIO, GzipFile(fileobj=file))
     if kind == "csv":
         with _readable_as(kind, name):
@@ -249,7 +248,7 @@ def _check_column(key: str | None, columns: list[str]) -> str:
 def _parquet(
     files: list[Path], folder: Path, key: str | None, rows: int
 ) -> tuple[pa.DataType, Iterator[pa.Array]]:
-    """The keys of Parquet files, from the names of their folders or from a column that all have."""
+    """The keys of Parquet files, from the names of their folders or from a column."""
     import pyarrow as pa
     import pyarrow.dataset as ds
     import pyarrow.parquet
@@ -262,7 +261,7 @@ def _parquet(
 
     def opened(file: Path) -> tuple[pyarrow.parquet.ParquetFile, pa.DataType]:
         with _readable_as("parquet", file.name):
-            # page by page, which pyarrow.dataset is not: it would load the column of a whole row group
+            # page by page; pyarrow.dataset would load the column of a whole row group
             found = pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
         if partitioned:
             return found, pa.int64() if whole else pa.string()
@@ -320,7 +319,7 @@ def _csv(file: BinaryIO, key: str | None) -> tuple[pa.DataType, Iterator[pa.Arra
 
 
 class _Begun(RawIOBase):
-    """A file from its beginning, of which some bytes have been read; it stays open when this is closed."""
+    """A file from its beginning after some bytes were read; closing this does not close the file."""
 
     def __init__(self, read: bytes, rest: BinaryIO) -> None:
         self._read, self._rest = read, rest
