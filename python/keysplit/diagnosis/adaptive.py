@@ -1,4 +1,4 @@
-"""What adaptive execution did about a stage that waits, or why it did nothing."""
+"""The effect of adaptive execution on a stage that waits, or why it had none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVISED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _ENABLED, _SKEW_JOIN = "spark.sql.adaptive.enabled", "spark.sql.adaptive.skewJoin.enabled"
 _FORCE = "spark.sql.adaptive.forceOptimizeSkewedJoin"
 _BLOCKS = "spark.shuffle.accurateBlockSkewedFactor"
-_MANY = 2_000  # partitions, from where on Spark keeps averages of block sizes
+_MANY = 2_000  # partitions, above which Spark keeps only averages of block sizes
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -27,17 +27,17 @@ def explain_adaptive(
     conf: Mapping[str, str],
     read: Sequence[tuple[float, float]],
 ) -> tuple[str, str]:
-    """Say what adaptive execution did, or why it did not help.
+    """Describe the effect of adaptive execution, or why it did not help.
 
     Args:
-        gathering: what gathers the rows.
-        fragment: what the tasks run.
+        gathering: the operator that gathers the rows.
+        fragment: the operators that the tasks run.
         conf: the settings.
-        read: for each side of a join the bytes that the slowest task read, and the mean of the others.
+        read: per side of a join, the bytes that the slowest task read, and the mean of the others.
 
     Returns:
-        A sentence without its full stop, empty where there is no shuffle to split; and the setting with which
-        it would split the join, empty if there is none.
+        A sentence without its full stop, empty if there is no shuffle to split; and the setting that would
+        make it split the join, empty if there is none.
     """
     if fragment is None or not fragment.inputs:
         return "", ""
@@ -94,7 +94,7 @@ def _against(
     conf: Mapping[str, str],
     read: Sequence[tuple[float, float]],
 ) -> str:
-    """Return why it does not split a join, whatever is switched on; empty if nothing is known."""
+    """Return why it cannot split a join under any setting; empty if unknown."""
     if any(each.name.startswith("AQEShuffleRead") and "skewed" in each.text for each in fragment.operators):
         return "split the join, but not into equal parts"
     if gathering.how == "full":

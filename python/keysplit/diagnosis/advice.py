@@ -1,4 +1,4 @@
-"""What would help, in words and as a line to paste."""
+"""The advice for a stage, in words and as a line to paste."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from keysplit.diagnosis.operators import Gathering, is_whole
 from keysplit.diagnosis.plan import is_column, literal_name
 
 _BY_KEYS = ("join", "python group", "stateful stream", "write", "repartition")  # a line names their keys
-_HOTTER = 1.5  # a side has the hot keys if its slow task has so many times as many rows too many as the other
-_SLOTS = 2  # nor on up to so many slots
-_WORTH = 2.5  # keysplit splits nothing unasked for a worker with up to so many slots' share of the rows
-# The sides that can be split: of two batches, of a stream and a table, of two streams.
+_HOTTER = 1.5  # a side has the hot keys if its slow task's surplus is this multiple of the other's
+_SLOTS = 2  # nor on up to this many slots
+_WORTH = 2.5  # by default keysplit splits nothing if a worker has at most this many slots' share of the rows
+# The sides that can be split: for two batches, a stream and a table, two streams.
 _SIDES: dict[str, dict[str, tuple[str, ...]]] = {
     "kss.join": {
         **dict.fromkeys(("inner", "left", "right", "full"), ("left", "right")),
@@ -28,10 +28,10 @@ class Advice(NamedTuple):
     """What to do.
 
     Attributes:
-        action: what, in words: the first line of a verdict.
-        line: the line to paste, None if nothing of keysplit's helps.
-        why: why so, in sentences without the last full stop.
-        sure: of what is no matter of rows, how sure it is and why: the last line of a verdict.
+        action: the first line of a verdict.
+        line: the line to paste, None if keysplit cannot help.
+        why: the reasons, in sentences without the last full stop.
+        sure: if rows are not the cause, how sure the cause is and why: the last line of a verdict.
     """
 
     action: str
@@ -40,23 +40,23 @@ class Advice(NamedTuple):
     sure: str = ""
 
     def after(self, setting: str, why: str = "") -> Advice:
-        """Return the advice to try a setting of Spark's first."""
+        """Return the advice to try a Spark setting first."""
         rest = f"If that is not enough, {self.action}"
         whole = ". ".join(filter(None, [why, rest, self.why]))
         return self._replace(action=setting, why=whole)
 
 
 class Slow(NamedTuple):
-    """What is known of the slowest task of a stage, besides what it runs.
+    """The slowest task of a stage, without its operators.
 
     Attributes:
         cause: as `Finding.cause`.
         workers: the tasks of the stage.
         slots: how many of them run at once.
         share: its part of the rows.
-        excess: for each side of a join, how many rows more it reads than others on average.
-        stream: whether it is one of a batch of a stream.
-        ours: whether a plan of keysplit has placed the rows.
+        excess: per side of a join, how many more rows it reads than the others on average.
+        stream: whether it belongs to a batch of a stream.
+        ours: whether a keysplit plan has placed the rows.
     """
 
     cause: str
@@ -69,15 +69,15 @@ class Slow(NamedTuple):
 
     @property
     def is_spared(self) -> bool:
-        """Whether keysplit would leave the rows to Spark's own hash unless it is told to split them."""
+        """Whether keysplit would leave the rows to Spark's own hash by default."""
         return self.slots <= _SLOTS or (self.slots < self.workers and self.share * self.slots <= _WORTH)
 
 
 def advise(gathering: Gathering, slow: Slow) -> Advice:
-    """Say what helps where the slowest task has more rows to work on.
+    """Return the advice if the slowest task has more rows to process.
 
     Args:
-        gathering: what gathers the rows.
+        gathering: the operator that gathers the rows.
         slow: the task.
     """
     stream, workers, ours = slow.stream, slow.workers, slow.ours
@@ -198,13 +198,13 @@ def _of_state(gathering: Gathering, by: str, options: str) -> Advice:
 
 
 def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) -> Advice:
-    """Return the advice on a join whose side with the hot keys can be split, or why it cannot.
+    """Return the advice on a join: how to split the side with the hot keys, or why that is impossible.
 
     Args:
         gathering: the join.
         slow: its slowest task.
-        of: of what it is: a key of `_SIDES`.
-        what: it in words.
+        of: the kind of its sides: a key of `_SIDES`.
+        what: the join in words.
         last: the last arguments of the line.
     """
     how, first = gathering.how, "right" if gathering.how == "right" else "left"
@@ -231,7 +231,7 @@ def _of_join(gathering: Gathering, slow: Slow, of: str, what: str, last: str) ->
     options = "" if how == "inner" else f", how={_quote(how)}"
     options += "" if hot == first else f", split={_quote(hot)}"
     if of == "kss.join" and slow.cause == "matches":
-        # its rows are not many: a plan that balances rows would leave them where they are
+        # it does not have many rows: a plan that balances rows would not move them
         last += ', way="broadcast"'
     elif of == "kss.join" and slow.is_spared:
         last += ', way="place"'
@@ -246,7 +246,7 @@ def hot_side(gathering: Gathering, excess: Sequence[float]) -> str:
 
     Args:
         gathering: the join.
-        excess: for each side, how many rows more the slowest task reads than others on average.
+        excess: per side, how many more rows the slowest task reads than the others on average.
     """
     left, right = [*excess, 0.0, 0.0][:2]
     if gathering.how == "right":
@@ -255,7 +255,7 @@ def hot_side(gathering: Gathering, excess: Sequence[float]) -> str:
 
 
 def _renamed(gathering: Gathering) -> str:
-    """Return the right side of a join with the names that the keys have on the left one."""
+    """Return the right side of a join, its keys renamed as on the left side."""
     pairs = zip(gathering.right, gathering.columns, strict=False)
     renamed = {literal_name(old): literal_name(new) for old, new in pairs if old != new}
     if len(renamed) > 1:

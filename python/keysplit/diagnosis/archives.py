@@ -1,4 +1,4 @@
-"""Zips of event logs, as Spark's history server gives them out."""
+"""Zips of event logs, as Spark's history server sends them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo
 
-# What a damaged member of a zip raises, besides OSError.
+# Raised for damaged members of a zip, in addition to OSError.
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 _TIMEOUT_S = 60
 _MISSING = 404
 
 
 def url_of(server: str, application: str) -> str:
-    """Return where a history server has the logs of an application, or of one attempt (`app-1/2`)."""
+    """Return the URL of an application's logs on a history server, or of one attempt (`app-1/2`)."""
     return f"{server.rstrip('/')}/api/v1/applications/{quote(application)}/logs"
 
 
 def is_of_server(path: str) -> bool:
-    """Return whether a path is a URL that a history server answers."""
+    """Return whether a path is a URL of a history server."""
     return path.lower().startswith(("http://", "https://"))
 
 
 def download(url: str) -> IO[bytes]:
-    """Return the answer of a history server, in a file without a name.
+    """Return the answer of a history server, in an unnamed file.
 
     Raises:
-        FileNotFoundError: if it has nothing there.
+        FileNotFoundError: if it has nothing at the URL.
         OSError: if it cannot be reached.
     """
     file = tempfile.TemporaryFile()  # noqa: SIM115 (it is read later)
@@ -51,34 +51,34 @@ def download(url: str) -> IO[bytes]:
 
 
 class Zip:
-    """The files in a zip, opened as those of a file system of pyarrow."""
+    """The files in a zip, with the interface of a pyarrow file system."""
 
     def __init__(self, file: Any, name: str) -> None:
-        """Open it; `name` is what it is called.
+        """Open it; `name` is for errors.
 
         Raises:
-            ValueError: if it is none.
+            ValueError: if it is not a zip.
         """
         try:
             self._zip = zipfile.ZipFile(file)
-        except (zipfile.BadZipFile, ValueError) as error:  # of pyarrow, for a seek before the start
-            raise ValueError(f"{name} must be a zip of event logs, and is none: {error}") from error
+        except (zipfile.BadZipFile, ValueError) as error:  # from pyarrow, for a seek before the start
+            raise ValueError(f"{name} must be a zip of event logs, and is not one: {error}") from error
 
     def files(self) -> list[FileInfo]:
         """Return the files in it."""
         return [self.get_file_info(each.filename) for each in self._zip.infolist() if not each.is_dir()]
 
     def get_file_info(self, name: str) -> FileInfo:
-        """Return what is known of a file; not when it was written."""
+        """Return the type and size of a file, but not its time."""
         from pyarrow.fs import FileInfo, FileType
 
         return FileInfo(name, FileType.File)
 
     def open_input_file(self, name: str) -> Any:
-        """Open a file to read it."""
+        """Open a file for reading."""
         import pyarrow as pa
 
         try:
             return pa.PythonFile(self._zip.open(name), "r")
-        except (NotImplementedError, RuntimeError) as error:  # of a method that Python lacks; encrypted
+        except (NotImplementedError, RuntimeError) as error:  # compressed in an unknown way; encrypted
             raise ValueError(f"{name} cannot be read: {error}") from error

@@ -8,12 +8,10 @@ from keysplit.diagnosis.events import Events, RecordedStage
 from keysplit.diagnosis.model import Spread
 from keysplit.diagnosis.waiting import LEAST_RATIO, durations_s, is_later, lower_median, usual_s
 
-_PLAIN_RATIO = 4.0  # so many times the median's rows are the cause whatever the time per row is
-_EXPLAINED = (
-    0.3  # of the time above the median, by rows at the median's pace: from here on rows are the cause
-)
-_PAUSED = 0.3  # of a task's time in which it collected garbage, or waited for blocks
-_LEAST_OF_HOST = 3  # tasks: from fewer nothing is said of a machine
+_PLAIN_RATIO = 4.0  # from this multiple of the median's rows on, rows are the cause at any time per row
+_EXPLAINED = 0.3  # rows are the cause if this part of the time above the median is due to more rows
+_PAUSED = 0.3  # part of a task's time spent on garbage collection, or on waiting for blocks
+_LEAST_OF_HOST = 3  # tasks: with fewer, no machine is blamed
 
 
 def find_spreads(stage: RecordedStage, slowest: int) -> dict[str, Spread]:
@@ -21,7 +19,7 @@ def find_spreads(stage: RecordedStage, slowest: int) -> dict[str, Spread]:
 
     Args:
         stage: the stage.
-        slowest: which of its tasks is the slowest.
+        slowest: the index of its slowest task.
     """
     seconds = durations_s(stage)
     spreads = {"time": _spread(seconds, slowest)._replace(median=float(usual_s(stage)[slowest]))}
@@ -48,13 +46,13 @@ def find_cause(
     Args:
         events: the log, for the names of executors.
         stage: the stage.
-        slowest: which of its tasks is the slowest.
+        slowest: the index of its slowest task.
         spreads: what is uneven in it.
-        matches: of a join, how many rows the slowest task returned, and the mean of the others; else zeros.
+        matches: for a join, the rows that the slowest task returned, and the mean of the others; else zeros.
     """
     seconds, later = durations_s(stage), is_later(stage)
     median = spreads["time"].median
-    # What the first task on a core takes may hold what it loads: so do the others that are first.
+    # The first task on a core may also load things: it is compared with the other first ones.
     alike = seconds[later == later[slowest]]
     excess = float(seconds[slowest]) - max(median, lower_median(alike))
     for name in ("records", "bytes"):
@@ -80,10 +78,10 @@ def find_cause(
 
 
 def slow_host(events: Events, stage: RecordedStage) -> tuple[str, float] | None:
-    """Return a machine on which the tasks of a stage take longer, and how many times as long; None if none.
+    """Return a machine on which the tasks of a stage take longer, and the ratio of times; None if none.
 
-    The median of the tasks on it must be above that of the others by the least ratio of a finding, and the
-    slow tasks must all be on it.
+    The ratio of its tasks' median to the others' must be at least that of a finding, and all slow tasks must
+    be on it.
     """
     seconds = durations_s(stage)
     hosts = np.array([events.executors[number].partition(" ")[2] for number in stage.array("executor")])

@@ -1,8 +1,8 @@
-"""The formats in which event logs are compressed, decompressed in small parts, as far as the bytes go.
+"""Decompress event logs in small parts, as far as the bytes are intact.
 
 Databricks writes gzip, Spark the others. zstd is read by pyarrow. For lz4 and snappy Spark writes the
-framings of two Java libraries, which nothing else reads: `LZ4BlockOutputStream` of lz4-java and
-`SnappyOutputStream` of snappy-java. Here is what frames the blocks; pyarrow decompresses them.
+framings of two Java libraries, which no other library reads: `LZ4BlockOutputStream` of lz4-java and
+`SnappyOutputStream` of snappy-java. The code here reads the framing, and pyarrow decompresses the blocks.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PART = 1 << 16
 _LZ4_MAGIC = b"LZ4Block"
 _LZ4_STORED, _LZ4_PACKED = 0x10, 0x20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
-_WITH_HEADER = 31  # zlib's number of bits for what begins as gzip does
-_MOST = 1 << 28  # of a block: more is damage
+_WITH_HEADER = 31  # zlib's window bits for gzip
+_MOST = 1 << 28  # per block: more means damage
 
 
 class DamagedError(ValueError):
-    """The bytes end in the middle of a block, or are none of this format."""
+    """The bytes end in the middle of a block, or have another format."""
 
 
 def plain(file: Any) -> Iterator[bytes]:
@@ -45,9 +45,9 @@ def zstd(file: Any) -> Iterator[bytes]:
             yield bytes(part)
             done += len(part)
     except OSError as error:
-        # What was decompressed by the read that failed is lost: this one reads byte by byte from there on.
+        # The failed read lost what it had decompressed: read byte by byte from there.
         file.seek(0)
-        again = pa.CompressedInputStream(file, "zstd")  # the first one closes the file when it goes
+        again = pa.CompressedInputStream(file, "zstd")  # the first one would close the file when deleted
         with suppress(OSError):
             while done and (part := again.read(min(done, _PART))):
                 done -= len(part)
@@ -70,7 +70,7 @@ def lz4(file: Any) -> Iterator[bytes]:
     codec = pa.Codec("lz4_raw")
     while head := _take(file, 21, optional=True):
         if head[:8] != _LZ4_MAGIC:
-            raise DamagedError("no block of lz4 where one must begin")
+            raise DamagedError("the header of an lz4 block is missing")
         packed, original = (int.from_bytes(head[at : at + 4], "little") for at in (9, 13))
         data = _take(file, packed)
         method = head[8] & 0xF0
@@ -81,7 +81,7 @@ def lz4(file: Any) -> Iterator[bytes]:
         elif original:
             block = _decompress(codec.decompress, data, original)
             if _fits(codec.decompress, data, original - 1):  # then the end of `block` is random
-                raise DamagedError(f"a block of less than its {original:,} bytes")
+                raise DamagedError(f"a block is shorter than its {original:,} bytes")
             yield block
 
 
@@ -89,7 +89,7 @@ def snappy(file: Any) -> Iterator[bytes]:
     """Decompress the blocks of snappy-java.
 
     The file begins with the magic and two versions, four bytes each. A block is its length in four bytes,
-    big-endian, and the data, which begin with their original length. What was appended begins anew.
+    big-endian, and the data, which begin with their original length. Appended data begin with a new header.
 
     Raises:
         DamagedError: after all that can be read, if the file ends in the middle of a block.
@@ -101,9 +101,9 @@ def snappy(file: Any) -> Iterator[bytes]:
     while head := _take(file, 4, optional=True):
         if head == _SNAPPY_MAGIC[:4]:
             if _take(file, 12)[:4] != _SNAPPY_MAGIC[4:]:
-                raise DamagedError("no beginning of snappy where one must be")
+                raise DamagedError("the header of snappy is missing")
         elif first:
-            raise DamagedError("no beginning of snappy where one must be")
+            raise DamagedError("the header of snappy is missing")
         else:
             data = _take(file, int.from_bytes(head, "big"))
             yield _decompress(codec.decompress, data, _length_of(data))
@@ -137,20 +137,20 @@ READERS: dict[str, Callable[[Any], Iterator[bytes]]] = {
     "snappy": snappy,
     "gz": gzip,
 }
-"""By the ending of a file's name."""
+"""By the suffix of a file's name."""
 
 _MAGICS = {zstd: b"\x28\xb5\x2f\xfd", lz4: _LZ4_MAGIC[:4], snappy: _SNAPPY_MAGIC[:4], gzip: b"\x1f\x8b"}
 
 
 def begins_so(read: Callable[[Any], Iterator[bytes]], file: Any) -> bool:
-    """Whether a file may begin as one of this format does; it is at its start afterwards."""
+    """Whether a file may have this format; afterwards it is at its start."""
     head = bytes(file.read(4))
     file.seek(0)
     return read not in _MAGICS or _MAGICS[read].startswith(head) or head.startswith(_MAGICS[read])
 
 
 def _take(file: Any, size: int, *, optional: bool = False) -> bytes:
-    """Read so many bytes; none at the end of the file if that is allowed."""
+    """Read `size` bytes; none at the end of the file if that is allowed."""
     if size > _MOST:
         raise DamagedError(f"a block of {size:,} bytes")
     data = bytes(file.read(size))
@@ -183,4 +183,4 @@ def _length_of(data: bytes) -> int:
         length |= (byte & 0x7F) << 7 * at
         if byte < 0x80:
             return length
-    raise DamagedError("a block of snappy without its length")
+    raise DamagedError("a snappy block must begin with its length")

@@ -1,4 +1,4 @@
-"""The diagnosis of an application, or of several: its findings, and how they show."""
+"""The diagnosis of one or several applications: its findings and their display."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _PLOTTED = 8  # findings
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Application:
-    """What one event log says.
+    """The content of one event log.
 
     Attributes:
         name: the application's name.
         id: the id that Spark gave it.
         version: the version of Spark; empty if the log does not say.
-        duration_s: from its start to its end, or to where the log ends.
-        ended: whether the log says that it ended.
+        duration_s: from its start to its end, or to the end of the log.
+        ended: whether the log has its end.
         tasks: how many tasks succeeded.
         stages: its stages, in the order in which they started.
-        findings: the stages that wait, those that would save most first.
+        findings: the stages that wait, the largest saving first.
         failed: the numbers of the stages that failed.
         notes: what could not be read, why stages failed, and which stages have one task.
         without_findings: what to do first, in words, if there are no findings.
@@ -109,20 +109,20 @@ class Diagnosis(Printed):
     Print it, or show it in a notebook.
 
     Attributes:
-        applications: what each log says.
+        applications: one per log.
     """
 
     applications: tuple[Application, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of all applications, those that would save most first."""
+        """The findings of all applications, the largest saving first."""
         found = [finding for each in self.applications for finding in each.findings]
         return tuple(sorted(found, key=lambda finding: -(finding.saved_s.high * finding.times)))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could not be read."""
+        """Notes on what could not be read."""
         return tuple(note for each in self.applications for note in each.notes)
 
     @property
@@ -177,7 +177,7 @@ class Diagnosis(Printed):
             path: the file, overwritten if it exists.
 
         Raises:
-            TypeError: if `path` is no path.
+            TypeError: if `path` is not a path.
             OSError: if the file cannot be written.
         """
         from keysplit import paths
@@ -242,7 +242,7 @@ def _print_application(console: Console, application: Application) -> None:
         for number, finding in enumerate(application.findings, 1):
             console.print()
             console.print(_numbered(number, finding.verdict))
-            if finding.line is not None:  # to be copied, so it is not wrapped
+            if finding.line is not None:  # for copying, so it is not wrapped
                 console.print(Text(f"  {printable(finding.line)}"), soft_wrap=True)
         console.print(Text("\nDetails", style="bold"))
         for number, finding in enumerate(application.findings, 1):
@@ -253,7 +253,7 @@ def _print_application(console: Console, application: Application) -> None:
 
 
 def _numbered(number: int, text: str) -> Any:
-    """Return a text after the number of its finding."""
+    """Return a text with the number of its finding before it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -265,7 +265,7 @@ def _numbered(number: int, text: str) -> Any:
 
 
 def make_findings_table(findings: Sequence[Finding]) -> Any:
-    """Return the table of the findings, a line each."""
+    """Return the table of the findings, one line each."""
     from rich.text import Text
 
     columns = ("", "stage", "what", "slowest", "× median", "reads", "waiting", "saves")
@@ -291,15 +291,15 @@ def make_findings_table(findings: Sequence[Finding]) -> Any:
 
 
 def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Diagnosis:
-    """Read Spark's event logs, and say which stages wait for a slow task, why, and what would help.
+    """Read Spark's event logs, and report which stages wait for a slow task, why, and what would help.
 
     A stage is a finding if cores wait at its end for a task of a second or longer and at least twice the
     median, and if the query would have ended at least 5 % earlier with the stage balanced. Logs are read line
-    by line, as far as they are written; a file of a folder that is no event log is passed over, with a note.
+    by line, also those still being written. Other files in a folder are skipped with a note.
 
     Args:
-        paths: files of event logs, or folders or zips with such at any depth, rolled or not, compressed with
-            zstd, lz4, snappy or gzip or not at all; or their URLs, of any file system that pyarrow knows, or
+        paths: event logs, or folders or zips with event logs at any depth. Logs may be rolled, and compressed
+            with zstd, lz4, snappy or gzip. Also URLs of any file system that pyarrow supports, or
             http://HISTORY-SERVER/api/v1/applications/APP/logs. Logs of Spark below 3.5 are read with a note.
 
     Returns:
@@ -308,8 +308,9 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
     Raises:
         FileNotFoundError: if there is nothing at a path, or no log in a folder.
         OSError: if a store or a history server cannot be reached.
-        TypeError: if paths are none.
-        ValueError: if a file is no event log, or compressed with lzf; of a folder, if all are.
+        TypeError: if a path is of another type.
+        ValueError: if a file is not an event log, or is compressed with lzf; for a folder, if this holds for
+            all its files.
 
     Example:
         >>> diagnose("eventlogs").verdict  # doctest: +SKIP
@@ -324,7 +325,7 @@ def diagnose(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
 
 
 def _read_all(logs: Sequence[EventLog]) -> list[Application]:
-    """Read the logs at a path; those that are none are noted, unless all are."""
+    """Read the logs at a path; other files are noted, unless there are no logs."""
     read: list[Application] = []
     errors: list[ValueError] = []
     for log in logs:
@@ -347,13 +348,13 @@ def _read(log: EventLog) -> Application:
     events.close(log.written_ms)
     if events.damaged == events.lines and events.lines:
         raise ValueError(
-            f"{name} must be an event log of Spark: none of its {events.lines:,} lines is an event"
+            f"{name} must be an event log of Spark, but none of its {events.lines:,} lines is an event"
             f"{_HELD_BACK if log.is_compressed else ''}"
         )
     if events.applications > 1:
         raise ValueError(
             f"{name} must be the log of one application, got {events.applications} that start in it: pass "
-            "their logs as files of their own"
+            "one file per application"
         )
     if events.damaged:
         notes.append(f"{format_count(events.damaged, 'line')} of {name} could not be read")
@@ -369,11 +370,11 @@ def _unknown_settings(events: Events) -> list[str]:
 
 
 def conclude(events: Events, name: str = "", notes: Sequence[str] = ()) -> Application:
-    """Return what events say.
+    """Return the application that events describe.
 
     Args:
-        events: what was read.
-        name: what the application is called where they do not say it.
+        events: the events read.
+        name: the application's name if the events have none.
         notes: what could not be read.
     """
     stages, findings = list_stages(events), list_findings(events)

@@ -1,7 +1,7 @@
 """An event log, read line by line: executors, queries, stages, and the tasks of stages that wait.
 
-Of a stage whose tasks take about equally long only its totals are kept, and of a query only what its stages
-need. So a log may be larger than memory.
+If the tasks of a stage take about equally long, only the stage's totals are kept; of a query, only what its
+stages need. So a log may be larger than memory.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _SQL = "org.apache.spark.sql.execution.ui."
 _CONF = "spark.sql."
 _EXECUTION, _QUERY, _BATCH = "spark.sql.execution.id", "sql.streaming.queryId", "streaming.sql.batchId"
 _DESCRIPTION = "spark.job.description"
-# Most of a task's event are accumulators, which are of interest for few tasks.
+# Most of a task's event are accumulators, which matter for few tasks.
 _ACCUMULATORS, _AFTER = b'"Accumulables":[', b',"Task Metrics":'
-_LATEST_MS = 1 << 45  # a thousand years from now: what is later is damage
-_WHOLE_TASKS = 4  # of a stage: from these come its accumulators if it does not end
-_SHORTER = 1.05  # a task's accumulators stay next to a later one's only if it took longer by this factor
-_ALONE_MS = 1000  # for so long a task whose end is lost must have run after all others, to be the last one
+_LATEST_MS = 1 << 45  # a thousand years from now: a later time means damage
+_WHOLE_TASKS = 4  # of a stage: the source of its accumulators if it does not end
+_SHORTER = 1.05  # a task's accumulators are kept with a later one's only if it took longer by this factor
+_ALONE_MS = 1000  # a task with a lost end must have run for so long after all others to be the last one
 _CANCELLED = re.compile(r"(?:\[\w+\] )?(?:Job \d+|Stage) cancelled\b")  # why tasks were killed
-_COPIED_MS = 86_400_000  # a file that was written so long after its last event is a copy
+_COPIED_MS = 86_400_000  # a file written so long after its last event is a copy
 
 SHUFFLE_RECORDS_WRITTEN = "shuffle records written"
 
@@ -37,7 +37,7 @@ COLUMNS = (
     *("index", "launch_ms", "finish_ms", "run_ms", "cpu_ns", "gc_ms", "wait_ms", "executor"),
     *("bytes", "records", "output_bytes", "output_records", "spill", "memory"),
 )
-"""What is kept of a task. Bytes and records are those read, from shuffles and from inputs together."""
+"""The stored figures of a task. Bytes and records are those read, from shuffles and inputs together."""
 
 _Values: TypeAlias = "array[int]"  # of a task, as in `COLUMNS`
 
@@ -53,7 +53,7 @@ class Query:
     end_ms: int | None = None
     plan: Operator | None = None
     conf: dict[str, str] = field(default_factory=dict)
-    waiting: bool = False  # whether a stage of it is of interest
+    waiting: bool = False  # whether any of its stages is of interest
 
 
 @dataclass(eq=False)
@@ -73,25 +73,21 @@ class RecordedStage:
     columns: dict[str, Any] | None = field(default_factory=lambda: {name: array("q") for name in COLUMNS})
     lasting: list[tuple[int, int, bytes]] = field(default_factory=list)  # see `keep_accumulators`
     whole: int = 0
-    launched: dict[int, _Values] = field(
-        default_factory=dict
-    )  # by the id of the attempt, while it has no end
+    launched: dict[int, _Values] = field(default_factory=dict)  # by the id of the attempt, until it ends
     failed: dict[int, _Values] = field(default_factory=dict)  # the longest attempt of each task
     failure: str = ""
     ended: bool = False
-    over: bool = False  # whether the log says that it ended
-    pickled: bool = False  # whether what it reads of a shuffle are batches of pickled rows
+    over: bool = False  # whether the log has its end
+    pickled: bool = False  # whether it reads batches of pickled rows from a shuffle
     others: set[int] = field(default_factory=set)  # tasks with an attempt that failed or was killed
-    killed: dict[int, _Values | None] = field(
-        default_factory=dict
-    )  # as they were launched, if known, by the task
-    unended: frozenset[int] = frozenset()  # tasks that are taken as such, and have no end in the log
+    killed: dict[int, _Values | None] = field(default_factory=dict)  # launch times by task, if known
+    unended: frozenset[int] = frozenset()  # tasks counted as succeeded without an end in the log
     missing: int = 0  # tasks of a finished stage that have no end in the log
-    pending_ms: int = 0  # until then tasks waited for their first launch
-    running_ms: int = 0  # how long the longest of those without an end has run
+    pending_ms: int = 0  # until then tasks waited for their first launch, in ms
+    running_ms: int = 0  # running time of the longest task without an end
     longest_ms: int = 0
     median_ms: int = 0
-    share: float = 0.0  # of its query's time that it would save if balanced, where cores wait for a task
+    share: float = 0.0  # part of its query's time saved by balancing, if cores wait for a task
     start_ms: int = 0
     end_ms: int = 0
     work_ms: int = 0
@@ -100,7 +96,7 @@ class RecordedStage:
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether it was ended while tasks of it ran."""
+        """Whether it was ended while its tasks ran."""
         return _CANCELLED.match(self.failure) is not None
 
     def array(self, name: str) -> np.ndarray:
@@ -111,7 +107,7 @@ class RecordedStage:
         )
 
     def accumulators_of(self, at: int) -> dict[int, int]:
-        """Return what the task in this place added to each accumulator; nothing if that was not kept."""
+        """Return what the task at this index added to each accumulator; nothing if that was not kept."""
         took = int(self.array("finish_ms")[at] - self.array("launch_ms")[at])
         kept = {(time, index): updates for time, index, updates in self.lasting}
         return _updates_in(kept.get((took, int(self.array("index")[at])), b""))
@@ -119,14 +115,14 @@ class RecordedStage:
     def keep_accumulators(self, took_ms: int, index: int, updates: bytes) -> None:
         """Keep the accumulators of a task that has ended, as they are in the log.
 
-        Cores wait at the end, so only those tasks are of interest after which none as long ended.
+        Cores wait at the end, so a task is of interest only if no later one took as long.
         """
         while self.lasting and self.lasting[-1][0] <= _SHORTER * took_ms:
             self.lasting.pop()
         self.lasting.append((took_ms, index, updates))
 
     def drop_repeated(self) -> None:
-        """Keep the last success of each task: one whose output was lost with its executor runs again."""
+        """Keep the last success of each task: a task is retried if its output was lost with its executor."""
         if self.columns is None:
             return
         index = self.array("index")
@@ -139,11 +135,11 @@ class RecordedStage:
         self.columns = {name: array("q", self.array(name)[kept].tolist()) for name in COLUMNS}
 
     def add_unended(self, until_ms: int) -> None:
-        """Take the tasks without an end as tasks that ran until then.
+        """Add the tasks without an end as tasks that ran until then.
 
-        Of a stage that was cancelled they ran until then. Of any other that is over the log has lost ends. A
-        single one is that of the task that ended last, if the stage went on for long after all others; of
-        several, each may have ended at any time.
+        In a cancelled stage they did. In any other finished stage the log has lost their ends. A single such
+        task was the last one if the stage went on for long after all others; several may each have ended at
+        any time.
         """
         if self.columns is None or (self.failure and not self.was_cancelled):
             return
@@ -164,7 +160,7 @@ class RecordedStage:
         self.unended = frozenset(waiting)
 
     def add_failed(self) -> None:
-        """Take the tasks for which the stage failed as tasks: each by its longest attempt."""
+        """Add the tasks that made the stage fail, each with its longest attempt."""
         if self.columns is not None and self.failure:
             succeeded = set(self.columns["index"])
             for index, values in self.failed.items():
@@ -172,7 +168,7 @@ class RecordedStage:
                     self.add(values)
 
     def add(self, values: _Values) -> None:
-        """Add a task that succeeded, or is taken as one that did."""
+        """Add a task that succeeded, or is counted as if it did."""
         assert self.columns is not None
         for name, value in zip(COLUMNS, values, strict=True):
             self.columns[name].append(value)
@@ -197,10 +193,10 @@ class RecordedStage:
 
 
 class Events:
-    """What a log says. `feed` it its lines, then `close` it."""
+    """The events of a log. `feed` it lines, then `close` it."""
 
     def __init__(self, waits: Any) -> None:
-        """Create it empty; `waits(stage)` says whether a stage that is over is of interest."""
+        """Create it empty; `waits(stage)` says whether a finished stage is of interest."""
         self._waits = waits
         self.version = ""
         self.application = ""
@@ -216,7 +212,7 @@ class Events:
         self.applications = 0
         self.lines = 0
         self.jobs: set[int] = set()  # that have not ended
-        self.written: dict[int, int] = {}  # how many rows shuffles got, by the accumulator that counts them
+        self.written: dict[int, int] = {}  # rows written to shuffles, by the accumulator that counts them
         self.open_stages: set[RecordedStage] = set()  # without an end in the log so far
         self._numbers: dict[str, int] = {}
         self._cores: dict[str, int] = {}
@@ -225,7 +221,7 @@ class Events:
         self._last_ms = 0
 
     def feed(self, lines: Iterable[bytes]) -> None:
-        """Read lines; those that are no events are counted, and passed over."""
+        """Read lines; lines that are not events are counted and skipped."""
         for line in lines:
             name = line[10:100]
             if not line.strip():
@@ -243,7 +239,7 @@ class Events:
         """Note what is still running when the log ends.
 
         Args:
-            written_ms: when the log was last written; 0 if that is not known.
+            written_ms: when the log was last written; 0 if unknown.
         """
         until = self.end_ms or self._last_ms
         if not self.end_ms and 0 < written_ms - until <= _COPIED_MS:
@@ -302,7 +298,7 @@ class Events:
         stage.conf = _interesting(properties) or stage.conf
 
     def _count_cores(self, stage: RecordedStage) -> None:
-        """Note how many tasks may run at once: the most at any time, as executors come and go."""
+        """Note how many tasks may run at once: the maximum over time, as executors come and go."""
         try:
             of_task = max(1, int(self.conf.get("spark.task.cpus", "1")))
         except ValueError:
@@ -318,7 +314,7 @@ class Events:
         return number
 
     def _end_stage(self, stage: RecordedStage, until_ms: int) -> None:
-        if stage.ended:  # in a log that holds it twice
+        if stage.ended:  # in a log that has it twice
             return
         stage.ended = True
         self.open_stages.discard(stage)
@@ -335,12 +331,12 @@ class Events:
 
 
 def _interesting(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that say something of a stage that waits."""
+    """Return the settings that matter for a stage that waits."""
     return {name: str(value) for name, value in properties.items() if is_read(name)}
 
 
 def _milliseconds(value: Any) -> int:
-    """Return a time, which must be one."""
+    """Return a time, or raise ValueError."""
     time = int(value)
     if abs(time) > _LATEST_MS:
         raise ValueError(f"a time must be at most {_LATEST_MS} ms, got {time}")
@@ -348,7 +344,7 @@ def _milliseconds(value: Any) -> int:
 
 
 def _known(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the metrics that have a value; there are none of a lost executor."""
+    """Return the metrics that have a value; those of a lost executor have none."""
     return {name: value for name, value in (metrics or {}).items() if value is not None}
 
 
@@ -408,7 +404,7 @@ def _stage_completed(events: Events, event: Mapping[str, Any]) -> None:
     stage.failure = (info.get("Failure Reason") or "").split("\n")[0]
     accumulables = info.get("Accumulables") or ()
     stage.accumulators = _numbers(accumulables, "Value") or stage.accumulators
-    if not (stage.attempt or stage.failure or stage.others):  # else it counts rows that were written twice
+    if not (stage.attempt or stage.failure or stage.others):  # otherwise it would count rows written twice
         events.written.update(_numbers(filter(_is_written, accumulables), "Value"))
     stage.over = True
     ended_ms = _milliseconds(info.get("Completion Time") or events._last_ms)
@@ -473,7 +469,7 @@ def _task_end(events: Events, event: Mapping[str, Any], accumulators: bytes = b"
         stage.failed[values[0]] = max(before, values, key=lambda each: each[2] - each[1])
         return
     stage.add(values)
-    if not accumulators:  # not written as Spark does it
+    if not accumulators:  # not in Spark's format
         accumulators = json.dumps(info.get("Accumulables") or []).encode()
     stage.keep_accumulators(finish - launch, values[0], accumulators)
     if stage.whole < _WHOLE_TASKS:

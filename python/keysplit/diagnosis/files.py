@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ROLLED = re.compile(r"events_(\d+)_(.*)")
 _BY_HOUR = re.compile(
     r"eventlog(|-\d{4}-\d{2}-\d{2}--\d{2}-\d{2}(\.gz)?)"
-)  # of Databricks; the latest has no time
+)  # from Databricks; the latest has no time
 _HIDDEN = (".", "_", "appstatus_")
 _NOT_READ = "lzf"
 _LONGEST_LINE = 1 << 29
@@ -48,18 +48,18 @@ class EventLog:
         """Return the lines, as far as they can be read.
 
         Args:
-            note: is told in words what could not be read.
+            note: called with a description of what could not be read.
 
         Raises:
             OSError: if a file cannot be opened.
-            ValueError: if it is not compressed as its name says, or compressed with lzf.
+            ValueError: if its compression differs from its name, or is lzf.
         """
         for each in self.missing:
             note(f"{self.name} has no {each}")
         readers = [_reader_of(name) for name in self.files]
         damage: tuple[type[Exception], ...] = (*DAMAGED, DamagedError)
         if isinstance(self._system, Zip):
-            damage = (*damage, OSError)  # of bzip2
+            damage = (*damage, OSError)  # bzip2's
         for name, read in zip(self.files, readers, strict=True):
             with self._system.open_input_file(name) as file:
                 try:
@@ -69,24 +69,24 @@ class EventLog:
                 if not begins:
                     kind = read.__name__
                     raise ValueError(
-                        f"{_base(name)} must be compressed with {kind}, as its name says, and is not"
+                        f"{_base(name)} must be compressed with {kind} because of its name, but is not"
                     )
                 yield from _lines(read(file), _base(name), note, damage)
 
 
 def find_logs(path: str | os.PathLike[str]) -> list[EventLog]:
-    """Find the event logs at a path, or what may be one: any file of a folder.
+    """Find the event logs at a path; in a folder any file may be one.
 
     Args:
         path: a file, the folder of a rolled log (`eventlog_v2_...`), a folder or a zip of logs, or a URL of
-            these; of a history server that of an application's logs.
+            these; for a history server, the URL of an application's logs.
 
     Returns:
         The logs, by name.
 
     Raises:
         FileNotFoundError: if there is nothing at the path, or no log in the folder.
-        TypeError: if it is no path.
+        TypeError: if it is not a path.
         ValueError: if it is empty, or pyarrow knows no file system for a URL.
     """
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
@@ -119,7 +119,7 @@ def _find(path: str) -> Iterator[EventLog]:
 
 
 def _in_folders(name: str, system: Any, files: Iterable[Any] | None = None) -> Iterator[EventLog]:
-    """Return the logs in a folder and those below it, but not in hidden ones; of a zip in all of it."""
+    """Return the logs in a folder and its subfolders, except hidden ones; in a zip, all logs."""
     folders: dict[str, list[Any]] = {}
     for each in system.files() if files is None else files:
         folder, _, base = each.path.rpartition("/")
@@ -135,12 +135,12 @@ def _in_folders(name: str, system: Any, files: Iterable[Any] | None = None) -> I
 
 
 def _unzipped(system: Any, file: Any) -> list[EventLog]:
-    """Return the logs in a file of a folder that is a zip; none if it is none, or lies in another."""
+    """Return the logs in a zip that lies in a folder; none if it is not a zip, or is inside another."""
     if not file.path.endswith(".zip") or isinstance(system, Zip):
         return []
     try:
         return list(_in_folders("", Zip(system.open_input_file(file.path), file.base_name)))
-    except ValueError:  # a note says so when it is read
+    except ValueError:  # reading it adds a note
         return []
 
 
@@ -150,7 +150,7 @@ def _below(folder: str, top: str) -> list[str]:
 
 
 def _logs_of(system: FileSystem, folder: str, inside: Iterable[Any]) -> Iterator[EventLog]:
-    """Return the logs whose files lie in a folder: a rolled one of each application, and the others."""
+    """Return the logs of the files in a folder: one rolled log per application, and single files."""
     rolled: dict[str, list[tuple[int, bool, str]]] = {}
     others, by_hour = [], []
     for each in inside:
@@ -171,7 +171,7 @@ def _logs_of(system: FileSystem, folder: str, inside: Iterable[Any]) -> Iterator
 
 
 def _rolled(name: str, parts: list[tuple[int, bool, str]], system: FileSystem) -> EventLog:
-    """Return a rolled log: its parts by number, of which a compacted one replaces those before."""
+    """Return a rolled log: its parts by number; a compacted part replaces earlier ones."""
     parts = sorted(parts)
     compacted = [at for at, (_, compact, _) in enumerate(parts) if compact]
     parts = parts[compacted[-1] if compacted else 0 :]
@@ -222,7 +222,7 @@ def _reader_of(name: str) -> Callable[[Any], Iterator[bytes]]:
 def _lines(
     parts: Iterator[bytes], name: str, note: Callable[[str], None], damage: tuple[type[Exception], ...]
 ) -> Iterator[bytes]:
-    """Cut parts into lines; a last one without its end is passed on too."""
+    """Cut parts into lines; an incomplete last line is included."""
     rest: list[bytes] = []
     length = 0
     try:
@@ -235,7 +235,7 @@ def _lines(
             rest.append(lines[-1])
             length += len(lines[-1])
             if length > _LONGEST_LINE:
-                raise DamagedError(f"a line of more than {_LONGEST_LINE:,} bytes")
+                raise DamagedError(f"a line has more than {_LONGEST_LINE:,} bytes")
     except damage as error:
         note(f"{name} was read up to where it is damaged ({error})")
     if length:

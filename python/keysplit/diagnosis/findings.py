@@ -1,4 +1,4 @@
-"""From what a log says to findings."""
+"""Find the stages that wait, from the events of a log."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def list_stages(events: Events) -> list[Stage]:
 
 
 def list_findings(events: Events) -> list[Finding]:
-    """Return the findings, those that save most first; those of a stream's batches as one."""
+    """Return the findings, the largest saving first; a stream's batches count as one."""
     found = filter(None, (_find(events, stage, others) for stage, others in stages_of_interest(events)))
     return sorted(_by_stream(found), key=lambda finding: -(finding.saved_s.high * finding.times))
 
 
 def stages_of_interest(events: Events) -> Iterator[tuple[RecordedStage, np.ndarray]]:
-    """Return the stages whose tasks are known, each with the start, end and work of all others, in ms."""
+    """Return the stages with known tasks, each with the start, end and work of all others, in ms."""
     ran = [stage for stage in events.stages.values() if stage.ran]
     intervals = np.array([(each.start_ms, each.end_ms, each.work_ms) for each in ran]).reshape(-1, 3)
     for at, stage in enumerate(ran):
@@ -48,7 +48,7 @@ def stages_of_interest(events: Events) -> Iterator[tuple[RecordedStage, np.ndarr
 
 
 def make_stage(events: Events, of: RecordedStage) -> Stage:
-    """Return what is shown of a stage."""
+    """Return a stage for display."""
     return Stage(
         id=of.id,
         attempt=of.attempt,
@@ -97,7 +97,7 @@ def _find(events: Events, stage: RecordedStage, others: np.ndarray) -> Finding |
     executor = events.executors[stage.array("executor")[slowest]]
     conf = {**events.conf, **(query.conf if query else {}), **stage.conf}
     adaptive, excess = "", [rows for _, _, rows in read]
-    if not any(excess):  # Spark's status store knows the bytes alone
+    if not any(excess):  # Spark's status store has only the bytes
         excess = [max(hot - others, 0.0) for hot, others, _ in read]
     if cause in ("rows", "matches", "lost"):
         slow = Slow(
@@ -157,7 +157,7 @@ def _setting(
     excess: Sequence[float],
     spreads: Mapping[str, Spread],
 ) -> tuple[str, str]:
-    """Return the setting of Spark's that may help, besides those of adaptive execution, and why."""
+    """Return a Spark setting that may help, other than those of adaptive execution, and why."""
     if spreads_nulls(gathering, hot_side(gathering, excess), conf, version):
         why = "Spark then spreads the rows whose key is null, which match nothing"
         return f"set {SPREAD_NULLS}=true if the hot key is null", why
@@ -168,7 +168,7 @@ def _setting(
 
 
 def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None, Gathering]:
-    """Return what the tasks of a stage run, None if that is not known, and what of it gathers rows by key."""
+    """Return the fragment that a stage runs, None if unknown, and its operator that gathers rows by key."""
     plan = events.queries[stage.query].plan if stage.query in events.queries else None
     if plan is None:
         fragment = None
@@ -180,7 +180,7 @@ def gathering_of(events: Events, stage: RecordedStage) -> tuple[Fragment | None,
 
 
 def _next_fragment(events: Events, plan: Operator) -> Fragment | None:
-    """Return what of a plan runs now, None if several: its shuffles are written, what it writes is not."""
+    """Return the fragment of a plan that runs now, None if several: only its inputs are written."""
 
     def is_written(shuffle: Operator) -> bool:
         counts = [id_ for id_, name in shuffle.metrics.items() if name == SHUFFLE_RECORDS_WRITTEN]
@@ -195,7 +195,7 @@ def _next_fragment(events: Events, plan: Operator) -> Fragment | None:
 
 
 def _fill_rows(events: Events, stage: RecordedStage, at: int, fragment: Fragment | None) -> None:
-    """Note what the only task without an end reads: the rows of its shuffles that no other task has read."""
+    """Note the input of the only task without an end: rows of its shuffles that no other task has read."""
     if fragment is None or not fragment.inputs or any("skewed" in each.text for each in fragment.operators):
         return
     written = {
@@ -214,14 +214,14 @@ def _fill_rows(events: Events, stage: RecordedStage, at: int, fragment: Fragment
 
 
 def query_of(events: Events, stage: RecordedStage) -> Query | None:
-    """Return the query as a user started it: some start others."""
+    """Return the query that the user started, as some queries start others."""
     query = events.queries.get(stage.query) if stage.query is not None else None
     root = events.queries.get(query.root) if query is not None and query.root is not None else None
     return root or query
 
 
 def seconds_of(events: Events, stage: RecordedStage, query: Query | None) -> float:
-    """Return how long a query took, or at least how long a stage of it did."""
+    """Return how long a query took, or at least one of its stages."""
     if query is None:
         return span_s(stage)
     end = query.end_ms if query.end_ms is not None else events.end_ms
@@ -230,7 +230,7 @@ def seconds_of(events: Events, stage: RecordedStage, query: Query | None) -> flo
 
 def _describe(stage: RecordedStage, query: Query | None) -> str:
     if stage.stream is not None:
-        name = stage.description.split("\n")[0].strip()  # that of the query, if it has one
+        name = stage.description.split("\n")[0].strip()  # the query's, if it has one
         return f"stream {stage.stream[:8] if not name or ' = ' in name else name}, batch {stage.batch}"
     text = stage.description or (query.description if query else "") or stage.name
     return " ".join(text.split())
@@ -248,9 +248,9 @@ def _read(
     tasks: int,
     written: Mapping[int, int],
 ) -> tuple[float, float, float]:
-    """Return the bytes that the slowest task read of shuffles, those of others, and its rows above theirs.
+    """Return the shuffle bytes of the slowest task, those of the others, and its surplus of rows.
 
-    If it is the only one without an end, it reads what is written, and what no other has read.
+    If it is the only one without an end, it reads all that is written and that no other task has read.
     """
     ids = {id_: name for each in shuffles for id_, name in each.metrics.items()}
     of_bytes = [id_ for id_, name in ids.items() if name in ("local bytes read", "remote bytes read")]
@@ -277,7 +277,7 @@ def _output_rows(
     """Return how many rows the operator returned in the slowest task, and in the others on average."""
     if gathering.node is None:
         return 0.0, 0.0
-    # What turns batches into rows counts the rows of the operator below it again.
+    # The conversion of batches to rows counts the rows of its input again.
     ids = [id_ for id_, name in gathering.node.metrics.items() if name == "number of output rows"]
     hot, all_ = (float(max((of.get(id_, 0) for id_ in ids), default=0)) for of in (used, total))
     return hot, max(all_ - hot, 0.0) / max(tasks - 1, 1)
@@ -286,7 +286,7 @@ def _output_rows(
 def _rows_of(
     gathering: Gathering, used: Mapping[int, int], total: Mapping[int, int], tasks: int
 ) -> Spread | None:
-    """Return the rows that a scan returned, their mean as the median: Spark counts batches of a cache."""
+    """Return the rows that a scan returned, with the mean as the median: for a cache Spark counts batches."""
     hot, others = _output_rows(gathering, used, total, tasks)
     return Spread(hot, others, hot, hot + others * (tasks - 1)) if hot or others else None
 
@@ -302,7 +302,7 @@ def _tasks(events: Events, stage: RecordedStage) -> Tasks:
 
 
 def _by_stream(found: Iterable[Finding]) -> list[Finding]:
-    """Make one finding of what was found in several batches of a stream: that of the worst batch."""
+    """Merge the findings of several batches of a stream into one: the worst batch's."""
     groups: dict[object, list[Finding]] = {}
     for each in found:
         same = (each.stream, each.operator, each.columns, each.cause) if each.stream else id(each)

@@ -1,4 +1,4 @@
-"""What a diagnosis consists of: stages, what is uneven in them, and findings."""
+"""The parts of a diagnosis: stages, what is uneven in them, and findings."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ WHAT = {
     "spill": "bytes spilled",
     "memory": "peak execution memory",
 }
-"""What is compared between the tasks of a stage."""
+"""The figures to compare between the tasks of a stage."""
 
 
 class Spread(NamedTuple):
     """One figure over the tasks of a stage.
 
     Attributes:
-        slowest: of the slowest task.
-        median: of all tasks; the lower one of two.
-        largest: of all tasks.
-        total: of all tasks together.
+        slowest: the slowest task's.
+        median: the median of all tasks; the lower of two.
+        largest: the maximum of all tasks.
+        total: the sum over all tasks.
     """
 
     slowest: float
@@ -35,18 +35,18 @@ class Spread(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The slowest task's in multiples of the median, taken as 1 at least."""
+        """The slowest task's figure in multiples of the median, or of 1 if that is larger."""
         return self.slowest / max(self.median, 1.0)
 
 
 def share_of(spreads: Mapping[str, Spread]) -> float:
-    """Return the slowest task's part of all that a stage reads, of rows or of bytes; 0 if it reads none."""
+    """Return the slowest task's part of a stage's input, in rows or else bytes; 0 without input."""
     read = [of for name, of in spreads.items() if name in ("records", "bytes") and of.total]
     return max((of.slowest / of.total for of in read), default=0.0)
 
 
 class Bounds(NamedTuple):
-    """Between which two values something lies."""
+    """A lower and an upper bound."""
 
     low: float
     high: float
@@ -59,17 +59,17 @@ class Stage:
     Attributes:
         id: its number in Spark.
         attempt: 0 for the first.
-        name: what Spark calls it.
+        name: Spark's name for it.
         start_s: when its first task started.
         end_s: when its last task ended.
         tasks: how many ended: succeeded, or made the stage fail.
-        named: how many it has.
-        state: "ended"; "cancelled"; "running" if the log ends before it does; "stopped" if the application
-            ended before.
-        running: how many tasks the log has a start of and no end.
+        named: how many tasks it has.
+        state: "ended"; "cancelled"; "running" if the log ends first; "stopped" if the application ended
+            first.
+        running: how many tasks have a start in the log but no end.
         running_s: how long the longest of them has run.
-        work_s: how long they took, together.
-        slots: how many may run at once.
+        work_s: the total time of the tasks.
+        slots: how many tasks may run at once.
     """
 
     id: int
@@ -98,8 +98,8 @@ class Tasks:
     Attributes:
         start_s: when each started, in seconds from the start of the application.
         end_s: when it ended.
-        bytes: what it read.
-        records: what it read.
+        bytes: the bytes it read.
+        records: the rows it read.
     """
 
     start_s: np.ndarray = field(repr=False)
@@ -110,31 +110,31 @@ class Tasks:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Finding:
-    """A stage that waits for its slowest task: which one, why, what that costs, and what to do.
+    """A stage that waits for its slowest task: the cause, the cost, and what to do.
 
     Attributes:
-        stage: the stage; of a stream, that of the batch that waited longest.
-        query: what was run: its description.
+        stage: the stage; for a stream, the stage of the batch that waited longest.
+        query: the description of the query.
         query_id: the number of the SQL execution, None for one without SQL.
         stream: the id of the streaming query, None for a batch.
-        times: in how many batches of the stream this was found; 1 for a batch.
+        times: the number of batches of the stream with this finding; 1 for a batch.
         operator: "join", "aggregate", "window", "python group", "write", "repartition", "rebalance" (the
             hint), "stateful stream", "scan" or "other".
         node: Spark's name of the operator, such as "SortMergeJoin".
-        columns: by which columns its rows are partitioned; none if they are not.
-        cause: "rows" if the slowest task has more to do; else what is wrong: "matches" (its rows make more
-            rows than others), "gc", "fetch", "host", "lost" (with its executor and its figures), "unended"
-            (the log has no end of it, so no figures), "time".
+        columns: the columns by which its rows are partitioned; empty if they are not.
+        cause: "rows" if the slowest task has more rows; else "matches" (its rows have more matches than
+            others), "gc", "fetch", "host", "lost" (with its executor and its figures), "unended" (its end is
+            not in the log, so there are no figures), "time".
         spreads: what is uneven, by the keys of `WHAT`.
         task: the index of the task that cores wait for, here called the slowest.
-        executor: where it ran.
+        executor: the executor that ran it.
         waiting_core_s: how long cores waited, in core-seconds.
         query_s: how long the query took.
         balanced_s: how long it would have taken if the stage were balanced.
-        adaptive: what adaptive execution did about it, or why it did not, in words.
+        adaptive: the effect of adaptive execution, or why it had none, in words.
         verdict: three lines: what to do; what it costs today, as a ratio; how sure that is.
-        details: all else, in sentences.
-        line: the line of code to paste, None if nothing of keysplit's helps.
+        details: further sentences.
+        line: the line of code to paste, None if keysplit cannot help.
         tasks: all tasks of the stage.
     """
 
@@ -172,7 +172,7 @@ class Finding:
 
     @property
     def share(self) -> float:
-        """The slowest task's part of all that the stage reads, of rows or of bytes; 0 if it reads none."""
+        """The slowest task's part of the stage's input, in rows or else bytes; 0 without input."""
         return share_of(self.spreads)
 
     @property

@@ -1,4 +1,4 @@
-"""Which operator of a stage gathers the rows of a key, and by which columns."""
+"""Find the operator of a stage that gathers the rows of a key, and its key columns."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _WHOLE_JOIN = re.compile(
     r"(, Build(Left|Right))?(, false)?"
 )
 _MAPS = ("MapIn", "PythonMapIn")
-# What `kss.apply` runs over sorted rows, and what else Spark shows of a plan: the function that routes, the
-# table of workers by the first bits of a hash, the cells of a grid.
+# The functions of `kss.apply` over sorted rows, and other signs of a keysplit plan: the function that routes,
+# the table of workers by the first bits of a hash, the cells of a grid.
 _SLICES = re.compile(r"!?\w+ keysplit_(whole|finished|in_parts|merged)\(")
 _OURS = ("keysplit", "_keysplit")
 _PLACES = re.compile(
@@ -43,7 +43,7 @@ _PLACES = re.compile(
 )
 # Operators that name their keys do so first: `Window [...], [k#1]`, `HashAggregate(keys=[k#1], ...`.
 _STARTS_WITH_LIST = re.compile(r"!?\w+(?: |\(keys?=)\[")
-# Those of a write into folders, and its format: `..., false, [k#1], Parquet, [path=...`.
+# The columns of a partitioned write, and its format: `..., false, [k#1], Parquet, [path=...`.
 _FOLDERS = re.compile(r"(?:true|false), \[([^\[\]]*#\d+L?)\], (Parquet|ORC|CSV|JSON|Text)\b")
 _ORDERED = re.compile(r" (?:ASC|DESC) NULLS (?:FIRST|LAST)$")
 
@@ -54,14 +54,14 @@ class Gathering:
 
     Attributes:
         kind: as `Finding.operator`.
-        detail: what of the kind it is: an aggregate "combines" before the shuffle or "collects"; a Python
+        detail: the variant of the kind: an aggregate "combines" before the shuffle or "collects"; a Python
             "group" or "cogroup"; Python over sorted rows: of a "whole" key, of one that was "finished" or put
             "in_parts" by `kss.apply`, or its parts "merged"; a stream's "join", "deduplicate", "group",
             "combines" or "collects"; a scan of a "cache" or of "files"; a "sort".
         node: the operator; None for a stage without a plan.
-        columns: the columns of the key; of a join those of its left side.
-        right: of a join, the columns of its right side.
-        how: of a join, its type as `kss.join` takes it; of a write, its format.
+        columns: the columns of the key; for a join, the left side's.
+        right: for a join, the key columns of its right side.
+        how: for a join, its type as in `kss.join`; for a write, its format.
     """
 
     kind: str
@@ -78,15 +78,15 @@ class Gathering:
 
     @property
     def is_columnar(self) -> bool:
-        """Whether it scans Parquet or ORC, whose files Spark splits however they are compressed."""
+        """Whether it scans Parquet or ORC: Spark splits such files regardless of their compression."""
         return self.node is not None and _COLUMNAR.search(f"{self.node.name} {self.node.text}") is not None
 
 
 def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
-    """Return what gathers the rows of a key in a stage.
+    """Return the operator that gathers the rows of a key in a stage.
 
     Args:
-        fragment: what its tasks run, None if that is not known.
+        fragment: the operators that its tasks run, None if unknown.
         writes: whether its tasks write files.
     """
     if fragment is None:
@@ -128,7 +128,7 @@ def find_gathering(fragment: Fragment | None, *, writes: bool) -> Gathering:
 
 
 def how_of(join: Operator) -> str:
-    """Return the type of a join as `kss.join` takes it."""
+    """Return the type of a join as in `kss.join`."""
     found = _JOIN_TYPES.search(join.text.rsplit("]", 1)[-1]) or _JOIN_TYPES.search(join.text)
     names = {
         "LeftOuter": "left",
@@ -141,7 +141,7 @@ def how_of(join: Operator) -> str:
 
 
 def is_whole(join: Operator) -> bool:
-    """Whether a join is what its type and its keys say: it has no condition, and all keys are named."""
+    """Whether a join is described by its type and its keys: it has no condition, and all keys are named."""
     text = join.text
     if join.name.startswith("StreamingSymmetricHashJoin"):
         return "full = null" in text or "full = None" in text
@@ -149,12 +149,12 @@ def is_whole(join: Operator) -> bool:
 
 
 def is_explicit(shuffle: Operator) -> bool:
-    """Whether somebody asked for the shuffle: `repartition`."""
+    """Whether the user requested the shuffle, by `repartition`."""
     return "REPARTITION_BY" in shuffle.text and bool(shuffle.partitioning)
 
 
 def is_placed_by_keysplit(fragment: Fragment | None) -> bool:
-    """Whether a plan of keysplit says where the rows are that the tasks read."""
+    """Whether a keysplit plan has placed the rows that the tasks read."""
     shuffles = () if fragment is None else fragment.inputs
     if any(column.startswith(_OURS) for each in shuffles for column in each.partitioning):
         return True
@@ -162,7 +162,7 @@ def is_placed_by_keysplit(fragment: Fragment | None) -> bool:
 
 
 def _before(operator: Operator) -> Iterator[Operator]:
-    """Return what runs before an operator in the stage that runs it, or that fills it."""
+    """Return the operators upstream of an operator in its stage, or in the stage that fills it."""
     for child in operator.children:
         if not child.is_exchange:
             yield child
@@ -170,7 +170,7 @@ def _before(operator: Operator) -> Iterator[Operator]:
 
 
 def between(fragment: Fragment, join: Operator) -> str:
-    """Return an operator that runs between a shuffle and the join; empty if nothing but sorts does."""
+    """Return an operator that runs between a shuffle and the join; empty if there are only sorts."""
     waiting = list(join.children)
     while waiting:
         each = waiting.pop()
@@ -183,7 +183,7 @@ def between(fragment: Fragment, join: Operator) -> str:
 
 
 def above(fragment: Fragment, join: Operator) -> str:
-    """Return an operator that gathers by key what the join returns, in the same stage; empty if none does."""
+    """Return a downstream operator of the same stage that gathers the join's result by key; empty if none."""
     after = fragment.operators[fragment.operators.index(join) + 1 :]
     gathers = (*_JOINS, *_KEYED)
     return next(
@@ -223,7 +223,7 @@ def _stateful(fragment: Fragment, node: Operator) -> Gathering:
 
 
 def _over_sorted_rows(fragment: Fragment, by_hand: Sequence[Operator]) -> Gathering | None:
-    """Return the Python function that gets the rows of each key one below the other, None if none does."""
+    """Return the Python function that gets sorted rows, key after key; None if there is none."""
     for each in fragment.operators:
         if not each.name.startswith(_MAPS):
             continue
@@ -253,7 +253,7 @@ def _columns(operator: Operator, fragment: Fragment) -> tuple[str, ...]:
         return ()
     lists = operator.lists if _STARTS_WITH_LIST.match(operator.text) else []
     if operator.name.startswith(_WINDOWS):
-        # Spark shows no empty list: what is left after the functions may be the order alone.
+        # Spark shows no empty list: after the functions only the order may be left.
         limits = operator.name.startswith("WindowGroupLimit")
         lists = [each for each in lists[not limits :] if not any(map(_ORDERED.search, each))]
     shuffled = next((each.partitioning for each in fragment.inputs if each.partitioning), ())
@@ -261,5 +261,5 @@ def _columns(operator: Operator, fragment: Fragment) -> tuple[str, ...]:
 
 
 def _known(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Mark Spark's note that it has left out some: it is no column."""
+    """Mark Spark's note that it left out some columns, which is not a column."""
     return tuple(re.sub(r"^\.\.\. \d+ more fields$", r"(\g<0>)", each) for each in columns)

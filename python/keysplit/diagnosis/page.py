@@ -1,4 +1,4 @@
-"""What the report of a diagnosis shows: its sentences, figures and pictures, for the templates."""
+"""The sentences, figures and charts of a diagnosis's report, for the templates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_POINTS = 500  # of a chart of busy cores
 
 
 def describe(number: int, of: Finding, *, pictures: bool) -> dict[str, Any]:
-    """Return what the templates show of a finding, with or without pictures."""
+    """Return a finding for the templates, with or without charts."""
     time, saved = of.spreads["time"], of.saved_s
     low, high = (f"{each / of.query_s:.0%}" for each in saved)
     return {
@@ -48,7 +48,7 @@ def describe(number: int, of: Finding, *, pictures: bool) -> dict[str, Any]:
 
 
 def sentences(verdict: str) -> list[str]:
-    """Return the lines of a verdict as sentences; the sentences of one that is a single line."""
+    """Return the lines of a verdict as sentences; if it has a single line, its sentences."""
     lines = verdict.splitlines() if "\n" in verdict else verdict.split(". ")
     return [f"{line[0].upper()}{line[1:]}." for line in lines]
 
@@ -73,11 +73,11 @@ def _spread(name: str, finding: Finding) -> dict[str, str]:
 
 
 def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
-    """Return bars for the macro of this name: a bar per task, or per several, of which it shows the most."""
+    """Return bars for the macro `bars`: one per task, or the maximum of several."""
     tasks, show = finding.tasks, _format_of(name)
     values = {"time": tasks.end_s - tasks.start_s, "records": tasks.records, "bytes": tasks.bytes}[name]
     most = float(values.max(initial=0))
-    if not most or most != finding.spreads[name].largest:  # of a cache the rows are not known for each task
+    if not most or most != finding.spreads[name].largest:  # rows read from a cache are unknown
         return None
     median = float(np.sort(values)[(len(values) - 1) // 2])
     return {
@@ -91,7 +91,7 @@ def _bars(finding: Finding, name: str) -> dict[str, Any] | None:
 
 
 def draw_timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration_s: float) -> Markup:
-    """Draw the stages as bars over time; that of a finding is numbered, and where it waits it is shaded."""
+    """Draw the stages as bars over time; those of findings are numbered, and shaded while they wait."""
     found = {(of.stage.id, of.stage.attempt): (number, of) for number, of in enumerate(findings, 1)}
     longest = sorted(stages, key=lambda stage: ((stage.id, stage.attempt) not in found, -stage.span_s))
     spans = []
@@ -110,7 +110,7 @@ def draw_timeline(stages: Sequence[Stage], findings: Sequence[Finding], duration
 
 
 def _busy(finding: Finding) -> Markup:
-    """Draw how many cores a stage kept busy over time, and how many waited from the last launch on."""
+    """Draw a stage's busy cores over time, and the waiting ones after the last launch."""
     tasks, start = finding.tasks, finding.stage.start_s
     times = np.concatenate([tasks.start_s, tasks.end_s])
     changes = np.concatenate([np.ones(len(tasks.start_s)), -np.ones(len(tasks.end_s))])

@@ -1,4 +1,4 @@
-"""Physical plans as Spark writes them into event logs: trees of operators, cut into what one stage runs."""
+"""Physical plans from event logs: trees of operators, cut into the fragments that a stage runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# What writes and what reads a shuffle are two stages, and count in metrics of one operator.
+# The stages that write and read a shuffle share the metrics of one operator.
 _WRITTEN = ("shuffle bytes written", "shuffle records written", "shuffle write time", "data size")
 _WRAPPERS = (
     "WholeStageCodegen",
@@ -29,7 +29,7 @@ class Operator:
 
     Attributes:
         name: as Spark names it, "SortMergeJoin".
-        text: what Spark says of it in a line.
+        text: Spark's description of it, in one line.
         metrics: the names of its metrics, by the id of their accumulators.
         children: the operators that it reads.
     """
@@ -46,19 +46,19 @@ class Operator:
 
     @property
     def is_cache(self) -> bool:
-        """Whether it reads what is cached: what it reads may have been computed in other stages."""
+        """Whether it reads a cache, which other stages may have computed."""
         return self.name.startswith(("InMemoryTableScan", "Scan In-memory"))
 
     @property
     def all(self) -> Iterator[Operator]:
-        """It, and all that run before it."""
+        """This operator and all upstream of it."""
         yield self
         for child in self.children:
             yield from child.all
 
     @property
     def partitions(self) -> int:
-        """Into how many partitions a shuffle hashes; 0 if it does not."""
+        """The number of partitions that a shuffle hashes into; 0 if it does not hash."""
         found = re.search(r"hashpartitioning\(.*?, (\d+)\)(?:,|$)", self.text)
         return 0 if found is None else int(found[1])
 
@@ -73,19 +73,19 @@ class Operator:
 
     @property
     def lists(self) -> list[tuple[str, ...]]:
-        """The lists of columns in brackets that it is given, in order."""
+        """The lists of columns in brackets in its text, in order."""
         return [column_names(each) for each in _groups(self.text, "[", "]")]
 
 
 @dataclass(frozen=True, eq=False)
 class Fragment:
-    """What the tasks of a stage run: the operators between shuffles.
+    """The operators that the tasks of a stage run, between shuffles.
 
     Attributes:
         root: the last operator.
-        operators: all of them, those that run first before the others.
+        operators: all of them, in the order in which they run.
         inputs: the shuffles that it reads.
-        output: the shuffle or broadcast that it fills, None for what returns or writes the result.
+        output: the shuffle or broadcast that it fills, None if it returns or writes the result.
     """
 
     root: Operator
@@ -94,12 +94,12 @@ class Fragment:
     output: Operator | None
 
     def first(self, *names: str) -> Operator | None:
-        """Return the operator that runs first of those whose name begins with one of these."""
+        """Return the first operator to run with a name that begins with one of these."""
         return next((each for each in self.operators if each.name.startswith(names)), None)
 
 
 def read_plan(info: Mapping[str, Any]) -> Operator:
-    """Read a plan from the form in which event logs hold it, without what only wraps operators."""
+    """Read a plan from its form in event logs, without operators that only wrap others."""
     children = tuple(read_plan(each) for each in info.get("children") or ())
     name = str(info.get("nodeName", "")).strip()
     if len(children) == 1 and name.split(" (")[0].split("(")[0].strip() in _WRAPPERS:
@@ -114,7 +114,7 @@ def _metrics(info: Mapping[str, Any]) -> dict[int, str]:
 
 
 def fragments(root: Operator) -> Iterator[Fragment]:
-    """Cut a plan into what one stage runs each."""
+    """Cut a plan into fragments, one per stage."""
     waiting: list[tuple[Operator, Operator | None]] = [(root, None)]
     while waiting:
         top, output = waiting.pop()
@@ -133,7 +133,7 @@ def _collect(
     inputs: list[Operator],
     beyond: list[tuple[Operator, Operator | None]],
 ) -> None:
-    """Add an operator and those below it, as far as the stage goes; what is beyond are other stages."""
+    """Add an operator and its upstream within the stage; the rest belongs to other stages."""
     for child in operator.children:
         if operator.is_cache:
             beyond.append((child, None))
@@ -163,7 +163,7 @@ def fragment_of(root: Operator, accumulators: set[int]) -> Fragment | None:
 def column_name(text: str) -> str:
     """Return the name of a column without the number that Spark gives it: `user#12` is user.
 
-    Names that PySpark would read as something else get backticks. Expressions lose their numbers.
+    Names that PySpark would misread get backticks. Expressions lose their numbers.
     """
     name, numbered = _IDENTIFIER.subn("", text.strip())
     if match := _NORMALISED.match(name):
@@ -179,17 +179,17 @@ def column_names(text: str) -> tuple[str, ...]:
 
 
 def is_column(name: str) -> bool:
-    """Whether `column_name` has returned the name of a column, or of a field of one."""
+    """Whether a result of `column_name` is the name of a column or of a field."""
     return re.fullmatch(r"`(?:[^`]|``)+`|[^`()]+", name) is not None
 
 
 def literal_name(name: str) -> str:
-    """Return the name of a column as it is, without backticks."""
+    """Return the name of a column without backticks."""
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _split(text: str) -> list[str]:
-    """Cut a list at the commas that are in no parentheses."""
+    """Cut a list at the commas outside parentheses."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")

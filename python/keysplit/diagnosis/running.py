@@ -8,7 +8,7 @@ from keysplit.text import format_ratio
 
 
 def say_state(stage: Stage) -> str:
-    """Say in a few words how far a stage without an end is; of one that ended, that an end is missing."""
+    """Describe the progress of an unfinished stage briefly; for a finished one, that an end is missing."""
     if stage.state == "ended":
         return "the log lacks its end"
     runs = {"running": "still runs", "stopped": "stopped", "cancelled": "cancelled"}[stage.state]
@@ -16,12 +16,12 @@ def say_state(stage: Stage) -> str:
 
 
 def say_unended(stage: Stage, what: str, usual_s: float) -> str:
-    """Say how far a stage is, and for how long the longest task without an end has run.
+    """Describe the progress of a stage, and how long the longest unfinished task has run.
 
     Args:
         stage: the stage.
         what: the operator that it runs, with its columns.
-        usual_s: what others take: their median.
+        usual_s: the median time of the others.
     """
     took = f"run for {format_time(stage.running_s)}"
     if stage.tasks:

@@ -1,4 +1,4 @@
-"""Spark's own settings: those that would help a stage that waits, and those that no Spark knows."""
+"""Spark's own settings: those that would help a stage that waits, and unknown ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from keysplit.diagnosis.plan import Fragment
 
 _ADAPTIVE, _SHUFFLE = "spark.sql.adaptive.", "spark.sql.shuffle."
 SPREAD_NULLS = f"{_SHUFFLE}spreadNullJoinKeys.enabled"
-_LEAST_DROP = 2.0  # times the limit are the rows of the slowest task, where a limit before the shuffle helps
+_LEAST_DROP = 2.0  # a limit before the shuffle helps if the slowest task has this multiple of its rows
 WINDOW_LIMIT = "spark.sql.optimizer.windowGroupLimitThreshold"
 _OLDEST, _NEWEST = (3, 5), (4, 3)  # the versions whose settings are known
-# All that Spark 3.5 to 4.3 knows under these two prefixes, with the version that brought it.
+# All settings of Spark 3.5 to 4.3 under these two prefixes, with the version that introduced each.
 _KNOWN = {
     **{
         _ADAPTIVE + name: (3, 5)
@@ -58,7 +58,7 @@ _KNOWN = {
     f"{_SHUFFLE}orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": (4, 2),
     SPREAD_NULLS: (4, 3),
 }
-# Of Spark itself: others add settings of their own.
+# Spark's own: other products add settings.
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.\d+(?:-SNAPSHOT)?")
 _RANK = re.compile(
     r"\b(?:row_number|rank|dense_rank)\([^()]*\) windowspecdefinition\(.*?\)\) AS ([^,\[\]]+#\d+)"
@@ -66,12 +66,12 @@ _RANK = re.compile(
 
 
 def is_read(name: str) -> bool:
-    """Whether a setting says something of a stage that waits."""
+    """Whether a setting matters for a stage that waits."""
     return name.startswith((_ADAPTIVE, _SHUFFLE, "spark.shuffle.accurateBlock")) or name == WINDOW_LIMIT
 
 
 def list_unknown(names: Iterable[str], version: str) -> list[str]:
-    """Return a note for each setting that this Spark does not know, so that it has no effect."""
+    """Return a note for each setting that has no effect because this Spark does not know it."""
     release = _RELEASE.fullmatch(version)
     if release is None or not _OLDEST <= (found := (int(release[1]), int(release[2]))) <= _NEWEST:
         return []
@@ -89,7 +89,7 @@ def list_unknown(names: Iterable[str], version: str) -> list[str]:
 
 
 def read_number(conf: Mapping[str, str], name: str, default: float) -> float:
-    """Return a setting that is a number; the default if it is not set, or is none."""
+    """Return a numeric setting; the default if it is missing or not a number."""
     try:
         found = float(conf.get(name, default))
     except ValueError:
@@ -104,13 +104,13 @@ def knows(version: str, name: str = "") -> bool:
 
 
 def spreads_nulls(gathering: Gathering, hot: str, conf: Mapping[str, str], version: str) -> bool:
-    """Whether Spark would spread the rows of a null key of a join, if it is that which is hot.
+    """Whether Spark would spread the rows of a join's null key, if that is the hot one.
 
     Args:
-        gathering: what gathers the rows.
+        gathering: the operator that gathers the rows.
         hot: the side with the hot keys.
         conf: the settings.
-        version: of Spark.
+        version: Spark's version.
     """
     kept = {"left": ("left",), "anti": ("left",), "right": ("right",), "full": ("left", "right")}
     if gathering.kind != "join" or hot not in kept.get(gathering.how, ()) or gathering.node is None:
@@ -124,16 +124,16 @@ def spreads_nulls(gathering: Gathering, hot: str, conf: Mapping[str, str], versi
 def limit_of_window(
     gathering: Gathering, fragment: Fragment, conf: Mapping[str, str], rows: float
 ) -> tuple[str, str]:
-    """Return the setting by which Spark drops rows of a window before the shuffle, and why that helps.
+    """Return the setting that makes Spark drop rows of a window before the shuffle, and why that helps.
 
-    It does so for `rank() <= k` and its like, up to a threshold of k, unless another function of the window
-    needs rows that come later.
+    Spark does so for `rank() <= k` and similar filters, up to a threshold of k, unless another function of
+    the window needs later rows.
 
     Args:
-        gathering: what gathers the rows.
-        fragment: what the tasks run.
+        gathering: the operator that gathers the rows.
+        fragment: the operators that the tasks run.
         conf: the settings.
-        rows: what the slowest task reads.
+        rows: the rows that the slowest task reads.
     """
     text = "" if gathering.node is None else gathering.node.text
     if gathering.kind != "window" or "unboundedfollowing" in text or not gathering.columns:
@@ -145,7 +145,7 @@ def limit_of_window(
                 continue
             limit = int(found[2]) - (found[1] == "<")
             threshold = read_number(conf, WINDOW_LIMIT, 1000)
-            if threshold < limit and _LEAST_DROP * limit <= rows:  # each task before keeps so many
+            if threshold < limit and _LEAST_DROP * limit <= rows:  # each upstream task keeps so many
                 why = f"Spark then keeps {limit:,} rows of a key in each task before the shuffle"
                 return f"{WINDOW_LIMIT}={limit}", f"{why}: it does so up to {threshold:,.0f}"
     return "", ""

@@ -13,7 +13,7 @@ def format_bytes(size: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Return a duration as text: from two minutes on in minutes or hours."""
+    """Return a duration as text, from two minutes on in minutes or hours."""
     if seconds < 120:
         return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"
     minutes = seconds / 60
@@ -21,10 +21,10 @@ def format_time(seconds: float) -> str:
 
 
 def format_core_time(seconds: float) -> str:
-    """Return a time of cores as text: from an hour on in core-hours."""
+    """Return core time as text, from one hour on in core-hours."""
     return f"{seconds:,.0f} core-s" if seconds < 3600 else f"{seconds / 3600:,.1f} core-h"
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text cut to so many letters."""
+    """Return a text, truncated to `most` letters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

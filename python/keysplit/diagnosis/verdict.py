@@ -11,16 +11,16 @@ from keysplit.diagnosis.text import format_bytes, format_time
 from keysplit.text import format_ratio
 
 _SPECULATION = "spark.speculation=true repeats slow tasks elsewhere"
-_CERTAIN = 4.0  # times the median's rows: so many more are the cause whatever a row takes
+_CERTAIN = 4.0  # times the median's rows: from here on rows are the cause regardless of their cost
 
 
 def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, cause: str) -> Advice:
-    """Say what helps where the slowest task has no more rows than others: nothing of keysplit's.
+    """Return the advice if the slowest task has no more rows than others, where keysplit cannot help.
 
     Args:
         events: the log, for the names of machines.
         stage: the stage.
-        slowest: which of its tasks is the slowest.
+        slowest: the index of its slowest task.
         cause: as `Finding.cause`.
     """
     task = f"task {stage.array('index')[slowest]}"
@@ -50,18 +50,18 @@ def advise_without_rows(events: Events, stage: RecordedStage, slowest: int, caus
 
 
 def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]) -> tuple[str, str]:
-    """Return the verdict, three lines, and all else that is to be said, in sentences.
+    """Return the verdict in three lines, and further details in sentences.
 
     Args:
-        finding: all but these.
+        finding: the finding, without its verdict.
         advice: what to do.
-        matches: of a join, how many rows the slowest task returned, and the mean of the others.
+        matches: for a join, the rows that the slowest task returned, and the mean of the others.
     """
     stage, time = finding.stage, finding.spreads["time"]
     balanced = [format_time(each) for each in dict.fromkeys(finding.balanced_s)]
     least, most = (finding.query_s / max(each, 1e-3) for each in reversed(finding.balanced_s))
     ratio = format_ratio(most) if len(balanced) == 1 else f"{format_ratio(least)} to {format_ratio(most)}"
-    if len({each.split()[1] for each in balanced}) == 1:  # one unit
+    if len({each.split()[1] for each in balanced}) == 1:  # in one unit
         balanced[:-1] = [each.split()[0] for each in balanced[:-1]]
     took, then = format_time(finding.query_s), " to ".join(balanced)
     cost = f"today {ratio} times as long as balanced: {took} instead of {then}"
@@ -82,7 +82,7 @@ def write_verdict(finding: Finding, advice: Advice, matches: tuple[float, float]
 
 
 def _sure(finding: Finding, matches: tuple[float, float]) -> str:
-    """Say how sure it is that rows are the cause, and by which figures."""
+    """Describe how certain it is that rows are the cause, and from which figures."""
     if finding.cause == "lost":
         return f"unsure: the figures of task {finding.task} were lost with its executor"
     if finding.cause == "matches":
@@ -95,6 +95,6 @@ def _sure(finding: Finding, matches: tuple[float, float]) -> str:
             share = f"{show(of.slowest)} of {show(of.total)}{unit} ({of.slowest / of.total:.0%})"
             of_all = (
                 "" if finding.stage.running else f" of {finding.stage.named:,}"
-            )  # the stage's state says it
+            )  # the stage's state already says so
             return f"{how}: task {finding.task}{of_all} read {share}"
     return f"unsure: the log does not say what task {finding.task} has read"

@@ -1,4 +1,4 @@
-"""How unevenly a stage's tasks take, what that costs, and from where on it is a finding."""
+"""How uneven the times of a stage's tasks are, the cost of that, and when it is a finding."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from keysplit.diagnosis.events import RecordedStage
 from keysplit.diagnosis.model import Bounds
 
 LEAST_TASK_S = 1.0
-"""The slowest task of a finding takes at least so long."""
+"""The least time of the slowest task of a finding."""
 LEAST_RATIO = 2.0
-"""The slowest task of a finding takes at least so many times the median."""
+"""The least ratio of the slowest task's time to the median in a finding."""
 LEAST_SHARE = 0.05
 """A balanced stage would save at least this share of the query's time."""
 
 
-_FEWEST = 2  # tasks that began on a warm worker: from fewer nothing is said of how long such take
-_AS_MUCH = 0.5  # of the waiting that any task causes: a longer one that causes so much is the one to blame
+_FEWEST = 2  # tasks that began on a warm worker: fewer do not tell how long such tasks take
+_AS_MUCH = 0.5  # part of the largest waiting: a longer task that causes this much is the one to blame
 
 
 def is_of_interest(stage: RecordedStage) -> bool:
-    """Say whether to keep a stage's tasks: it is not over, cores wait for one, or it is a single long one."""
+    """Return whether to keep a stage's tasks: it is unfinished, cores wait, or it has one long task."""
     return not stage.over or waited_for(stage) is not None or is_single(stage)
 
 
 def is_single(stage: RecordedStage) -> bool:
-    """Say whether a stage is one long task."""
+    """Return whether a stage is one long task."""
     return max(stage.tasks, len(stage.array("index"))) == 1 and bool(
         (durations_s(stage) >= LEAST_TASK_S).any()
     )
 
 
 def waited_for(stage: RecordedStage) -> int | None:
-    """Return for which task cores wait at the end of a stage, by its place; None if for no long one.
+    """Return the index of the task that cores wait for at the end of a stage; None if no long one.
 
-    A task that is long and ends before the last ones start makes no core wait: the first tasks of a worker
-    may be long for what they load. Of those that make cores wait it is the longest, unless another one makes
-    them wait for more than twice as long.
+    A long task that ends before the last ones start makes no core wait: the first tasks of a worker may be
+    long because of loading. Among the tasks that make cores wait the longest is chosen, unless another one
+    makes them wait more than twice as long.
     """
-    needed = 0 if stage.over and not stage.was_cancelled else stage.tasks  # others were still to be launched
+    needed = 0 if stage.over and not stage.was_cancelled else stage.tasks  # others were not launched yet
     if len(stage.array("index")) < max(2, needed):
         return None
     seconds, waiting = durations_s(stage), _waiting_for_each(stage)
@@ -52,10 +52,11 @@ def waited_for(stage: RecordedStage) -> int | None:
 
 
 def usual_s(stage: RecordedStage) -> np.ndarray:
-    """Return for each task how long it would take if it were as the others are: their median.
+    """Return for each task its usual time: the median of comparable tasks.
 
-    The first tasks on each core may load what later ones find. So a task that reads more than others do, and
-    takes no longer, is compared with later ones, unless it is a first one that takes about as long as those.
+    The first tasks on each core may load what later ones reuse. So a task that reads more than others without
+    taking longer is compared with later ones, unless it is itself a first one and takes about as long as
+    other first ones.
     """
     seconds = durations_s(stage)
     usual = np.full(len(seconds), lower_median(seconds))
@@ -72,14 +73,14 @@ def usual_s(stage: RecordedStage) -> np.ndarray:
 
 
 def is_later(stage: RecordedStage) -> np.ndarray:
-    """Return which tasks are not the first on their core, as far as the order of their launches says it."""
+    """Return which tasks are not the first on their core, as far as the order of launches shows it."""
     later = np.zeros(len(stage.array("index")), bool)
     later[np.argsort(stage.array("launch_ms"), kind="stable")[slots_of(stage) :]] = True
     return later
 
 
 def _waiting_for_each(stage: RecordedStage) -> np.ndarray:
-    """Return for each task its share of the free slots' time, from when no task is left to launch."""
+    """Return for each task its share of the free slots' time, after the last launch."""
     start = _all_launched_ms(stage)
     finish = stage.array("finish_ms").clip(start)
     order = np.argsort(finish, kind="stable")
@@ -91,7 +92,7 @@ def _waiting_for_each(stage: RecordedStage) -> np.ndarray:
 
 
 def _all_launched_ms(stage: RecordedStage) -> int:
-    """Return when the last task was launched that had not run before."""
+    """Return when the last task was launched for the first time."""
     return min(stage.pending_ms, int(stage.array("launch_ms").max()))
 
 
@@ -107,15 +108,15 @@ def span_s(stage: RecordedStage) -> float:
 
 
 def lower_median(values: np.ndarray) -> float:
-    """Return the median; of an even number the lower of the two in the middle."""
+    """Return the median; of two middle values the lower one."""
     return float(np.sort(values)[(len(values) - 1) // 2])
 
 
 def slots_of(stage: RecordedStage) -> int:
-    """Return how many tasks of a stage may run at once: the cores, but no more than it has tasks.
+    """Return how many tasks of a stage may run at once: the cores, at most its number of tasks.
 
-    Where the log does not say how many cores there are, or not of all executors, it is how many tasks ran at
-    once. A task may start before Spark notes the end of the one before, so a few more are no contradiction.
+    If the log does not have the cores of all executors, it is how many tasks did run at once. A task may
+    start before Spark notes the end of the previous one, so slightly higher numbers are normal.
     """
     launch, finish = stage.array("launch_ms"), stage.array("finish_ms")
     times = np.concatenate([launch, finish])
@@ -129,8 +130,8 @@ def slots_of(stage: RecordedStage) -> int:
 def balanced_s(stage: RecordedStage) -> Bounds:
     """Return how long a stage would take if balanced.
 
-    The lower bound spreads its work over the slots as evenly as time can be. The upper one keeps the number
-    of tasks, each of which takes their mean, in as many rounds as they need; it is never above what it took.
+    The lower bound spreads its work perfectly evenly over the slots. The upper one keeps the number of tasks,
+    each with the mean time, in as many rounds as they need; it never exceeds the actual time.
     """
     seconds = durations_s(stage)
     slots = slots_of(stage)
@@ -141,14 +142,14 @@ def balanced_s(stage: RecordedStage) -> Bounds:
 
 
 def waiting_core_s(stage: RecordedStage, others: np.ndarray) -> tuple[float, float]:
-    """Return how long cores waited for the last tasks of a stage, and how long others used them meanwhile.
+    """Return how long cores waited for the last tasks of a stage, and how long other stages used them.
 
-    From the launch of the last task on, a slot without a task of the stage waits, unless another stage runs
-    then: of each, the part of its work that falls into that time is subtracted.
+    After the launch of the last task, a slot without a task of the stage waits, unless another stage uses it:
+    the work of other stages in that time is subtracted.
 
     Args:
         stage: the stage.
-        others: a row for each other stage: its start, its end and its work, in milliseconds.
+        others: one row per other stage: its start, its end and its work, in milliseconds.
 
     Returns:
         Core-seconds of waiting, and seconds in which another stage ran.
