@@ -349,9 +349,7 @@ def test_what_is_no_query_or_cannot_be_is_named_in_a_line(spark, rows, plan, tmp
     for call in (lambda: kss.streaming.observe(rows), lambda: kss.streaming.publish(plan, rows)):
         with pytest.raises(TypeError, match=r"must be a streaming query.*, got .*DataFrame$"):
             call()
-    with pytest.raises(
-        ValueError, match=r"^weight must be made of columns of df, got Column<'nope'>; df has"
-    ):
+    with pytest.raises(ValueError, match=r"^weight must use only columns of df, got Column<'nope'>; df has"):
         kss.plan(rows, "key", 4, weight=F.col("nope"))
     with pytest.raises(TypeError, match=r"^spark must be a SparkSession, got DataFrame$"):
         kss.diagnose(rows)

@@ -43,7 +43,7 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition])
         ({"key": []}, ValueError, "^key must name at least one column, got an empty list$"),
         ({"key": ["key", "KEY"]}, ValueError, r"^key must name each column once, got \['key', 'KEY'\]$"),
         ({"key": ["key", "`key`"]}, ValueError, r"^key must name each column once, got \['key', '`key`'\]$"),
-        ({"key": ""}, ValueError, "^key must name a column, got '', which Spark's SQL cannot name$"),
+        ({"key": ""}, ValueError, "^key must name a column, got '', which SQL cannot name$"),
         ({"key": None}, TypeError, "^key must be a column name or a list of column names, got None$"),
         ({"key": ["v", 3]}, TypeError, "^key must be a column name or a list of column names, got "),
         ({"key": "m"}, TypeError, "^key must not hold maps, got 'm' of type map<string,bigint>$"),
@@ -53,10 +53,10 @@ functions = pytest.mark.parametrize("function", [kss.route, kss.repartition])
         (
             {"worker_column": "v"},
             ValueError,
-            "^worker_column must be a name that no column has yet, got 'v'; there are",
+            "^worker_column must be an unused column name, got 'v'; df has",
         ),
-        ({"worker_column": "V"}, ValueError, "^worker_column must be a name that no column has yet, got 'V'"),
-        ({"worker_column": ""}, ValueError, "^worker_column must be a name that no column has yet, got ''"),
+        ({"worker_column": "V"}, ValueError, "^worker_column must be an unused column name, got 'V'"),
+        ({"worker_column": ""}, ValueError, "^worker_column must be an unused column name, got ''"),
         ({"worker_column": 5}, TypeError, "^worker_column must be a column name, got int$"),
         ({"df": [1, 2]}, TypeError, "^df must be a Spark DataFrame, got list$"),
         ({"df": None}, TypeError, "^df must be a Spark DataFrame, got NoneType$"),
@@ -72,7 +72,7 @@ def test_wrong_arguments(df, function, arguments, error, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"grouping": "fish"}, ValueError, "^grouping must be one of .*, got 'fish': it needs the rows one "),
+        ({"grouping": "fish"}, ValueError, "^grouping must be one of .*, got 'fish': it routes rows one by"),
         ({"grouping": "best"}, ValueError, "^grouping must be one of .*d_choices.*, got 'best'$"),
         ({"grouping": 7}, TypeError, "^grouping must be a registered name or a grouping, got int$"),
         ({"grouping": ks.DChoices(workers=5)}, ValueError, r"^workers must .* DChoices\(workers=5.*, got 4$"),

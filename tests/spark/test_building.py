@@ -154,7 +154,7 @@ def drawn(df):
             "named_struct('a', id % 2, 'A', 1)",
             lambda df: kss.apply(df, "key", same, "id long", merge=same, workers=3),
             TypeError,
-            "key must not hold structs with two fields of one name, got 'key'",
+            "key must not hold structs with two fields of the same name, got 'key'",
         ),
         (
             "named_struct('a', id % 2, 'b', null)",
@@ -172,19 +172,19 @@ def drawn(df):
             "CAST(NULL AS VOID)",
             lambda df: kss.write(df, "key", workers=3),
             TypeError,
-            "partition_by must name columns that have a type, got 'key' of nulls alone",
+            "partition_by must name columns that have a type, got 'key' with only nulls",
         ),
         (
             "id % 2",
             lambda df: kss.apply(df, "key", same, "", merge=same, workers=3),
             ValueError,
-            "schema must have columns, each with a name of its own, got",
+            "schema must have columns with distinct names, got",
         ),
         (
             "id % 2",
             lambda df: kss.apply(df, "key", same, "id long, id long"),
             ValueError,
-            "schema must have columns, each with a name of its own, got .'id', 'id'",
+            "schema must have columns with distinct names, got .'id', 'id'",
         ),
         (
             "id % 2",
@@ -196,7 +196,7 @@ def drawn(df):
             "id % 2",
             lambda df: kss.join(drawn(df).filter("r > 0"), df, "key", way="broadcast", workers=3),
             ValueError,
-            "left must have the same rows each time that it is read, as way='broadcast' reads both",
+            "left must have the same rows each time it is read, as way='broadcast' reads both",
         ),
     ],
 )
@@ -212,7 +212,7 @@ def test_geometry_is_no_key_and_no_identity(spark, conf):
         "id % 2 AS key", "id", "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') AS g"
     )
     assert kss.route(df, "key", plan=kss.plan(df, "key", 3, grouping="w_choices")).count() == 40
-    with pytest.raises(TypeError, match=r"^key must not hold values that Spark does not group by, got 'g'"):
+    with pytest.raises(TypeError, match=r"^key must be of a type that Spark can group by, got 'g'"):
         kss.route(df, "g", workers=3)
 
 

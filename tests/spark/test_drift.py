@@ -81,7 +81,7 @@ def test_weights_are_what_moves(spark, plan):
     assert heavy.moved == pytest.approx(distance(YESTERDAY, drawn))
     assert heavy.loads.sum() == len(drawn)
     weighted = kss.plan(df, "key", 8, weight=F.lit(2))
-    with pytest.raises(ValueError, match=r"^weight must be the one that the plan was made by, got None$"):
+    with pytest.raises(ValueError, match=r"^weight must be the one that the plan was made with, got None$"):
         kss.drift(weighted, df)
     assert kss.drift(weighted, df, weight=F.lit(2)).moved == 0
 
@@ -134,7 +134,7 @@ def test_it_is_a_function_too(spark, plan):
 
 
 def test_other_types_and_streams_are_refused(spark, plan):
-    with pytest.raises(ValueError, match=r"key must have the types that the plan is for, \('string',\)"):
+    with pytest.raises(ValueError, match=r"key must have the types of the plan, \('string',\)"):
         kss.drift(plan, frame(spark, [1, 2], "bigint"))
     with pytest.raises(ValueError, match="df must be a batch DataFrame, got a streaming one"):
         kss.drift(plan, spark.readStream.format("rate").load(), "value")

@@ -169,7 +169,7 @@ def test_rows_that_look_alike_are_warned_of_where_that_can_be_noticed(spark, mon
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             kss.write(df, "key", workers=WORKERS, **how)
-        return [str(each.message) for each in found if "look alike" in str(each.message)]
+        return [str(each.message) for each in found if "cannot be spread" in str(each.message)]
 
     assert caught(900, way="place")
     assert not caught(900)  # on two slots

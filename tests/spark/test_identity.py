@@ -723,7 +723,7 @@ def test_trust_is_checked(shuffled):
     with pytest.raises(TypeError, match=r"^trust must be a list"):
         kss.plan(shuffled, "key", 4, trust=3)
     for bad in (3, lambda x: x):
-        with pytest.raises(TypeError, match=r"^trust must hold names of columns"):
+        with pytest.raises(TypeError, match=r"^trust must hold column names"):
             kss.plan(shuffled, "key", 4, trust=[bad])
 
 

@@ -184,7 +184,7 @@ def test_a_filter_behind_runs_the_router_once_a_row(spark):
         ({"key": "m"}, TypeError, "^key must not hold maps, got 'm' of type map<string,bigint>$"),
         ({"weight": "noweight"}, ValueError, "^weight must name one column of the DataFrame, got 'noweight'"),
         ({"weight": "s"}, TypeError, "^weight must name a numeric column, got 's' of type string$"),
-        ({"worker_column": "V"}, ValueError, "^worker_column must be a name that no column has yet, got 'V'"),
+        ({"worker_column": "V"}, ValueError, "^worker_column must be an unused column name, got 'V'"),
         ({"worker_column": 5}, TypeError, "^worker_column must be a column name, got int$"),
         ({"worker_column": None}, TypeError, "^worker_column must be a column name, got NoneType$"),
         ({"trust": 3}, TypeError, "^trust must be a list of column names and functions, got int$"),

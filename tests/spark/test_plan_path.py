@@ -112,7 +112,7 @@ def test_a_plan_for_other_arguments_is_refused(day, made, path, no_job, argument
 def test_what_is_no_plan_is_left_alone(day, path, no_job, text, max_age):
     paths.write(path, text)
     aged(path, 31)
-    with pytest.raises(ValueError, match=f"^path must be that of a plan, got {re.escape(repr(path))}: "):
+    with pytest.raises(ValueError, match=f"^path must be the file of a plan, got {re.escape(repr(path))}: "):
         kss.plan(day, "key", 4, path=path, max_age=max_age)
     assert paths.read(path) == text
 

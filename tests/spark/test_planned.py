@@ -184,7 +184,7 @@ def test_arguments_must_fit_the_plan(spark, hot):
         with pytest.raises(ValueError, match=message):
             kss.route(hot, "key", plan=plan, workers=workers)
     with pytest.raises(
-        ValueError, match=r"^key must have the types that the plan is for, \('bigint',\), got \('string',\)$"
+        ValueError, match=r"^key must have the types of the plan, \('bigint',\), got \('string',\)$"
     ):
         kss.route(hot, "s", plan=plan)
     with pytest.raises(ValueError, match=r"^key must have the types .* got \('bigint', 'string'\)$"):
@@ -200,7 +200,7 @@ def test_rows_that_look_alike_are_warned_of(spark):
         warnings.simplefilter("always")
         kss.plan(df, "key", 4)
         kss.route(df, "key", workers=4)
-    text = "rows of key ('hot',) look alike: 1 different ones in 300, too"
+    text = "rows of key ('hot',) cannot be spread over 4 workers: only 1 of 300"
     ours = [each for each in caught if str(each.message).startswith(text)]
     assert [each.filename for each in ours] == [__file__, __file__]
 
@@ -212,12 +212,12 @@ def test_a_small_frame_is_read_once_for_a_plan_and_for_the_warning(spark, monkey
     df = spark.range(2000).selectExpr("IF(id % 4 > 0, 'hot', 'k' || id) AS key", "id % 2 AS v")
     spark.sparkContext.setJobGroup("small", "")
     with pytest.warns(
-        UserWarning, match=r"rows of key \('hot',\) look alike: 2 different ones in "
+        UserWarning, match=r"rows of key \('hot',\) cannot be spread over 4 workers: only 2 of "
     ) as caught:
         kss.plan(df, "key", 4, grouping="w_choices")
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("small")
     spark._jsc.clearJobGroup()
-    assert len([each for each in caught if "look alike" in str(each.message)]) == 1
+    assert len([each for each in caught if "cannot be spread" in str(each.message)]) == 1
     assert (len(jobs) == 1) == (most_bytes is None)
 
 
@@ -242,7 +242,7 @@ def test_floats_above_a_shuffle_are_no_identity(hot):
 def test_a_plan_keeps_the_row_id_that_it_was_made_with(spark):
     rows = spark.range(4000).selectExpr("IF(id % 4 > 0, 'hot', 'c') AS k", "id % 2 AS flag", "id / 7.0D AS x")
     shuffled = rows.withColumn("flag", F.col("flag") > 0).repartition(3, "k")
-    with pytest.warns(UserWarning, match=r"look alike: .* at most 3 different ones, too few for 4 workers"):
+    with pytest.warns(UserWarning, match=r"cannot be spread over 4 workers: .* at most 3 distinct values"):
         kss.plan(shuffled, "k", 4, grouping="w_choices")
     plan = kss.plan(shuffled, "k", 4, grouping="w_choices", row_id=["x"])
     assert plan.row_id == ("x",)

@@ -124,7 +124,7 @@ def test_names_that_are_the_same_and_names_with_dots(spark):
         ({"name": "worker of"}, ValueError, "name must be letters, digits and underscores, and "),
         ({"name": "2nd"}, ValueError, "name must be letters, digits and underscores, and "),
         ({"name": 3}, TypeError, "name must be a string, got int"),
-        ({"name": "sum"}, ValueError, "name must be none of a function of Spark, got 'sum'"),
+        ({"name": "sum"}, ValueError, "name must not be the name of a Spark function, got 'sum'"),
         ({"plan": 3}, TypeError, "plan must be a Plan that kss.plan made, got int"),
         ({"spark": 3}, TypeError, "spark must be a SparkSession, got int"),
         (
@@ -137,7 +137,7 @@ def test_names_that_are_the_same_and_names_with_dots(spark):
             ValueError,
             "row_id must be columns with their types, such as 'id BIGINT', got 'id'",
         ),
-        ({"row_id": ["id"]}, TypeError, "row_id must be a text such as 'id BIGINT', or a schema, got list"),
+        ({"row_id": ["id"]}, TypeError, "row_id must be a string such as 'id BIGINT', or a schema, got list"),
         ({"row_id": T.StructType([])}, ValueError, "row_id must name at least one column, got an empty list"),
         ({"row_id": "m MAP<INT, INT>"}, TypeError, "row_id must be of types that Spark hashes, got 'm'"),
     ],
@@ -152,7 +152,7 @@ def test_wrong_arguments_are_named(spark, clicks, arguments, error, message):
 def test_keys_with_a_collation_are_refused(spark, clicks):
     df = spark.sql("SELECT name COLLATE UTF8_LCASE AS name, id FROM clicks")
     plan = kss.plan(df, "name", WORKERS, row_id="id")
-    with pytest.raises(ValueError, match=r"^plan must be of keys without a collation, got \['string collate"):
+    with pytest.raises(ValueError, match=r"^plan must have keys without a collation, got \['string collate"):
         kss.register(spark, plan, "worker_of", row_id="id BIGINT")
 
 

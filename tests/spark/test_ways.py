@@ -87,7 +87,7 @@ def test_on_two_slots_no_plan_is_made_to_find_out_that_splitting_would_gain_too_
     with no_job(spark, "two slots"):
         unplanned = applied()
     assert kss.explain(unplanned).startswith(
-        "slices: splitting would gain too little, whatever the keys are: 2 tasks run at once; "
+        "slices: splitting would gain too little for any keys: 2 tasks run at once; "
     )
     assert unplanned.count() == 21  # keys
     assert kss.explain(applied(way="place")).startswith("slices: 1 key is split, ")
@@ -126,7 +126,7 @@ def test_other_ways_are_refused(even, way):
 
 def test_only_results_are_explained(even):
     for wrong in (even, kss.route(even, "key", workers=4).limit(1), None, "text", []):
-        with pytest.raises(TypeError, match=r"^result must be what an operation"):
+        with pytest.raises(TypeError, match=r"^result must be the DataFrame that an operation"):
             kss.explain(wrong)
 
 

@@ -130,8 +130,8 @@ def test_a_sample_knows_the_rows_that_it_has_drawn(spark):
 def test_an_aggregate_is_no_weight_of_a_row(spark):
     df = spark.range(5)
     with pytest.raises(
-        ValueError, match=r"^weight must be a number for each row, got Column<.sum.*, an aggregate or a"
+        ValueError, match=r"^weight must be one number per row, got Column<.sum.*, an aggregate or a"
     ):
         kss.plan(df, "id", workers=2, weight=F.sum("id"))
-    with pytest.raises(ValueError, match=r"^weight must be a number .*, an aggregate or a generator$"):
+    with pytest.raises(ValueError, match=r"^weight must be one number .*, an aggregate or a generator$"):
         kss.plan(df, "id", workers=2, weight=F.explode(F.array("id", "id")))

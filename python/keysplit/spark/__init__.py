@@ -1,4 +1,4 @@
-"""Spread skewed keys over Spark's tasks: plan where rows go, place them, and compute the same results.
+"""Spread skewed keys over Spark's tasks: plan the workers of rows, place rows, and keep results the same.
 
 The guide is docs/spark.md.
 """

@@ -1,4 +1,4 @@
-"""What callers give, checked by the names of the arguments."""
+"""Checks of arguments, with errors that name the argument."""
 
 import math
 import re
@@ -14,14 +14,14 @@ import numpy as np
 from keysplit.spark.jvm import is_data_frame, is_stopped
 
 _AMOUNT = r"(\d+)\s*(millisecond|second|minute|hour|day|week)s?\b"
-_LONGEST = timedelta(days=36525)  # longer ones would end after all times that pandas has
+_LONGEST = timedelta(days=36525)  # with longer ones times would exceed the range of pandas
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
 def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a function say which arguments go by name where one too many is given by its place."""
+    """Make a function name its keyword arguments when called with too many positional ones."""
     parameters = signature(function).parameters.values()
     placed = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
 
@@ -29,7 +29,7 @@ def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
     def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         if len(args) > len(placed):
             raise TypeError(
-                f"{function.__name__} takes {', '.join(placed)} by position and all else by name, such as "
+                f"{function.__name__} takes {', '.join(placed)} by position and all others by name, such as "
                 f"workers=8, got {args[len(placed)]!r} by position"
             )
         return function(*args, **kwargs)
@@ -38,20 +38,20 @@ def by_name(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
 
 
 def type_name(value: Any) -> str:
-    """Return the name of a value's type, with the package it comes from."""
+    """Return the name of a value's type, with its package."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     return kind.__qualname__ if package in ("builtins", "__main__") else f"{package}.{kind.__qualname__}"
 
 
 def is_query(value: Any) -> bool:
-    """Say whether it is a streaming query; a DataFrame of Connect has a column of any name."""
+    """Return whether it is a streaming query; a DataFrame of Connect has every attribute, as a column."""
     names = ("runId", "recentProgress", "isActive")
     return not is_data_frame(value) and all(hasattr(value, name) for name in names)
 
 
 def refuse_other_frames(df: Any, argument: str = "df") -> None:
-    """Raise TypeError if it is no DataFrame of Spark, ValueError if its session was stopped."""
+    """Raise TypeError if it is not a Spark DataFrame, ValueError if its session was stopped."""
     if not is_data_frame(df):
         remedy = ": spark.createDataFrame makes one of it" if type_name(df) == "pandas.DataFrame" else ""
         raise TypeError(f"{argument} must be a Spark DataFrame, got {type_name(df)}{remedy}")
@@ -72,7 +72,7 @@ def refuse_stream(df: Any, argument: str = "df", remedy: str = "") -> None:
 
 
 def refuse_batch(df: Any, remedy: str = "") -> None:
-    """Raise TypeError if it is no DataFrame of Spark, and ValueError if it is not a streaming one."""
+    """Raise TypeError if it is not a Spark DataFrame, and ValueError if it is not a streaming one."""
     refuse_other_frames(df)
     if not df.isStreaming:
         raise ValueError(f"df must be a streaming DataFrame, got a batch one{remedy}")
@@ -111,13 +111,13 @@ def check_number(name: str, value: Any, least: float, most: float, *, without_le
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Raise TypeError unless it is True or False: a text such as "false" would count as true."""
+    """Raise TypeError unless it is True or False: a string such as "false" would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise an error unless it is a whole number of at least `least`, and at most `most` if that is given."""
+    """Raise an error unless it is a whole number of at least `least`, and at most `most` if given."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least or (most is not None and value > most):
@@ -127,7 +127,7 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None) -> N
 
 
 def period_of(argument: str, period: Any) -> timedelta | None:
-    """Return a period, given as a text such as "5 minutes" or as a timedelta; None if there is none."""
+    """Return a period, given as a string such as "5 minutes" or as a timedelta; None if there is none."""
     if period is None:
         return None
     found = timedelta(0)
@@ -142,7 +142,7 @@ def period_of(argument: str, period: Any) -> timedelta | None:
     whole, rest = divmod(found, timedelta(milliseconds=1))
     if rest or not 1 <= whole <= _LONGEST // timedelta(milliseconds=1):
         raise ValueError(
-            f"{argument} must be a period of whole milliseconds above 0, such as '5 minutes', of a century "
-            f"at most, got {period!r}"
+            f"{argument} must be a period of whole milliseconds, above 0 and at most a century, such as '5 "
+            f"minutes', got {period!r}"
         )
     return found

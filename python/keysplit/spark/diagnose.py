@@ -48,12 +48,12 @@ _NAMES_OF = {
 
 
 def diagnose(spark: SparkSession) -> Diagnosis:
-    """Say which stages of the running session waited for a slow task, why, and what would help.
+    """Report which stages of the running session waited for a slow task, why, and what would help.
 
-    It reads the event log of the session if it writes one and no stage runs, else what Spark's status store
-    remembers: as many stages, tasks and queries as the settings spark.ui.retained... allow. The findings are
-    those of `keysplit.diagnose`. The store does not say how many rows each side of a join has in a task: the
-    side to split is the one with more bytes then, and rows that match many others are not told from slow
+    It reads the session's event log if there is one and no stage runs, else Spark's status store, which keeps
+    as many stages, tasks and queries as the settings spark.ui.retained... allow. The findings are those of
+    `keysplit.diagnose`. The store does not have the rows of each side of a join per task. Then the side with
+    more bytes is recommended for splitting, and rows with many matches cannot be distinguished from slow
     tasks.
 
     Args:
@@ -63,15 +63,15 @@ def diagnose(spark: SparkSession) -> Diagnosis:
         The diagnosis; print it, or show it in a notebook.
 
     Raises:
-        TypeError: if `spark` is no session.
-        ValueError: if it is a session of Spark Connect, which shows no figures of tasks.
+        TypeError: if `spark` is not a session.
+        ValueError: if it is a session of Spark Connect, which does not have figures of tasks.
 
     Example:
         >>> verdict = kss.diagnose(spark).verdict  # doctest: +SKIP
     """
     records = Records(spark)
     path = records.event_log()
-    # the log gets the events of tasks late, those of stages at once
+    # events of tasks reach the log late, events of stages at once
     if path is not None and not any(each["status"] == "ACTIVE" for each in records.stages()):
         for each in (path, f"{path}.inprogress"):
             with suppress(OSError, ValueError):
@@ -80,7 +80,7 @@ def diagnose(spark: SparkSession) -> Diagnosis:
 
 
 def _read(records: Records) -> Events:
-    """Return what the status store says as if it were a log."""
+    """Return the content of the status store as a log."""
     application = records.application()
     events = Events(is_of_interest)
     events.version, events.application, events.application_id = (
@@ -135,7 +135,7 @@ def _lines(records: Records, stage: dict[str, Any], properties: dict[str, str]) 
     properties = {"spark.job.description": stage.get("description") or "", **properties}
     key = {"Stage ID": id_, "Stage Attempt ID": attempt}
     info = {**key, "Stage Name": stage["name"], "Number of Tasks": stage["numTasks"]}
-    if _EXECUTION not in properties:  # of PySpark's RDDs
+    if _EXECUTION not in properties:  # PySpark's RDDs have these
         info["RDD Info"] = [{"Name": "PythonRDD"}, {"Name": "ShuffledRDD"}]
     lines = [_line("SparkListenerStageSubmitted", **{"Stage Info": info, "Properties": properties})]
     lines += [line for each in records.tasks(id_, attempt) if (line := _task(key, each)) is not None]
@@ -170,7 +170,7 @@ def _task(key: dict[str, int], of: dict[str, Any]) -> bytes | None:
 
 
 def _fill_accumulators(records: Records, execution: int, stages: list[RecordedStage]) -> None:
-    """Say which accumulators the tasks of stages filled: those whose largest value is of one of them."""
+    """Find the accumulators that the tasks of stages filled: one of these has the largest value."""
     by_id = {stage.id: stage for stage in stages}
     largest: dict[int, dict[int, float]] = defaultdict(dict)
     for accumulator, (id_, _, most, total) in records.largest(execution).items():

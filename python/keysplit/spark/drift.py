@@ -1,4 +1,4 @@
-"""How far the keys of today have drifted from those that a plan was made from."""
+"""How far today's keys have drifted from those that a plan was made from."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from keysplit.spark.counting.summary import summarise
 from keysplit.spark.plan import plan_of, planning
 from keysplit.spark.request import check
 
-# A new plan moves keys to other workers. It is worth it where the busiest worker of the old plan has more
-# than so many times what that of a new one has.
+# A new plan moves keys to other workers. It is worth it if the busiest worker of the old plan has more than
+# this multiple of the new one's load.
 _WORTH_A_NEW_PLAN = 1.1
-# A key is looked for down to this part of the threshold of the plan, so that one that has become a little
-# rarer is still known by itself.
+# Keys are counted individually from this part of the plan's threshold on, to include keys that have become
+# slightly rarer.
 _FINER = 0.1
 
 
@@ -29,18 +29,18 @@ def drift(
     *,
     weight: str | Column | None = None,
 ) -> Drift:
-    """Measure how far the keys of a DataFrame have drifted from those that a plan was made from.
+    """Measure how far a DataFrame's keys have drifted from those that a plan was made from.
 
     It takes one pass over the keys.
 
     Args:
         plan: the plan.
-        df: rows of today.
-        key: their key columns; those of the plan if left out.
+        df: today's rows.
+        key: their key columns; the plan's if left out.
         weight: as `plan`.
 
     Returns:
-        What has moved, and the loads that the plan gives today.
+        The keys that have moved, and the loads of today's rows with the plan.
 
     Raises:
         TypeError: as `plan`.
@@ -55,11 +55,10 @@ def drift(
     refuse_stream(df, remedy=": compare a batch of its rows")
     if type(plan.grouping) not in PLANS.values():
         raise ValueError(
-            f"plan must be by a grouping that kss.plan takes, got one by {plan.grouping.name!r}, which only "
-            "streams follow"
+            f"plan must have a grouping of kss.plan, got {plan.grouping.name!r}, which is for streams only"
         )
     if plan.weighted and weight is None:
-        raise ValueError("weight must be the one that the plan was made by, got None")
+        raise ValueError("weight must be the one that the plan was made with, got None")
     check(df, key, plan)
     request = planning(
         df,
@@ -94,7 +93,7 @@ def _moved(plan: Plan, today: Summary) -> float:
     then = {each.hash: _share(each, plan) for each in plan.head}
     shares = (today.counts - today.errors) / today.total
     both = [at for at, hash_ in enumerate(today.hashes.tolist()) if hash_ in then]
-    # Shares of today less those of then: of each key that both days know, and of what else its bucket holds.
+    # Today's shares minus the old ones: of each key known on both days, and of the rest of each bucket.
     of_keys = shares[both] - np.array([then[hash_] for hash_ in today.hashes[both].tolist()])
     of_buckets = today.buckets / today.total - plan.buckets / plan.total
     buckets = bucket_of(today.hashes[both], len(of_buckets).bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Few rows go into few files: their plan is made for fewer tasks."""
+"""Write few rows into few files, by a plan for fewer tasks."""
 
 import math
 from dataclasses import replace
@@ -11,36 +11,36 @@ from keysplit.spark import jvm
 from keysplit.spark.request import Request
 
 ROWS_PER_FILE = 100_000
-"""Rows for which a task is worth its file."""
+"""The number of rows that make a task worth its file."""
 
 # A file costs as much as writing some 13,000 rows of three columns (docs/measured.md, Writes).
 _ROWS_OF_A_FILE = 10_000
 
-# What is left of a bucket without its frequent keys, of all the weight, where that is only rounding.
+# The rest of a bucket without its frequent keys, as a part of all weight, that is only rounding.
 _ROUNDED = 1e-12
 
-# A task gets at most about so many bytes, as Spark estimates the rows, which is what it reads of a file: a
-# plan that was made before, or the last run by one, may be of far fewer rows.
+# A task gets at most about this many bytes by Spark's estimate, as much as it reads of a file: an older plan,
+# or the last run with one, may be for far fewer rows.
 _BYTES_PER_TASK = 128 << 20
 
 
 def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
-    """Return the request with a plan for as many tasks as its rows are worth, and why, "" if as it was.
+    """Return the request with a plan for as many tasks as its rows need, and the reason, "" if unchanged.
 
-    The smaller plan is made of what the plan was made from, so it keeps all that its grouping promises, and
-    no job reads the rows. Merging the workers of the plan would not: with "cut_to_fit" the rest of a key that
-    is cut may be on any worker, and so in one more task. It also balances files, as the task that writes most
-    of the rare partitions would be the last.
+    The smaller plan is made from the same counts as the plan, so it has all guarantees of its grouping, and
+    no job reads the rows. Merging the plan's workers would lose them: with "cut_to_fit" the rest of a cut key
+    may be on any worker, and so in one more task. The smaller plan also balances files, as the task that
+    writes most of the rare partitions would finish last.
 
     Args:
         request: a checked request for a write, with a plan.
         rows_per_file: the rows that make a task worth its file; None for the default.
     """
     plan = request.plan
-    # Workers of given speeds are to get what was asked for.
+    # the user has set the speeds of these workers
     if plan is None or request.way is not None or plan.capacities is not None:
         return request, ""
-    if type(plan.grouping) not in PLANS.values():  # those of streams may follow any
+    if type(plan.grouping) not in PLANS.values():  # plans of streams may have any grouping
         return request, ""
     slots, rows = jvm.slots(request.df), rows_of(plan)
     if rows is None or (rows_per_file is None and slots is None):
@@ -58,19 +58,19 @@ def fitted(request: Request, rows_per_file: int | None) -> tuple[Request, str]:
 
 @lru_cache(maxsize=4)
 def _for_tasks(plan: Plan, rows: float, tasks: int) -> Plan:
-    """Return a plan for so many tasks that write so many rows, the same one again for each write."""
+    """Return a plan for some tasks that write some rows; cached for the next write."""
     return with_files(plan, rows).with_workers(tasks)
 
 
 def with_files(plan: Plan, rows: float) -> Plan:
-    """Return a plan in which each key weighs as much more as a file costs.
+    """Return a plan in which the weight of each key includes the cost of a file.
 
-    All files together weigh as much as all rows at most. Rare keys are as many as there are buckets of them:
-    partitions mostly have a bucket for themselves.
+    All files together weigh at most as much as all rows. Each bucket counts as one rare key: partitions
+    mostly have a bucket of their own.
 
     Args:
         plan: the plan.
-        rows: the number of rows that are written.
+        rows: the number of rows to write.
     """
     summary = plan.summary
     own, size = bucket_of(summary.hashes, bucket_bits(plan.workers)), len(plan.buckets)
@@ -83,22 +83,22 @@ def with_files(plan: Plan, rows: float) -> Plan:
 
 
 def tasks_for(rows: float, rows_per_file: int, slots: int | None) -> int:
-    """Return how many tasks write some rows, each at least `rows_per_file` if they are enough for that.
+    """Return how many tasks should write some rows, each at least `rows_per_file` if there are enough.
 
-    There are never fewer than run at once, and else full waves of them, as a task in a wave of its own lets
-    the other slots wait.
+    There are never fewer tasks than run at once, and otherwise full waves, as a single task in a wave leaves
+    the other slots idle.
 
     Args:
         rows: the number of rows.
         rows_per_file: at least 1.
-        slots: how many tasks run at once; None if that is not known.
+        slots: how many tasks run at once; None if unknown.
     """
     at_once = 1 if slots is None else slots
     return max(1, int(rows / rows_per_file / at_once)) * at_once
 
 
 def rows_of(plan: Plan) -> float | None:
-    """Return about how many rows a plan was made from, None if it has no more than their weight."""
+    """Return about how many rows a plan was made from, None if it has only their weight."""
     if plan.sample is not None:
         return plan.sample.rows / plan.sample.fraction if plan.sample.fraction else None
     return None if plan.weighted or plan.group_weight else plan.total

@@ -14,12 +14,12 @@ from keysplit.spark.names import Places, quoted
 
 
 class Columns:
-    """The columns of a DataFrame: what they are called and hold, asked for once.
+    """The columns of a DataFrame: their names and types, requested once.
 
     Attributes:
         df: the DataFrame.
         schema: its schema.
-        fold: makes names equal that the session takes for one.
+        fold: maps names that the session treats as equal to the same string.
     """
 
     def __init__(self, df: DataFrame, fold: Callable[[str], str] | None = None) -> None:
@@ -30,18 +30,18 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """The names, in their order."""
+        """The names, in order."""
         return [field.name for field in self.schema.fields]
 
     def places(self, name: str) -> list[int]:
-        """Return where the columns of a name are, as the session compares names."""
+        """Return the places of the columns with a name, as the session compares names."""
         return self._places.of(self.fold(name))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.fold(name) in self._places
 
     def free(self, name: str, *others: "str | Columns") -> str:
-        """Return a name that is none of the others and of no column: this one, or with underscores behind."""
+        """Return an unused name that is not among the others: this one, perhaps with underscores appended."""
         names = {self.fold(each) for each in others if isinstance(each, str)}
         columns = [self, *(each for each in others if not isinstance(each, str))]
         while self.fold(name) in names or any(name in each for each in columns):
@@ -49,10 +49,10 @@ class Columns:
         return name
 
     def path(self, name: str) -> str:
-        """Return a name that a caller gave as Spark reads it.
+        """Return a caller's name in a form that Spark can read.
 
-        Where Spark finds neither a column nor a field of one by it, it may be the very name of a column, with
-        dots and backticks in it, as Spark takes the names of a join and of `partitionBy`.
+        If Spark finds no such column or field, the name may be that of a column with dots and backticks in
+        it, as in the names of a join and of `partitionBy`.
         """
         if name not in self or quoted(name) == name:
             return name
@@ -60,22 +60,22 @@ class Columns:
         return name if may_be_read and self._parsed(name) else quoted(name)
 
     def type_of(self, argument: str, name: Any) -> DataType:
-        """Return the type of the one column, or field of one, that an argument names."""
+        """Return the type of the column or field that an argument names."""
         return self.field_of(argument, name).dataType
 
     def fields_of(self, argument: str, names: Sequence[str]) -> list[StructField]:
-        """Return the columns, or fields of columns, that an argument names, each once."""
+        """Return the columns or fields that an argument names, each once."""
         fields = [self.field_of(argument, name) for name in names]
         if len({self.fold(_without_backticks(self.path(name))) for name in names}) < len(names):
             raise ValueError(f"{argument} must name each column once, got {list(names)}")
         return fields
 
     def field_of(self, argument: str, name: Any) -> StructField:
-        """Return the one column, or field of one, that an argument names."""
+        """Return the column or field that an argument names."""
         if not isinstance(name, str):
             raise TypeError(f"{argument} must be a column name, got {type_name(name)}")
         if not name:
-            raise ValueError(f"{argument} must name a column, got '', which Spark's SQL cannot name")
+            raise ValueError(f"{argument} must name a column, got '', which SQL cannot name")
         path = self.path(name)
         if path != "*" and "." not in path and "`" not in path:
             fields = [self.schema.fields[at] for at in self.places(name)]
@@ -89,8 +89,8 @@ class Columns:
         return found
 
     def _parsed(self, name: str) -> list[Any]:
-        """Let Spark read a name with dots and backticks in it."""
-        # It writes to its log when it does not know a name: one that no column begins is not shown to it.
+        """Let Spark parse a name with dots and backticks."""
+        # It logs unknown names, so a name that no column begins is not passed on.
         plain = name.replace("`", "").lower()
         if not any(plain.startswith(column.replace("`", "").lower()) for column in self.names):
             return []
@@ -101,13 +101,13 @@ class Columns:
 
 
 def _without_backticks(name: str) -> str:
-    """Return a name without those around it, if it means the same."""
+    """Return a name without its backticks, if it means the same."""
     bare = name.removeprefix("`").removesuffix("`")
     return name if "." in bare or "`" in bare else bare
 
 
 def analysed(df: DataFrame) -> DataFrame:
-    """Return the DataFrame after Spark has looked at its query; Spark Connect does that only when asked."""
+    """Return the DataFrame after Spark has analysed its query; Spark Connect does so only on request."""
     if is_connect(df):
         schema_of(df)
     return df

@@ -1,4 +1,4 @@
-"""A plan at a path: loaded where it is there, else made once and saved."""
+"""A stored plan: loaded if it exists, else made once and saved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keysplit.spark.request import Request
 
 
 def place_of(path: Any, max_age: Any) -> Place | None:
-    """Return where a plan is stored, None if it is not; or raise an error for the arguments of `plan`."""
+    """Return the place of a stored plan, None without `path`, or raise an error for bad arguments."""
     age = period_of("max_age", max_age)
     if path is None:
         if age is not None:
@@ -27,12 +27,12 @@ def place_of(path: Any, max_age: Any) -> Place | None:
 
 @dataclass
 class Place:
-    """Where a plan is stored.
+    """The place of a stored plan.
 
     Attributes:
-        path: a file, or a URL as `Plan.save` takes it.
-        max_age: the age from which a plan is made again; None if it never is.
-        is_old: whether `load` has found a plan of that age, which `save` then replaces.
+        path: a file, or a URL as in `Plan.save`.
+        max_age: the age from which a plan is replaced; None for never.
+        is_old: whether `load` has found a plan of that age, for `save` to replace.
     """
 
     path: str | os.PathLike[str]
@@ -40,11 +40,11 @@ class Place:
     is_old: bool = False
 
     def load(self, request: Request) -> Plan | None:
-        """Return the plan of a request that is stored; None if there is none, or if it is too old.
+        """Return the stored plan of a request; None if there is none, or if it is too old.
 
         Raises:
-            OSError: if there can be no plan.
-            ValueError: if there is something else, or a plan for other arguments.
+            OSError: if the path cannot be that of a plan.
+            ValueError: if the file is not a plan, or is one for other arguments.
         """
         try:
             text = paths.read(self.path)
@@ -60,13 +60,13 @@ class Place:
         return plan
 
     def save(self, plan: Plan, request: Request) -> Plan:
-        """Save a plan that was made, and return the one that is there then: of several jobs the first one's.
+        """Save a new plan, and return the stored one: if several jobs save one, the first wins.
 
         Raises:
             OSError: if it cannot be written.
-            ValueError: if another job has made a plan for something else.
+            ValueError: if another job has saved a plan for other arguments.
         """
-        if not plan.total:  # it says nothing of other days
+        if not plan.total:  # it does not apply to other days
             return plan
         text = plan.to_json()
         if self.is_old:
@@ -83,7 +83,9 @@ class Place:
         try:
             return Plan.from_json(text)
         except ValueError as error:
-            raise ValueError(f"path must be that of a plan, got {os.fspath(self.path)!r}: {error}") from error
+            raise ValueError(
+                f"path must be the file of a plan, got {os.fspath(self.path)!r}: {error}"
+            ) from error
 
     def _refuse_other(self, plan: Plan, request: Request) -> None:
         """Raise ValueError if a stored plan was made for other arguments than those of a request."""

@@ -1,8 +1,8 @@
-"""Key columns on their way from Spark to a router.
+"""Convert key columns for a router.
 
-The router needs one column whose equality is that of `groupBy`. Whole numbers, strings, binary, booleans,
-dates, timestamps and decimals go to it as they are; several columns, and every other type, go as one
-`xxhash64`. Two keys that share that hash are one key to the router, which can only move load: results never
+The router needs one column with the equality of `groupBy`. Whole numbers, strings, binary, booleans, dates,
+timestamps and decimals are passed unchanged; several columns, and every other type, are passed as one
+`xxhash64`. The router treats two keys with the same hash as one, which can only move load: results never
 depend on routing.
 """
 
@@ -45,14 +45,14 @@ _DIRECT = (
 
 
 def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
-    """Raise TypeError if Spark has no hash of a key column that agrees with its equality.
+    """Raise TypeError if Spark has no hash of a key column that is consistent with equality.
 
     Args:
         names: the key columns.
         types: their Spark types.
 
     Raises:
-        TypeError: if a column holds maps, or collated strings inside another type: Spark has no hash of them.
+        TypeError: if a column holds maps, or collated strings inside another type, which Spark cannot hash.
     """
     for name, type_ in zip(names, types, strict=True):
         for inner in _inner_types(type_):
@@ -60,7 +60,7 @@ def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
                 raise TypeError(f"key must not hold maps, got {name!r} of type {type_.simpleString()}")
             if type(inner).__name__ in ("GeometryType", "GeographyType", "VariantType"):
                 raise TypeError(
-                    "key must not hold values that Spark does not group by, got "
+                    "key must be of a type that Spark can group by, got "
                     f"{name!r} of type {type_.simpleString()}"
                 )
             if _is_collated(inner) and inner is not type_:
@@ -70,10 +70,10 @@ def refuse_unhashable(names: Sequence[str], types: Sequence[DataType]) -> None:
 
 
 def key_column(names: Sequence[str], types: Sequence[DataType]) -> tuple[Column, DataType]:
-    """Make one column of the key columns.
+    """Combine the key columns into one column.
 
-    Equal keys, as `groupBy` sees them, are equal in it: null is a key, NaN is one key, -0.0 is 0.0, and
-    strings are equal as their collation says.
+    Keys that are equal in `groupBy` are equal in it: null is a key, NaN is one key, -0.0 is 0.0, and strings
+    follow their collation.
 
     Args:
         names: the key columns.
@@ -95,25 +95,25 @@ def key_column(names: Sequence[str], types: Sequence[DataType]) -> tuple[Column,
 
 
 def key_kinds(types: Sequence[DataType]) -> list[str]:
-    """Return a name for each type of a key column; types with one name hash equal values equally."""
+    """Return a name for each type of a key column; types with the same name hash equal values equally."""
     return ["bigint" if isinstance(type_, _WHOLE) else type_.simpleString() for type_ in types]
 
 
 def seeded_hash_in_sql(seed: int, columns: Sequence[str]) -> str:
-    """Return what `seeded_hash` does, in SQL."""
+    """Return the same as `seeded_hash`, in SQL."""
     return f"xxhash64({seed - 2**64 if seed >> 63 else seed}L, {', '.join(columns)})"
 
 
 def seeded_hash(seed: int, columns: Sequence[Column]) -> Column:
-    """Return one BIGINT hash of some columns: Spark's `xxhash64`, begun with a seed in 0..=2^64 - 1."""
+    """Return one BIGINT hash of some columns: Spark's `xxhash64` with a seed in 0..=2^64 - 1."""
     signed = seed - 2**64 if seed >> 63 else seed
     return F.xxhash64(F.lit(signed).cast("bigint"), *columns)
 
 
 def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Column:
-    """Return the BIGINT hash of a key from which a plan starts.
+    """Return the BIGINT hash of a key that plans use.
 
-    Keys that `groupBy` finds equal have equal hashes, whole numbers of any width too.
+    Keys that are equal in `groupBy` have equal hashes, also whole numbers of different widths.
 
     Args:
         names: the key columns.
@@ -125,7 +125,7 @@ def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Colu
     """
     text = key_hash_in_sql(names, types, seed)
     if text is not None:
-        # SQL, as each function of PySpark calls the JVM a dozen times
+        # SQL, as each PySpark function calls the JVM a dozen times
         return F.expr(text)
     columns = [_comparable(name, type_) for name, type_ in zip(names, types, strict=True)]
     if len(columns) > 1:
@@ -135,7 +135,7 @@ def key_hash(names: Sequence[str], types: Sequence[DataType], seed: int) -> Colu
 
 
 def key_hash_in_sql(names: Sequence[str], types: Sequence[DataType], seed: int) -> str | None:
-    """Return what `key_hash` does, in SQL; None for a collated key, whose collation key has no name there."""
+    """Return the same as `key_hash`, in SQL; None for a collated key, as SQL has no collation keys."""
     if any(_is_collated(type_) for type_ in types):
         return None
     paths = [
@@ -170,21 +170,20 @@ def pandas_columns(key: Column, type_: DataType) -> list[Column]:
     if isinstance(type_, TimestampType):
         return [F.coalesce(F.unix_micros(key), F.lit(0)), key.isNull()]
     if isinstance(type_, TimestampNTZType):
-        # No function reads the microseconds of one before Spark 4.1, and pandas holds only the years 1678 to
-        # 2261.
+        # Before Spark 4.1 no function returns its microseconds, and pandas has only the years 1678 to 2261.
         return [F.coalesce(F.xxhash64(key), F.lit(0)), key.isNull()]
     return [key]
 
 
 def from_pandas(columns: Sequence[pd.Series], type_: DataType) -> pa.Array:
-    """Put the columns of `pandas_columns` together again.
+    """Combine the columns of `pandas_columns` again.
 
     Args:
         columns: one batch of them.
-        type_: the type that was given to `pandas_columns`.
+        type_: the type given to `pandas_columns`.
 
     Returns:
-        The keys, as a router takes them.
+        The keys for a router.
     """
     if len(columns) == 1:
         arrow_type = {
@@ -207,5 +206,5 @@ def _inner_types(type_: DataType) -> Iterator[DataType]:
 
 
 def _is_collated(type_: DataType) -> bool:
-    # Spark 4 made collations: StringType() has none of its own.
+    # Spark 4 introduced collations; StringType() has the default one.
     return isinstance(type_, StringType) and type_ != StringType()

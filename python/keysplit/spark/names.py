@@ -1,4 +1,4 @@
-"""Names of columns, as Spark's SQL reads them."""
+"""Column names for Spark's SQL."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,39 +7,39 @@ from pyspark.sql import DataFrame
 
 
 def in_sql(name: str) -> str:
-    """Return the name of a column as an identifier of SQL."""
+    """Return the name of a column as an SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def path_in_sql(path: str) -> str:
-    """Return in SQL what `F.col` reads as a column, or as a field of one."""
+    """Return in SQL a name that `F.col` reads as a column or field."""
     return ".".join(map(in_sql, parts_of(path)))
 
 
 def parts_of(path: str) -> list[str]:
-    """Return the parts of what `F.col` reads, without backticks: a column, and fields in it."""
+    """Return the parts of a name for `F.col`, without backticks: a column, and its fields."""
     found = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", path)
     return [quoted.replace("``", "`") or bare for quoted, bare in found]
 
 
 def quoted(name: str) -> str:
-    """Return a column name so that Spark reads dots and backticks in it as they are."""
+    """Return a column name in which Spark reads dots and backticks literally."""
     return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
 class Places:
-    """Where each of many names stands in a list of them."""
+    """The places of names in a list."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        # of a name that is there twice the last one
+        # the last place of a duplicate name
         self._last = dict(zip(names, range(len(names)), strict=True))
 
     def __contains__(self, name: str) -> bool:
         return name in self._last
 
     def of(self, name: str) -> list[int]:
-        """Return all places of a name, in their order."""
+        """Return all places of a name, in order."""
         last = self._last.get(name)
         if last is None:
             return []
@@ -49,7 +49,7 @@ class Places:
 
 
 def free_names(df: DataFrame, name: str, ends: Iterable[str]) -> list[str]:
-    """Return a name for each end that no column has, however the session minds the case of letters."""
+    """Return an unused column name for each suffix, for any case sensitivity of the session."""
     taken = set(map(str.lower, df.columns))
     while any(f"{name}_{end}".lower() in taken for end in ends):
         name += "_"

@@ -1,4 +1,4 @@
-"""Rows in the partition that has their worker's number."""
+"""Move rows to the partition with their worker's number."""
 
 from functools import lru_cache
 
@@ -17,7 +17,7 @@ def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -
         df: the rows.
         worker_column: the name of the column that holds their workers.
         workers: the number of workers.
-        keep: whether the rows have that column afterwards.
+        keep: whether to keep that column.
     """
     if versions.has_repartition_by_id(df):
         rows = df.repartitionById(workers, F.col(quoted(worker_column)))
@@ -27,7 +27,7 @@ def placed(df: DataFrame, worker_column: str, workers: int, keep: bool = True) -
 
 
 def _preimage(worker_column: str, workers: int) -> Column:
-    # Before Spark 4.1 `repartition` always hashes: give it numbers whose hashes are the partitions wanted.
+    # Before Spark 4.1 `repartition` always hashes, so it gets numbers that hash to the right partitions.
     numbers = ",".join(map(str, preimages(workers)))
     # Spark folds the array into one literal.
     return F.expr(f"get(CAST(split('{numbers}', ',') AS ARRAY<INT>), {in_sql(worker_column)})")
@@ -35,7 +35,7 @@ def _preimage(worker_column: str, workers: int) -> Column:
 
 @lru_cache(maxsize=16)
 def preimages(partitions: int) -> tuple[int, ...]:
-    """Return for each partition the smallest number that `df.repartition(partitions, number)` puts there."""
+    """Return for each partition the smallest number that `df.repartition(partitions, number)` sends there."""
     found = np.full(partitions, -1, dtype=np.int64)
     start, step = 0, 1 << 16
     while (found < 0).any():
@@ -48,7 +48,7 @@ def preimages(partitions: int) -> tuple[int, ...]:
 
 
 def partition_of(numbers: np.ndarray, partitions: int) -> np.ndarray:
-    """Return the partition, int64, into which Spark's `repartition(partitions, number)` puts each INT number.
+    """Return the partition, int64, of each INT number in Spark's `repartition(partitions, number)`.
 
     Source:
         Spark's HashPartitioning: the signed 32-bit MurmurHash3 of the four bytes, seed 42, modulo the

@@ -1,4 +1,4 @@
-"""`plan`: one pass over the keys, of all rows or a sample, and a decision where they go.
+"""`plan`: count keys in one pass, over all rows or a sample, and decide where they go.
 
 All arguments of planning are checked here, and nowhere else.
 """
@@ -33,11 +33,11 @@ Sample = float | Literal["auto"]
 GroupingOrName = str | Grouping | CutToFit
 Trusted = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
 
-# Rows of split keys that are looked at: for each of the most frequent ones, and in all.
+# Rows of split keys to check: for each of the most frequent ones, and in total.
 _ROWS_PER_KEY, _ROWS, _KEYS = 1_000, 10_000, 1_000
-# How many of one key are enough to say that they are alike.
+# Rows of one key that suffice to call them indistinguishable.
 _ENOUGH = 100
-# Bytes of a frame, as Spark estimates them, all of whose columns may be read for that.
+# The largest frame, in bytes by Spark's estimate, with all columns read for that.
 _MOST_BYTES = 8 << 20
 
 
@@ -58,45 +58,45 @@ def plan(
     path: str | os.PathLike[str] | None = None,
     max_age: str | timedelta | None = None,
 ) -> Plan:
-    """Count the keys of a sample, or of all rows, and decide which workers the rows of each go to.
+    """Count the keys of a sample, or of all rows, and choose the workers for the rows of each key.
 
-    The plan is frozen: it routes the same rows in the same way for ever, on every version of Spark, whichever
-    tasks are retried. It also routes rows that it has not seen, such as those of tomorrow, or of a stream.
+    The plan is frozen: it always routes the same rows in the same way, on every version of Spark, also when
+    tasks are retried. It also routes rows that it has not seen, such as tomorrow's, or a stream's.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
         key: a column name, or a list of them. Keys are equal where `groupBy` says so, and null is a key. A
-            name such as "a.b" is the field b of column a; where there is none, the column of this very name.
+            name such as "a.b" is the field b of column a; if there is none, the column with this name.
         workers: the number of workers, 1..=65536. A worker is a task's partition. Leave it out with a
             grouping object.
         grouping: key, partial_key, d_choices, w_choices, round_robin, flexd, distribution_aware or
             cut_to_fit, or an object of one of their classes, such as `DChoices(workers=50)`.
         sample: the part of the rows that is counted, above 0, up to 1. "auto" counts frames of up to 65,536
             rows whole, and of larger ones as many rows as the threshold of the grouping and the number of
-            workers need, about a tenth at most. A sample moves load, never a result; `Plan.sample` is what
-            was seen and how much it says.
+            workers need, at most about a tenth. A sample affects load, never results; `Plan.sample` has its
+            size and its error.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out.
         group_weight: the fixed cost of a group in addition to its rows, in units of their weight: a plan for
             `apply` on many small groups balances `weight + group_weight * keys`. All weights and loads of the
-            plan contain it.
+            plan include it.
         capacities: the relative speed of each worker, above 0; equal if left out.
-        row_id: the columns that distinguish rows; they spread a hot key over its workers. The plan keeps
-            them: operations use them where they are deterministic. If left out, each operation uses all
+        row_id: the columns that distinguish rows; they spread a hot key over its workers. The plan stores
+            them, and operations use them if they are deterministic. If left out, each operation uses all
             deterministic columns of its DataFrame, 32 at most. Rows that are equal in them go to one worker.
         trust: columns of `df` and functions (UDFs or their names) that you guarantee to be deterministic. The
-            plan keeps them. docs/exactness.md says what depends on it.
+            plan stores them. docs/exactness.md explains the consequences.
         seed: the seed of the hashes, 0 if left out. Leave it out with a grouping object.
-        path: where the plan is stored, a file or a URL as `Plan.save` takes it. If a plan is there, it is
-            loaded, and no job runs; if not, it is made and saved. Of several jobs that make the first
-            plan at the same time all use one. A plan of no rows is used once and never saved.
+        path: where to store the plan, a file or a URL as in `Plan.save`. An existing plan is loaded, and no
+            job runs; else the plan is made and saved. If several jobs make the first plan at the same time,
+            all use the same one. A plan from an empty DataFrame is used once and never saved.
         max_age: the age from which a stored plan is made again and replaced, such as "30 days" or a
-            timedelta; its age is that of the file. If left out, a stored plan is always used; `drift` says
+            timedelta; the age of the file counts. If left out, a stored plan is always used; `drift` tells
             how well it still fits.
 
     Warns:
-        UserWarning: if one row of a key that is split weighs more than the fair share of a worker; if rows of
-            such a key are indistinguishable, so that they would stay together all the same.
+        UserWarning: if one row of a split key weighs more than a worker's fair share; if rows of a split key
+            are indistinguishable, so that they stay together.
 
     Returns:
         The plan.
@@ -111,8 +111,8 @@ def plan(
         docs/plans.md: each grouping's rule for known frequencies.
 
     Deviations:
-        The papers route messages one by one without knowing what comes. A plan knows: so rare keys are
-        not split at all, and frequent keys are split by shares of their rows.
+        The papers route messages one by one without knowing the next ones. A plan knows the frequencies, so
+        rare keys are not split at all, and frequent keys are split by shares of their rows.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8)  # doctest: +SKIP
@@ -164,7 +164,7 @@ def planning(
     request = request_of(df, key, params, _query(df, trust))
     columns = request.columns
     if request.query.trust:
-        _ = request.query.determinism  # refuses what the query does not have
+        _ = request.query.determinism  # raises an error for names that the query does not have
     names = identity_columns(row_id, columns.type_of)
     if names is not None:
         names = list(map(columns.path, names))
@@ -206,15 +206,13 @@ def grouping_of(grouping: Any, workers: Any, seed: Any, known: Mapping[str, Any]
         raise ValueError(_unknown_grouping(names[type(grouping)], known))
     for name, value in (("workers", workers), ("seed", seed)):
         if value is not None and value != getattr(grouping, name):
-            raise ValueError(
-                f"{name} must be left out or equal that of the grouping, {grouping!r}, got {value!r}"
-            )
+            raise ValueError(f"{name} must be left out or equal the one of {grouping!r}, got {value!r}")
     return grouping
 
 
 def _unknown_grouping(name: str, known: Mapping[str, Any]) -> str:
     online = name in ks.GROUPINGS and name not in known
-    remedy = ": it needs the rows one by one, as kss.online.route routes them" if online else ""
+    remedy = ": it routes rows one by one, see kss.online.route" if online else ""
     return f"grouping must be one of {', '.join(sorted(known))}, got {name!r}{remedy}"
 
 
@@ -227,35 +225,36 @@ def _group_weight(weight: Any) -> float:
 
 
 def make(request: Request) -> tuple[Plan, Met | None]:
-    """Count the keys of a request and decide where they go; return what `warn_of_rows` wants to know."""
+    """Count the keys of a request and decide where they go; also return the rows for `warn_of_rows`."""
     found = summarise(request, identity=_cheap_identity(request))
     plan = plan_of(request, found)
     if request.row_id is not None:
         return replace(plan, row_id=tuple(request.row_id)), found.met
     if len(request.query.columns) > MOST_COLUMNS and plan.splits and not request.query.is_shuffled:
-        # Which of many columns distinguish rows is decided once, also for frames that have further ones.
-        with suppress(ValueError):  # there are none: what needs them says so
+        # The columns that distinguish rows are chosen once, also for frames with further columns.
+        with suppress(ValueError):  # there are none: operations that need them raise an error
             names = request.query.identity
             plan = replace(plan, row_id=tuple(map(quoted, names))) if len(names) == MOST_COLUMNS else plan
     return plan, found.met
 
 
 def _cheap_identity(request: Request) -> Column | None:
-    """Return the hash of a row's identity where its columns cost less in a sample than a job of their own."""
+    """Return the hash of a row's identity if reading it in the sample costs less than a separate job."""
     query = request.query
-    # Downstream of a shuffle or of Python functions reading is dear, and so is asking Spark for the size.
+    # Downstream of a shuffle or of Python functions, reading is expensive, and so is Spark's estimate of the
+    # size.
     if request.sample == 1 or query.determinism.functions or query.determinism.order is not None:
         return None
     size = jvm.size(request.df)
     if size is None or size > _MOST_BYTES:
         return None
-    with suppress(ValueError):  # there is none: what needs one says so
+    with suppress(ValueError):  # there is none: operations that need one raise an error
         return row_hash(request)
     return None
 
 
 def stand_in(request: Request) -> Plan:
-    """Return the plan of no rows: an operation tries its query out with it before a plan takes any job."""
+    """Return a plan for no rows: with it an operation tests its query before a plan runs any job."""
     none = np.empty(0)
     summary = Summary(
         total=0.0,
@@ -268,12 +267,12 @@ def stand_in(request: Request) -> Plan:
 
 
 def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
-    """Warn where a plan splits a key in vain: one row is too heavy, or rows cannot be told apart.
+    """Warn if splitting a key does not help: a row is too heavy, or rows are indistinguishable.
 
     Args:
         request: the request.
         plan: the plan.
-        met: the rows that were read for the plan; None if nobody knows: some are read for this then.
+        met: the rows that were read for the plan; None if unknown: then some rows are read for this.
 
     Raises:
         ValueError: if rows that would be split have no deterministic identity.
@@ -284,11 +283,11 @@ def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
         least = "at least " if plan.sample is not None else ""
         warn(
             f"one row weighs {least}{plan.heaviest_row:.2f} times the fair share of a worker, which gets all "
-            "of it: no split helps beyond that; divide such rows, or take fewer workers"
+            "of it: no split helps beyond that; divide such rows, or use fewer workers"
         )
     split = plan.split_keys[:_KEYS]
-    if request.query.is_shuffled:  # rows cost all that is upstream, so only types are looked at
-        with suppress(ValueError):  # there is no identity: what needs one says so
+    if request.query.is_shuffled:  # reading rows would run everything upstream, so only types are checked
+        with suppress(ValueError):  # there is no identity: operations that need one raise an error
             _warn_of_few_values(request, split[0])
         return
     met = _met(request, split) if met is None else met
@@ -296,14 +295,14 @@ def warn_of_rows(request: Request, plan: Plan, met: Met | None) -> None:
         seen, different = met.get(key.hash, (0, 0))
         if seen >= _ENOUGH and different < min(len(key.workers), seen // 2):
             warn(
-                f"rows of key {key.key} look alike: {different} different ones in {seen}, "
-                f"too few for {len(key.workers)} workers; pass row_id with columns that tell them apart"
+                f"rows of key {key.key} cannot be spread over {len(key.workers)} workers: only {different} "
+                f"of {seen} rows are distinct; pass row_id with columns that distinguish them"
             )
 
 
 def _met(request: Request, split: Sequence[FrequentKey]) -> Met:
-    """Return how many rows of keys were read, and how many different ones."""
-    # Some rows of split keys are enough, and a limit stops early. Downstream of a shuffle it would not.
+    """Return how many rows of keys were read, and how many distinct ones."""
+    # Some rows of split keys suffice, and a limit stops early, except downstream of a shuffle.
     rows = request.df.select(plan_hash(request).alias("key"), row_hash(request).alias("row"))
     rows = rows.filter(f"key IN ({', '.join(f'{each.hash}L' for each in split)})")
     found: dict[int, list[int]] = {}
@@ -313,20 +312,20 @@ def _met(request: Request, split: Sequence[FrequentKey]) -> Met:
 
 
 def _warn_of_few_values(request: Request, key: FrequentKey) -> None:
-    """Warn where rows of a key differ in columns whose types have fewer values than the key has workers."""
+    """Warn if the types of the columns that distinguish rows have fewer values than a key has workers."""
     names = identity_of(request)
     of_key = {quoted(each) for each in request.keys} | set(request.keys)
     different = values_of(request.columns.type_of("row_id", name) for name in names if name not in of_key)
     if different < len(key.workers):
         warn(
-            f"rows of key {key.key} look alike: they are told apart by {names}, of which there are at most "
-            f"{different} different ones, too few for {len(key.workers)} workers; downstream of a shuffle "
-            "floats and arrays are left out: pass row_id with columns that tell rows apart"
+            f"rows of key {key.key} cannot be spread over {len(key.workers)} workers: {names} have at most "
+            f"{different} distinct values (downstream of a shuffle floats and arrays do not count); pass "
+            "row_id with columns that distinguish rows"
         )
 
 
 def plan_of(request: Request, counted: Pass, candidates: Sequence[np.ndarray] | None = None) -> Plan:
-    """Decide where the keys of a request go, once they are counted; `candidates` as `place` takes them."""
+    """Decide where the counted keys of a request go; `candidates` as in `place`."""
     return Plan.of(
         counted.summary,
         place(counted.summary, request.params, request.capacities, candidates),

@@ -1,4 +1,4 @@
-"""`register`: the worker of a row as a function of SQL."""
+"""`register`: the worker of a row as an SQL function."""
 
 import re
 
@@ -21,32 +21,32 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @by_name
 def register(spark: SparkSession, plan: Plan, name: str, *, row_id: str | StructType | None = None) -> str:
-    """Make the worker of a row a function of SQL, for one session: `SELECT worker_of(word, id) FROM texts`.
+    """Register an SQL function for the worker of a row: `SELECT worker_of(word, id) FROM texts`.
 
-    The function is an expression: it needs neither Python nor keysplit on the executors. It gives the worker
-    that `route` gives with the same plan and the same `row_id`. It works in batches and streams, on classic
-    sessions and on Spark Connect.
+    The function is an expression: it needs neither Python nor keysplit on the executors. It returns the same
+    worker as `route` with the same plan and `row_id`. It works in batches and streams, in classic sessions
+    and on Spark Connect.
 
     Its arguments are the key columns of the plan, in their order, then the columns of `row_id`. Spark casts
-    arguments of other types to those of the plan and of `row_id`, as it does for its own functions. Of the
-    worker of a key that is not split only the key decides.
+    arguments of other types to those of the plan and of `row_id`, as for its own functions. The worker of a
+    key that is not split depends only on the key.
 
     Args:
         spark: the session. It needs Spark 4.0 or newer.
         plan: a plan made by `plan`.
-        name: the name of the function: letters, digits and underscores. A function that was registered under
-            that name before is replaced.
-        row_id: the columns that distinguish rows, with their types: a text such as "id BIGINT, at TIMESTAMP",
-            or a schema such as `df.select("id").schema`. It must be given for a plan that splits keys. Types
-            count: a BIGINT and an INT have different hashes.
+        name: the name of the function: letters, digits and underscores. A registered function of that name is
+            replaced.
+        row_id: the columns that distinguish rows, with their types: a string such as "id BIGINT, at
+            TIMESTAMP", or a schema such as `df.select("id").schema`. It must be given for a plan that splits
+            keys. Types matter: a BIGINT and an INT have different hashes.
 
     Returns:
-        What was registered: the name with its arguments and their types.
+        The signature of the function: the name with its arguments and their types.
 
     Raises:
         TypeError: if an argument has a wrong type.
-        ValueError: if `name` is no identifier, or the name of a function of Spark; if `row_id` is missing or
-            cannot be read; if keys of the plan have a collation; before Spark 4.0, which has no such
+        ValueError: if `name` is not an identifier, or is the name of a Spark function; if `row_id` is missing
+            or cannot be read; if keys of the plan have a collation; before Spark 4.0, which has no SQL
             functions.
 
     Source:
@@ -64,7 +64,7 @@ def register(spark: SparkSession, plan: Plan, name: str, *, row_id: str | Struct
     _check_name(name)
     if not versions.has_sql_functions(spark):
         raise ValueError(
-            f"spark must be of Spark 4.0 or newer, which has functions of SQL, got {spark.version}: "
+            f"spark must be of Spark 4.0 or newer, which has SQL functions, got {spark.version}: "
             "kss.route adds the worker as a column"
         )
     if not isinstance(plan, Plan):
@@ -79,7 +79,7 @@ def register(spark: SparkSession, plan: Plan, name: str, *, row_id: str | Struct
     key = key_hash_in_sql(paths[:count], types[:count], seed)
     if key is None:
         raise ValueError(
-            f"plan must be of keys without a collation, got {list(plan.key_types)}: "
+            f"plan must have keys without a collation, got {list(plan.key_types)}: "
             "kss.route adds the worker as a column"
         )
     worker = columns.worker_in_sql(plan, key, identity_in_sql(seed, paths[count:]) if plan.splits else None)
@@ -92,7 +92,7 @@ def register(spark: SparkSession, plan: Plan, name: str, *, row_id: str | Struct
 
 
 def _type_in_sql(type_: DataType) -> str:
-    """Return a type in SQL, the names of its fields quoted."""
+    """Return a type in SQL, with quoted field names."""
     if isinstance(type_, StructType):
         fields = (f"{in_sql(field.name)}: {_type_in_sql(field.dataType)}" for field in type_.fields)
         return f"STRUCT<{', '.join(fields)}>"
@@ -107,13 +107,13 @@ def _check_name(name: str) -> None:
         raise TypeError(f"name must be a string, got {type_name(name)}")
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"name must be letters, digits and underscores, and begin with none of the digits, got {name!r}"
+            f"name must be letters, digits and underscores, and must not begin with a digit, got {name!r}"
         )
 
 
 def _refuse_builtin(spark: SparkSession, name: str) -> None:
     if spark.sql(f"SHOW SYSTEM FUNCTIONS LIKE '{name}'").take(1):
-        raise ValueError(f"name must be none of a function of Spark, got {name!r}")
+        raise ValueError(f"name must not be the name of a Spark function, got {name!r}")
 
 
 def _key_fields(spark: SparkSession, plan: Plan) -> list[StructField]:
@@ -122,7 +122,7 @@ def _key_fields(spark: SparkSession, plan: Plan) -> list[StructField]:
         return list(spark.createDataFrame([], text).schema.fields)
     except ParseException as error:
         raise ValueError(
-            f"plan must be of keys whose types SQL has names for, got {list(plan.key_types)}: "
+            f"plan must have key types that SQL can name, got {list(plan.key_types)}: "
             "kss.route adds the worker as a column"
         ) from error
 
@@ -137,7 +137,7 @@ def _row_fields(spark: SparkSession, plan: Plan, row_id: str | StructType | None
             )
         return []
     if not isinstance(row_id, str | StructType):
-        raise TypeError(f"row_id must be a text such as 'id BIGINT', or a schema, got {type_name(row_id)}")
+        raise TypeError(f"row_id must be a string such as 'id BIGINT', or a schema, got {type_name(row_id)}")
     schema = row_id
     if isinstance(schema, str):
         try:
@@ -152,7 +152,7 @@ def _row_fields(spark: SparkSession, plan: Plan, row_id: str | StructType | None
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return names of which SQL takes no two for one."""
+    """Return names that are distinct in SQL."""
     found: dict[str, str] = {}
     for name in names:
         while name.lower() in found:

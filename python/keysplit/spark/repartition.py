@@ -1,4 +1,4 @@
-"""`repartition`: rows in the partition that has their worker's number."""
+"""`repartition`: move rows to the partition with their worker's number."""
 
 from collections.abc import Sequence
 
@@ -21,17 +21,17 @@ def repartition(
     workers: int | None = None,
     worker_column: str = "worker",
 ) -> DataFrame:
-    """Route the rows and move each into the partition that has its worker's number.
+    """Route the rows and move each into the partition with its worker's number.
 
-    Every row has `spark_partition_id() == worker`, with adaptive execution on or off. What groups or windows
-    by (worker, key) after it needs no further shuffle from Spark 4.1 on. A later `repartition`, `coalesce`
-    or `union` moves the rows again.
+    Every row has `spark_partition_id() == worker`, with adaptive execution on or off. From Spark 4.1 on, a
+    following group or window by (worker, key) needs no further shuffle. A later `repartition`, `coalesce` or
+    `union` moves the rows again.
 
     Args:
         df: as `route`.
         key: as `route`.
         plan: as `route`.
-        workers: as `route`; there are as many partitions.
+        workers: as `route`; also the number of partitions.
         worker_column: the name of the new column.
 
     Returns:
@@ -55,5 +55,5 @@ def repartition(
 
 
 def routed_and_placed(request: Request, keep: bool = True) -> DataFrame:
-    """Route and place the rows of a request that has a plan; `keep` says if they have their worker then."""
+    """Route and place the rows of a request with a plan; `keep` says whether to keep the worker column."""
     return placed(routed(request), request.worker_column, request.workers, keep)

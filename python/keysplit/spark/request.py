@@ -1,4 +1,4 @@
-"""What a caller of an operation asks for, checked once, before any Spark job."""
+"""The arguments of an operation, checked once, before any Spark job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keysplit.spark.identity import Query
 from keysplit.spark.keys import key_kinds, refuse_unhashable
 
 GROUPING = "d_choices"
-"""The grouping of a plan that names none."""
+"""The default grouping of a plan."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class Request:
     Attributes:
         df: the rows.
         columns: their columns.
-        keys: the key columns, as `F.col` reads them.
+        keys: the key columns, as names for `F.col`.
         key_types: their types.
-        query: what the query of `df` says, such as which of its columns are deterministic.
+        query: the query of `df`, which knows, for instance, which columns are deterministic.
         params: the grouping with its parameters.
-        plan: the plan; None if it is to be made.
+        plan: the plan; None if it must be made.
         worker_column: the column of a row's worker, which `df` does not have.
-        way: the way that the caller asks for; None to choose.
+        way: the way that the caller requests; None to choose.
         row_id: the columns that the caller names to distinguish rows; None for those of the plan or the
             query.
         weight: the load of a row, None if it is 1.
         capacities: the relative speed of each worker; None if equal.
-        sample: the part of the rows that a plan is made from.
+        sample: the part of the rows that a plan is made from, or "auto".
         group_weight: the fixed cost of a group, in units of the weight of rows.
     """
 
@@ -74,7 +74,7 @@ def check(
     refuse: Callable[[Columns], None] = lambda columns: None,
     query: Query | None = None,
 ) -> Request:
-    """Check the arguments that operations share, and say what is wrong with the first bad one.
+    """Check the arguments that operations share, and raise an error for the first bad one.
 
     Args:
         df: the rows.
@@ -82,10 +82,10 @@ def check(
         plan: a `Plan`; None to make one for `workers`.
         workers: the number of workers; None with a plan.
         worker_column: the name of the column for workers; None for a free one.
-        way: the way that the caller asks for, which the operation has checked.
+        way: the way that the caller requests, already checked by the operation.
         grouping: the grouping of a plan that is made here.
         refuse: raises an error if the operation cannot have the key, given the columns of `df`.
-        query: what the query of `df` says, if the caller has begun to read it.
+        query: the query of `df`, if the caller has begun to read it.
 
     Raises:
         TypeError: if an argument has the wrong type.
@@ -118,7 +118,7 @@ def request_of(
     way: str | None = None,
     refuse: Callable[[Columns], None] = lambda columns: None,
 ) -> Request:
-    """Check the key and the worker column; arguments and errors as `check`, `params` being the grouping."""
+    """Check the key and the worker column; arguments and errors as `check`, and `params` is the grouping."""
     columns = Columns(df, query.fold)
     refuse(columns)
     named = key_names(key)
@@ -126,7 +126,7 @@ def request_of(
     keys = list(map(columns.path, named))
     refuse_unhashable(keys, types)
     if plan is not None and (kinds := tuple(key_kinds(types))) != plan.key_types:
-        raise ValueError(f"key must have the types that the plan is for, {plan.key_types}, got {kinds}")
+        raise ValueError(f"key must have the types of the plan, {plan.key_types}, got {kinds}")
     query.warn_of_keys_by_chance(keys)
     return Request(
         df=df,
@@ -148,7 +148,7 @@ def trusted_by(plan: Any) -> frozenset[str]:
 
 
 def params_of(plan: Any, workers: Any, grouping: str, df: DataFrame) -> Any:
-    """Return the grouping of a plan, or the one that a plan is to be made by; errors as `check`."""
+    """Return the grouping of a plan, or the one for a new plan; errors as `check`."""
     if plan is None:
         if df.isStreaming:
             raise ValueError("plan must be given for a streaming DataFrame: kss.plan makes one from a batch")
@@ -165,7 +165,7 @@ def params_of(plan: Any, workers: Any, grouping: str, df: DataFrame) -> Any:
 
 
 def check_way(way: Any, ways: Sequence[str]) -> None:
-    """Raise ValueError unless a way is None, or one of those that an operation has."""
+    """Raise ValueError unless a way is None or one of the operation's."""
     if way is not None and way not in ways:
         raise ValueError(f"way must be {', '.join(map(repr, ways))} or None, got {way!r}")
 
@@ -177,7 +177,5 @@ def worker_column_of(columns: Columns, name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"worker_column must be a column name, got {type_name(name)}")
     if not name or name in columns:
-        raise ValueError(
-            f"worker_column must be a name that no column has yet, got {name!r}; there are {columns.names}"
-        )
+        raise ValueError(f"worker_column must be an unused column name, got {name!r}; df has {columns.names}")
     return name

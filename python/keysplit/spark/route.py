@@ -1,4 +1,4 @@
-"""`route`: a worker for each row."""
+"""`route`: add the worker of each row."""
 
 from collections.abc import Sequence
 
@@ -21,17 +21,16 @@ def route(
     workers: int | None = None,
     worker_column: str = "worker",
 ) -> DataFrame:
-    """Add a column that says which worker each row goes to.
+    """Add a column with the worker of each row.
 
-    The worker is a function of the row's key, its identity and the plan. It is exact when tasks are retried,
-    downstream of shuffles too, on every version of Spark. No Python runs on the executors.
+    The worker is a function of the row's key, its identity and the plan. So it is exact when tasks are
+    retried, also downstream of shuffles, on every version of Spark. No Python runs on the executors.
 
     Args:
         df: a DataFrame of a classic session or of Spark Connect; a streaming one with a plan.
         key: a column name, or a list of them, as in `kss.plan`; null is a key.
-        plan: a plan that `kss.plan` made or loaded. Its grouping, its weight and how it distinguishes rows
-            are those that it was made with.
-        workers: in place of a plan, the number of workers, 1..=65536: the operation then makes a plan of a
+        plan: a plan that `kss.plan` made or loaded, with its grouping, its weight and its `row_id`.
+        workers: instead of a plan, the number of workers, 1..=65536: the operation then makes a plan from a
             sample of the rows, with the defaults of `kss.plan`. A worker is a task's partition.
         worker_column: the name of the new column.
 
@@ -61,7 +60,7 @@ def routed(request: Request) -> DataFrame:
 
 
 def by_plan(request: Request) -> tuple[Plan, str | Column, str | None]:
-    """Return the plan of a request, and the hashes by which a row's worker is found."""
+    """Return the plan of a request, and the hashes that determine a row's worker."""
     plan = request.plan
     assert plan is not None
     row = row_hash_in_sql(request) if plan.splits else None

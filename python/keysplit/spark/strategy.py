@@ -1,4 +1,4 @@
-"""Is splitting worth it, which way does an operation take, and why."""
+"""Decide whether splitting is worth it and which way an operation takes, and say why."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from keysplit.spark.plan import make, stand_in, warn_of_rows
 from keysplit.spark.request import Request
 from keysplit.text import format_count
 
-# Where tasks wait for each other, splitting has to finish the job so many times sooner: it works more in all.
+# If tasks wait for each other, splitting must speed the job up by this factor, as its total work is larger.
 _WORTH = 2.0
-# Up to so many bytes, as Spark estimates those of a side, shuffling them costs less than a plan and a longer
-# query: about half a second of the driver.
+# Up to this many bytes of a side, by Spark's estimate, a shuffle costs less than a plan and a longer query:
+# about half a second on the driver.
 _SMALL = 24 << 20
-# The ways in which the identity of a row says where it goes.
+# The ways in which the identity of a row determines its worker.
 _BY_IDENTITY = ("place", "slices")
 
 Name = Literal["plain", "broadcast", "place", "slices", "online"]
@@ -32,7 +32,7 @@ class Way:
     Attributes:
         name: "plain" is Spark's own query, "place" sends rows to their workers, "broadcast" joins hot keys by
             broadcast, "slices" cuts sorted partitions into groups, "online" routes rows in their order.
-        why: in a line, why it was taken.
+        why: the reason, in one line.
     """
 
     name: Name
@@ -52,13 +52,13 @@ _Result = TypeVar("_Result")
 
 
 def took(result: _Result, way: Way) -> _Result:
-    """Remember the way to a result, as long as the result lives, and return the result."""
+    """Remember the way of a result, as long as the result lives, and return the result."""
     _taken[result] = way
     return result
 
 
 def way_of(result: Any) -> Way:
-    """Return the way to a result.
+    """Return the way of a result.
 
     Raises:
         TypeError: if no operation of keysplit returned it.
@@ -67,16 +67,16 @@ def way_of(result: Any) -> Way:
         return _taken[result]
     except (KeyError, TypeError):
         raise TypeError(
-            "result must be what an operation of keysplit.spark returned, itself and not a query on top of "
-            f"it, got {type(result).__name__}"
+            "result must be the DataFrame that an operation of keysplit.spark returned, not a query on top "
+            f"of it, got {type(result).__name__}"
         ) from None
 
 
 def explain(result: Any) -> str:
-    """Say in a line which way an operation took, and why.
+    """Return in one line which way an operation took, and why.
 
     Args:
-        result: what an operation of `keysplit.spark` or `keysplit.spark.streaming` returned.
+        result: the result of an operation of `keysplit.spark` or `keysplit.spark.streaming`.
 
     Returns:
         The way ("plain", "broadcast", "place", "slices" or "online"), a colon and the reason.
@@ -102,22 +102,22 @@ def built(
     tried: bool = False,
     fit: Fit = lambda request: (request, ""),
 ) -> DataFrame:
-    """Build the query of an operation, and remember the way it takes.
+    """Build the query of an operation, and remember its way.
 
-    What Spark refuses in the query it refuses before a plan takes its jobs.
+    Spark's errors about the query are raised before a plan runs its jobs.
 
     Args:
-        request: a checked request; without a plan, one is made of its rows, or of a sample of them.
+        request: a checked request; without a plan, one is made from its rows or a sample.
         build: makes the query of a request that has a plan; with the way, if it has several.
-        plain: makes the query for the same result that splits no keys. It is returned where splitting them
-            would bring nothing, unless the request names a way.
-        tried: whether Spark has analysed a query of the same rows and arguments already, or the query has
-            nothing that it might refuse except the hash of the key, which a plan takes too.
-        fit: takes a request that has a plan, and returns the one to build the query of, with another plan
-            perhaps, and what to add to the reason for the way.
+        plain: makes the query for the same result without split keys. It is returned if splitting would not
+            help, unless the request names a way.
+        tried: whether Spark has already analysed a query of the same rows and arguments, or can reject only
+            the hash of the key, which a plan uses too.
+        fit: takes a request that has a plan, and returns the request to build, possibly with another plan,
+            and an addition to the reason for the way.
 
     Returns:
-        The result; `explain` says how it came about.
+        The result; `explain` tells its way.
     """
     made, met = request.plan is None, None
     if made:
@@ -135,7 +135,7 @@ def built(
             return took(plain(), Way("plain", reason))
     fitted, added = fit(request)
     result, way = _query(fitted, build)
-    # in a write of few rows, where no plan can pay, a key that stays together is not noticed
+    # in a write of few rows no plan can pay off, and a key that stays together does not matter
     noticed = fitted is request or _reason_for_no_plan(request) is None
     if made and way.name in _BY_IDENTITY and noticed:
         assert fitted.plan is not None
@@ -160,28 +160,28 @@ def _query(request: Request, build: Build) -> tuple[DataFrame, Way]:
 
 
 def reason_for_no_plan(workers: int, slots: int | None) -> str | None:
-    """Return why no plan can pay, whatever it would say of the keys, None if one may.
+    """Return why no plan can pay off for any keys, None if one may.
 
-    On so few slots `reason_for_plain` takes plain hashing for as good as every plan: the busiest worker has
-    all rows at most.
+    On so few slots `reason_for_plain` counts plain hashing as good as every plan: the busiest worker has at
+    most all rows.
 
     Args:
         workers: the number of workers; all are equally fast.
-        slots: how many tasks run at once; None if nobody knows.
+        slots: how many tasks run at once; None if unknown.
     """
     if slots is None or slots > _WORTH or slots >= workers:
         return None
-    return f"splitting would gain too little, whatever the keys are: {slots} tasks run at once"
+    return f"splitting would gain too little for any keys: {slots} tasks run at once"
 
 
 def reason_for_no_plan_of_a_join(slots: int | None, size: int | None) -> str | None:
-    """Return why no plan of a join can pay, None if one may.
+    """Return why no plan of a join can pay off, None if one may.
 
-    All that a plan can save on few slots is shuffling the hot rows, and these have to be many.
+    On few slots a plan can save only the shuffle of the hot rows, and there must be many of these.
 
     Args:
-        slots: how many tasks run at once; None if nobody knows.
-        size: the bytes of the side that is split, as far as Spark knows; None if it does not.
+        slots: how many tasks run at once; None if unknown.
+        size: the bytes of the side that is split, if Spark knows them; else None.
     """
     if slots is None or slots > _WORTH or size is None or size > _SMALL:
         return None
@@ -196,7 +196,7 @@ def reason_for_plain(plan: Plan, slots: int | None) -> str | None:
 
     Args:
         plan: the plan.
-        slots: how many tasks run at once; None if nobody knows, which counts as one for each worker.
+        slots: how many tasks run at once; None if unknown, which counts as one per worker.
     """
     if not plan.total:
         return "there are no rows"

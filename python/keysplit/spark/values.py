@@ -1,8 +1,8 @@
-"""Key values on their way to the driver.
+"""Send key values to the driver unchanged.
 
-Spark knows dates of the years 0 and 10,000, NaN, strings that are no UTF-8 and intervals of months; Python's
-objects do not, and a conversion on the way fails or lies. So the JVM writes a key as text, and Python makes
-its object of the text where it has one.
+Spark has dates in the years 0 and 10,000, NaN, strings that are not UTF-8 and intervals of months. Python's
+objects do not, and a conversion fails or changes the value. So the JVM writes a key as text, and Python
+converts the text to an object if it has one.
 """
 
 import datetime as dt
@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from keysplit.spark.apply import carry
 
-# Arrow holds every value of these and gives it back as it was. All others go through it as text.
+# Arrow preserves every value of these types. All others are sent as text.
 _IN_ARROW = (
     BinaryType,
     BooleanType,
@@ -64,29 +64,29 @@ _READ: dict[str, Callable[[str], Any]] = {
     "TimeType": dt.time.fromisoformat,
     "TimestampNTZType": dt.datetime.fromisoformat,
 }
-# Microseconds of the last field of an interval, in which Spark counts one that is cast to a number.
+# Microseconds of an interval's last field, which is Spark's unit in a cast to a number.
 _INTERVAL_UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000)
 
 
 def send(column: Column, type_: DataType) -> Column:
-    """Return key values in a form that Arrow holds to the bit: as they are, or as text."""
+    """Return key values in a form that Arrow preserves to the bit: unchanged, or as text."""
     return column if _is_in_arrow(type_) else _text(column, type_)
 
 
 def write(column: Column, type_: DataType) -> Column:
-    """Return what `send` made of values of a type as text that `read` reads: UTF-8, BINARY; null if null."""
+    """Return sent values of a type as text for `read`: UTF-8, BINARY; null for null."""
     return _text(column, type_) if _is_in_arrow(type_) else column
 
 
 def read(text: bytes | None, type_: DataType) -> Any:
-    """Return Python's object for what `write` wrote, or Spark's own text where Python has none.
+    """Return the Python object for a text of `write`, or Spark's own text if Python has none.
 
     Args:
         text: the UTF-8 of the text.
         type_: the type of the value.
 
     Returns:
-        The object that `collect()` gives for such a value, where it gives one.
+        The object that `collect()` returns for such a value, if it can.
     """
     if text is None:
         return None
@@ -94,7 +94,7 @@ def read(text: bytes | None, type_: DataType) -> Any:
     if isinstance(type_, ArrayType | StructType):
         try:
             return _nested(json.loads(written).get("key"), type_)
-        except ValueError:  # the text was cut
+        except ValueError:  # the text was truncated
             return written
     return written if isinstance(type_, StringType) else _value(written, type_)
 
@@ -109,7 +109,7 @@ def _text(column: Column, type_: DataType) -> Column:
 
 def _leaf(column: Column, type_: DataType) -> Column:
     if isinstance(type_, TimestampType):
-        # Python's object needs the instant, and a text for people the session's time zone.
+        # A Python object needs the instant, a readable text the session's time zone.
         return F.concat(F.unix_micros(column).cast("string"), F.lit(" "), column.cast("string"))
     if isinstance(type_, DayTimeIntervalType):
         return column.cast("decimal(20, 6)").cast("string")
@@ -122,7 +122,7 @@ def _nested(written: Any, type_: DataType) -> Any:
     if isinstance(type_, ArrayType):
         return [_nested(each, type_.elementType) for each in written]
     if isinstance(type_, StructType):
-        # to_json leaves out what is null
+        # to_json leaves out nulls
         inner = [_nested(written.get(f"_{at}"), field.dataType) for at, field in enumerate(type_.fields)]
         return Row(*type_.names)(*inner)
     if isinstance(type_, StringType):

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 def warn(message: str) -> None:
-    """Warn with a UserWarning at the line outside keysplit from which it was called."""
+    """Give a UserWarning at the line outside keysplit that called it."""
     level, _ = _outside()
     warnings.warn(message, UserWarning, stacklevel=level)
 

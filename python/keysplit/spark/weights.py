@@ -1,4 +1,4 @@
-"""What a row weighs in bytes."""
+"""The weight of a row, also in bytes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ from keysplit.spark import versions
 from keysplit.spark.frame import Columns, analysed
 from keysplit.spark.names import in_sql
 
-# Bytes of a value in Spark's rows, without its null bit.
+# The bytes of a value in Spark's rows, without its null bit.
 _FIXED = {
     BooleanType: 1,
     ByteType: 1,
@@ -51,12 +51,12 @@ def row_bytes(df: DataFrame) -> Column:
     """Return how many bytes the values of a row take, as a DOUBLE: a weight that balances bytes.
 
     Args:
-        df: the DataFrame whose rows are weighed.
+        df: the DataFrame.
 
     Returns:
         The sum over all columns: 1 to 16 bytes for numbers, booleans, dates and timestamps, the length of
-        strings and binaries, that of the WKB of geometries, and the length as JSON of arrays, maps, structs
-        and all others. Null is 0 bytes.
+        strings and binaries, the length of the WKB of geometries, and the length as JSON of arrays, maps,
+        structs and all others. Null is 0 bytes.
 
     Example:
         >>> plan = kss.plan(df, "word", workers=8, weight=kss.row_bytes(df))  # doctest: +SKIP
@@ -64,7 +64,7 @@ def row_bytes(df: DataFrame) -> Column:
     fields = df.schema.fields
     always = sum(fixed_width(field.dataType) or 0 for field in fields if not field.nullable)
     others = [_bytes(field) for field in fields if field.nullable or fixed_width(field.dataType) is None]
-    # One SQL text: a column of its own for each term would be three calls of the JVM.
+    # One SQL text: a separate column for each term would take three calls of the JVM.
     return F.expr(_sum([f"{always}D", *others]))
 
 
@@ -76,8 +76,8 @@ def weight_of(columns: Columns, weight: Any) -> Column | None:
         weight: a numeric column, an expression, "bytes", or None.
 
     Raises:
-        TypeError: if it is none of these, or no number.
-        ValueError: if it is no number for each row.
+        TypeError: if it is none of these, or not numeric.
+        ValueError: if it is not one number per row.
     """
     if weight is None:
         return None
@@ -88,14 +88,14 @@ def weight_of(columns: Columns, weight: Any) -> Column | None:
             described, fields = "an expression", columns.df.select(weight).schema.fields
         except AnalysisException as error:
             raise ValueError(
-                f"weight must be made of columns of df, got {weight}; df has {columns.names}"
+                f"weight must use only columns of df, got {weight}; df has {columns.names}"
             ) from error
         weight_type, column = fields[0].dataType, weight
         try:
             analysed(columns.df.select("*", weight.cast("double")))
-        except AnalysisException as error:  # alone they are queries
+        except AnalysisException as error:  # a query would hide them
             raise ValueError(
-                f"weight must be a number for each row, got {weight}, an aggregate or a generator"
+                f"weight must be one number per row, got {weight}, an aggregate or a generator"
             ) from error
     else:
         weight_type = columns.type_of("weight", weight)
@@ -108,7 +108,7 @@ def weight_of(columns: Columns, weight: Any) -> Column | None:
 
 
 def _sum(terms: Sequence[str]) -> str:
-    # A chain of sums is as deep as it is long, and overflows the stack; of a tree the depth is its logarithm.
+    # A chain of sums is as deep as it is long and overflows the stack; a tree has logarithmic depth.
     if len(terms) == 1:
         return terms[0]
     half = len(terms) // 2
@@ -122,7 +122,7 @@ def _bytes(field: StructField) -> str:
         return f"if({name} is null, 0D, {width}D)"
     if isinstance(type_, StructType | ArrayType | MapType):
         name = f"to_json({name})"
-    elif type_.simpleString().startswith(("geometry", "geography")):  # which have no text
+    elif type_.simpleString().startswith(("geometry", "geography")):  # these have no text
         name = f"st_asbinary({name})"
     elif not isinstance(type_, StringType | BinaryType):
         name = f"cast({name} as string)"
@@ -130,7 +130,7 @@ def _bytes(field: StructField) -> str:
 
 
 def fixed_width(type_: DataType) -> int | None:
-    """Return how many bytes every value of a type takes, None where they differ."""
+    """Return how many bytes every value of a type takes, None if they differ."""
     if isinstance(type_, DecimalType):
         return 8 if type_.precision <= 18 else 16
     return _FIXED.get(type(type_))

@@ -1,4 +1,4 @@
-"""`write`: a partitioned write whose hot partitions are written by several tasks."""
+"""`write`: a partitioned write with several tasks for hot partitions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,36 +26,36 @@ def write(
     rows_per_file: int | None = None,
     way: str | None = None,
 ) -> DataFrameWriter:
-    """Place the rows by a plan on the partition columns, and return the writer that writes them so.
+    """Place the rows by a plan on the partition columns, and return a writer for them.
 
-    A hot partition is written by several tasks at once, a rare one by exactly one. With "cut_to_fit", the
-    grouping of a plan that is made here, all tasks together write at most one file per partition and
-    tasks - 1 more, as a task writes a partition into one file (unless `maxRecordsPerFile` cuts it). There are
-    as many tasks as workers, or fewer where the rows are few, as `rows_per_file` says; `explain` says how
-    many. A plain `df.write.partitionBy(...)` writes up to tasks times partitions files; after
-    `df.repartition(n, *partition_by)` it writes one file per partition, but one task writes all of a hot one
-    while the others wait.
+    Several tasks at once write a hot partition, and exactly one task writes a rare one. With "cut_to_fit",
+    the default here, all tasks together write at most one file per partition plus tasks - 1, as a task writes
+    a partition into one file (unless `maxRecordsPerFile` splits it). There are as many tasks as workers, or
+    fewer if there are few rows, see `rows_per_file`; `explain` tells how many. A plain
+    `df.write.partitionBy(...)` writes up to tasks times partitions files. After `df.repartition(n,
+    *partition_by)` it writes one file per partition, but one task writes all of a hot one while the others
+    wait.
 
-    Null and the empty string are two keys, of which Spark makes one directory: it may get a file of each.
+    Null and the empty string are two keys but one directory in Spark, which may get a file of each.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
-        plan: a plan that `kss.plan` made or loaded. One by `grouping="cut_to_fit"` and `weight="bytes"` suits
-            a write best; other groupings split a hot partition more often.
-        workers: in place of a plan, the most tasks that write, 1..=65536: a plan by "cut_to_fit" is made of a
-            sample of the rows.
-        rows_per_file: the least rows for which a task is worth its file. Where there are not so many for each
+        plan: a plan that `kss.plan` made or loaded. `grouping="cut_to_fit"` and `weight="bytes"` suit a write
+            best; other groupings split a hot partition more often.
+        workers: instead of a plan, the maximum number of writing tasks, 1..=65536: a plan with "cut_to_fit"
+            is made from a sample of the rows.
+        rows_per_file: the least number of rows for which a task is worth its file. If there are fewer per
             worker, a plan for fewer tasks places the rows; it is made from the same counts. It also balances
-            files: each file counts as 10,000 rows. There are as many tasks as the rows fill, in full waves of
-            those that run at once, so never fewer than these. If left out, it is 100,000 in local mode;
-            elsewhere the number of task slots is not known, and all workers write. With the capacities of a
-            plan they always do.
-        way: "plain" for Spark's own write, "place" to write with all workers, however few the rows are; if
+            files: each file counts as 10,000 rows. The number of tasks follows from the rows, rounded to full
+            waves of concurrent tasks, so there is at least one wave. If left out, it is 100,000 in local
+            mode; elsewhere the number of task slots is unknown, and all workers write. With a plan's
+            capacities they always do.
+        way: "plain" for Spark's own write, "place" to write with all workers even if there are few rows; if
             left out, keysplit chooses.
 
     Returns:
-        The writer of the placed rows, `partitionBy` being set: go on with `.mode(...)`, `.parquet(path)`.
+        The writer of the placed rows, with `partitionBy` set: continue with `.mode(...)`, `.parquet(path)`.
 
     Raises:
         TypeError: as `route`.
@@ -94,12 +94,12 @@ def write(
 
 
 def refuse_as_folders(names: Sequence[str], columns: Columns) -> None:
-    """Raise an error if the columns of these names cannot be those of a partitioned write."""
+    """Raise an error if these columns cannot partition a write."""
     keys = list(map(quoted, names))
     for key, field in zip(keys, columns.fields_of("partition_by", keys), strict=True):
         type_ = field.dataType
         if isinstance(type_, NullType):
-            raise TypeError(f"partition_by must name columns that have a type, got {key!r} of nulls alone")
+            raise TypeError(f"partition_by must name columns that have a type, got {key!r} with only nulls")
         if isinstance(type_, ArrayType | MapType | StructType):
             raise TypeError(
                 f"partition_by must name columns without arrays, maps and structs, got {key!r} of type "

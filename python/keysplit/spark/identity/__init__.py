@@ -1,4 +1,4 @@
-"""Which columns distinguish rows and are the same when Spark retries a task; nothing is run to find out.
+"""Find columns that distinguish rows and are the same when Spark retries a task, without running a job.
 
 A plan sends a row of a split key to a worker by a hash of these columns. If one has another value when a task
 is retried, rows are lost or doubled without an error. So a column counts only if what makes it is known to be
@@ -24,11 +24,11 @@ from keysplit.spark.names import Places, parts_of
 from keysplit.spark.warn import warn
 
 MOST_COLUMNS = 32
-"""Columns in the default identity of a row; more cost more than they distinguish."""
+"""The most columns in the default identity of a row; more would cost more than they distinguish."""
 
-# Behind the name of a function, which a column may have, too.
+# Marks the name of a function, as a column may have the same name.
 _CALLED = "()"
-# Types by how many values they have in practice; all others come after them.
+# Types by their number of values in practice; all others come last.
 _BY_VALUES = (
     (T.LongType, T.StringType, T.TimestampType, T.TimestampNTZType, T.BinaryType, T.DecimalType),
     (T.IntegerType, T.DateType),
@@ -36,11 +36,11 @@ _BY_VALUES = (
     (T.ShortType, T.ByteType),
 )
 _RANKS = {type_: at for at, types in enumerate(_BY_VALUES) for type_ in types}
-# Downstream of a shuffle these count only if there is nothing else.
+# Downstream of a shuffle these count only if there are no others.
 _LOOSE = ("ArrayType", "DoubleType", "FloatType")
-# Of these Spark has no hash, or finds out only in a task that it has none.
+# Spark cannot hash these types, or fails only in a task.
 _UNHASHABLE = ("GeographyType", "GeometryType", "MapType", "NullType", "VariantType")
-# How many values types have, with null.
+# The number of values of types, including null.
 _NUMBERS = {T.BooleanType: 3, T.ByteType: 2**8 + 1, T.ShortType: 2**16 + 1}
 
 
@@ -97,7 +97,7 @@ class Query:
 
     @cached_property
     def _places(self) -> Places:
-        """Where the columns of each name are, as the session compares names."""
+        """The places of the columns with each name, as the session compares names."""
         return Places(self._folded)
 
     @cached_property
@@ -109,10 +109,10 @@ class Query:
 
     @cached_property
     def determinism(self) -> Determinism:
-        """What is known of its rows and columns when a task is retried.
+        """Whether its rows and columns are the same when a task is retried.
 
         Raises:
-            ValueError: if `trust` names what the query does not have.
+            ValueError: if `trust` has a name that the query does not have.
         """
         found = determinism(self.df, self._trusted_functions, None, self.setting)
         unknown = self._functions_in(self.checked) - found.functions
@@ -129,25 +129,25 @@ class Query:
 
     @cached_property
     def _repeated(self) -> Determinism:
-        """The same when df is read twice: each attempt at a micro-batch of a stream is planned anew."""
+        """The same if df is read twice: each attempt at a micro-batch of a stream is planned again."""
         if not self.df.isStreaming:
             return self.determinism
         return determinism(self.df, self._trusted_functions, "a stream", self.setting)
 
     @cached_property
     def _trusted_functions(self) -> frozenset[str]:
-        """The names of functions that are trusted."""
+        """The names of the trusted functions."""
         return self._functions_in(
             name for name in self.trust if name.endswith(_CALLED) or name in self.checked
         )
 
     def _functions_in(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the names of functions: a name that a column has is that column's alone."""
+        """Return the names of functions: a name that a column has means only the column."""
         return frozenset(each.removesuffix(_CALLED) for each in names if self.fold(each) not in self._folded)
 
     @property
     def kept_trust(self) -> tuple[str, ...]:
-        """`trust` as a plan keeps it: functions have "()" after their names."""
+        """`trust` in the form that plans store: functions have "()" after their names."""
         functions = self._trusted_functions
         return tuple(sorted(f"{name}{_CALLED}" if name in functions else name for name in self.trust))
 
@@ -158,8 +158,8 @@ class Query:
 
     @cached_property
     def is_shuffled(self) -> bool:
-        """Whether the rows may come out of a shuffle, or of a stream, which may have one upstream."""
-        # Spark's plan is asked only where the query leaves it open.
+        """Whether the rows may come from a shuffle, or from a stream, which may have one upstream."""
+        # Spark's plan is read only if the query leaves it open.
         return self.df.isStreaming or (self.determinism.order is not None and self.disorder is not None)
 
     def reasons(self) -> list[str | None]:
@@ -177,7 +177,7 @@ class Query:
         """The columns that distinguish rows if the user names none, in the order of the DataFrame.
 
         Raises:
-            ValueError: if no column is deterministic, or if there may be other rows when a task is retried.
+            ValueError: if no column is deterministic, or if a retried task may have other rows.
         """
         if self.determinism.rows is not None:
             raise ValueError(
@@ -193,16 +193,15 @@ class Query:
             pairs = zip(self.columns, reasons, strict=True)
             left_out = "; ".join(f"{name}: {why}" for name, why in pairs if why) or "each is deterministic"
             raise ValueError(
-                "row_id must be given: df has no column of a type that Spark hashes that is known to have "
-                f"the same values when a task is retried ({left_out[:400]}); "
-                f"{self._remedies('columns or functions')}"
+                "row_id must be given: df has no column that Spark can hash and that is known to be "
+                f"deterministic ({left_out[:400]}); {self._remedies('columns or functions')}"
             )
         return [self.columns[at] for at in sorted((exact or fit)[:MOST_COLUMNS])]
 
     def _may_distinguish(self, fields: Sequence[T.StructField]) -> list[int]:
-        """Return the places of columns that may distinguish rows, those first whose types have most values.
+        """Return the places of columns that may distinguish rows, types with the most values first.
 
-        Types without a hash and collated strings stay out, and names that are empty or there twice.
+        Types without a hash, collated strings, and empty or duplicate names are left out.
         """
         unfit = {name for name, times in Counter(self._folded).items() if times > 1} | {""}
         found = [
@@ -213,7 +212,7 @@ class Query:
         return sorted(found, key=lambda at: _rank(fields[at].dataType))
 
     def refuse_other_values(self, names: Sequence[str]) -> None:
-        """Raise ValueError if values in the columns of `row_id` may differ when a task is retried."""
+        """Raise ValueError if a retried task may have other values in the columns of `row_id`."""
         for name, why in zip(names, self._whys(names), strict=True):
             if why is not None:
                 raise ValueError(
@@ -229,20 +228,20 @@ class Query:
             if isinstance(why, ByChance):
                 warn(
                     f"key column {name!r} of {self.argument} depends on {why}: when a task is retried, its "
-                    "rows may get other keys, and Spark then loses rows, doubles them or stops the job. "
+                    "rows may get other keys, and Spark then loses rows, duplicates rows or stops the job. "
                     "Derive it from columns of the row, such as F.pmod(F.xxhash64('order_id'), F.lit(8))"
                 )
 
     def keeps(self, row_id: Sequence[str]) -> bool:
-        """Say whether the `row_id` of a plan distinguishes the rows, also when a task is retried."""
-        # A plan that has chosen columns itself has this many; fewer were named by the user, for any rows.
+        """Return whether the `row_id` of a plan distinguishes the rows, also when a task is retried."""
+        # A plan that chose its columns has this many; the user named fewer, for any rows.
         named = len(row_id) < MOST_COLUMNS
         if not all(map(self._is_one, row_id)) or any(self._whys(row_id)):
             return False
         return named or self.determinism.rows is None
 
     def _is_one(self, name: str) -> bool:
-        """Say whether a name is that of one column, of a type that Spark hashes, or of a field."""
+        """Return whether a name is that of one column with a type that Spark hashes, or of a field."""
         places = self._places.of(self.fold(name)) or self._places_of(name)
         fields = schema_of(self.df).fields
         return len(places) == 1 and _is_hashable(fields[places[0]].dataType)
@@ -254,21 +253,20 @@ class Query:
             name = self.argument
             before = f"call {name}.checkpoint() before"
             if self.df.isStreaming:
-                before = f"write {name} to files or a topic before and read them"
-            elif is_connect(self.df):  # its client does not know what a checkpoint holds
+                before = f"first write {name} to files or a topic and read these"
+            elif is_connect(self.df):  # the client does not know the rows of a checkpoint
                 before = f"write {name} to files and read it back"
             trusted = ", or pass kss.plan trust=[...] with columns or functions that are deterministic"
             if found in (known.rows, known.again) and not known.functions:  # there is nothing to trust
                 trusted = ""
             raise ValueError(
-                f"{name} must have the same rows each time that it is read, {why}, got {found}: "
-                f"{before}{trusted}"
+                f"{name} must have the same rows each time it is read, {why}, got {found}: {before}{trusted}"
             )
 
     def why_unrepeatable(self, names: Sequence[str]) -> str | None:
-        """Return why the rows, or values in some columns, may differ when df is read twice, None if not."""
+        """Return why the rows, or values in some columns, may differ if df is read twice, None if not."""
         found = self._repeated
-        # A micro-batch that is run again reads what it has read.
+        # a retried micro-batch reads the same rows
         again = None if self.df.isStreaming else found.again
         return found.rows or again or next(filter(None, self._whys(names, found)), None)
 
@@ -278,8 +276,8 @@ class Query:
         Args:
             keys: the columns of the key.
             weight: the weight of a row, None if it is 1.
-            routed: the rows of a batch that have been routed, and nothing more; None for a stream, which
-                shows no plan of its batches.
+            routed: the routed rows of a batch, without further operations; None for a stream, which has no
+                plan of its batches.
         """
         found = self.determinism
         shuffle = None if routed is None else disorder(routed, found.order is None)
@@ -309,12 +307,12 @@ class Query:
         return ", ".join([*found[:-1], f"or {found[-1]}"]) if len(found) > 1 else found[0]
 
     def _whys(self, names: Sequence[str], found: Determinism | None = None) -> list[str | None]:
-        """Return for each of some columns, or fields of columns, why its values may differ."""
+        """Return for each of some columns or fields why its values may differ."""
         reasons = self._reasons(found or self.determinism)
         return [self._why_of(name, [reasons[at] for at in self._places_of(name)]) for name in names]
 
     def _why_of(self, name: str, reasons: Sequence[str | None]) -> str | None:
-        """Return why values of what a name stands for may differ, given the reasons of what it may be."""
+        """Return why the values of a name may differ, given the reasons of the columns that it may mean."""
         if not reasons:
             return "a column that keysplit cannot find"
         if len(reasons) == 1 or not any(reasons):
@@ -327,21 +325,21 @@ class Query:
         return found.rows if found.columns is None else found.columns[0]
 
     def _places_of(self, name: str) -> list[int]:
-        """Return where the columns are that Spark may read by a name, or by one of a field."""
-        # The first part is the column of a field, or what the rows are called, as `DataFrame.alias` does.
+        """Return the places of the columns that Spark may read for a name, also of a field."""
+        # The first part is the column of a field, or the alias of the rows by `DataFrame.alias`.
         return [at for part in parts_of(self.fold(name)) for at in self._places.of(part)]
 
     def _remedies(self, trusted: str, other: str = "") -> str:
         line = "kss.plan(df, key, workers, row_id=['order_id'])"
         if self.df.isStreaming:
             line = f"{line} or kss.streaming.Adapt(workers, row_id=['order_id'])"
-        found = [f"pass row_id to kss.plan with {other}columns that distinguish rows, as {line}"]
-        if self.determinism.columns is None:  # no column counts where nothing is known of the rows
+        found = [f"pass row_id to kss.plan with {other}columns that distinguish rows, for example {line}"]
+        if self.determinism.columns is None:  # no column counts if nothing is known about the rows
             line = line.replace(")", ", trust=['order_id'])")
-            found = [f"pass row_id to kss.plan with columns that are deterministic, as {line}"]
+            found = [f"pass row_id to kss.plan with columns that are deterministic, for example {line}"]
         elif trusted != "functions" or self.determinism.functions:  # else there is nothing to trust
             found.append(f"pass trust=[...] with {trusted} that are deterministic")
-        if is_connect(self.df):  # its client does not know what a checkpoint holds
+        if is_connect(self.df):  # the client does not know the rows of a checkpoint
             found.append("write df to files and read it back")
         elif not self.df.isStreaming:
             found.append("call df.checkpoint() before")
@@ -349,17 +347,17 @@ class Query:
 
 
 def of_other_side(query: Query) -> frozenset[str]:
-    """Return what `trust` names of a side of a join that is trusted on the other side, too: functions."""
+    """Return the names of `trust` for one side of a join that also apply to the other side: functions."""
     columns = query._folded
     names = (each for each in query.trust if each.endswith(_CALLED) or query.fold(each) not in columns)
     return frozenset(names)
 
 
 def trusted_names(trust: Any) -> frozenset[str]:
-    """Return the names of the columns and functions that `trust` holds, those of functions with `()` behind.
+    """Return the names of the columns and functions in `trust`; functions get `()` after their names.
 
     Raises:
-        TypeError: if it holds something else, or a function without a name.
+        TypeError: if it has something else, or a function without a name.
     """
     if isinstance(trust, str) or callable(trust):
         trust = [trust]
@@ -369,13 +367,13 @@ def trusted_names(trust: Any) -> frozenset[str]:
     for each in trust:
         name = each if isinstance(each, str) else getattr(each, "__name__", "<lambda>")
         if name == "<lambda>":
-            raise TypeError(f"trust must hold names of columns, and functions that have a name, got {each!r}")
+            raise TypeError(f"trust must hold column names, and functions that have a name, got {each!r}")
         names.add(name if isinstance(each, str) else name + _CALLED)
     return frozenset(names)
 
 
 def identity_columns(row_id: Any, type_of: Callable[[str, Any], T.DataType]) -> list[str] | None:
-    """Check `row_id` and return its columns, None if it is left out; `type_of` is that of `Columns`."""
+    """Check `row_id` and return its columns, None if it is left out; `type_of` is `Columns.type_of`."""
     if row_id is None:
         return None
     names = [row_id] if isinstance(row_id, str) else row_id
@@ -393,7 +391,7 @@ def identity_columns(row_id: Any, type_of: Callable[[str, Any], T.DataType]) -> 
 
 
 def values_of(types: Iterable[T.DataType]) -> float:
-    """Return how many different rows columns of such types can make, null being a value; infinity if many."""
+    """Return how many distinct rows columns of these types allow, with null as a value; infinity if many."""
     return math.prod(_NUMBERS.get(type(each), math.inf) for each in types)
 
 
@@ -410,7 +408,7 @@ def _is_collated(type_: T.DataType) -> bool:
 
 
 def _holds(type_: T.DataType, kinds: tuple[str, ...]) -> bool:
-    """Say whether a type, or one inside of it, is of some classes, which not all versions of Spark have."""
+    """Return whether a type or a nested type is of some classes, which not all versions of Spark have."""
     if any(each.__name__ in kinds for each in type(type_).__mro__):
         return True
     if isinstance(type_, T.StructType):
