@@ -311,17 +311,17 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         (
             {"right": "batch", "how": "right", "condition": None},
             ValueError,
-            "how must be one of inner, left, semi, anti where",
+            "how must be one of inner, left, semi, anti if",
         ),
         (
             {"left": "batch", "how": "semi", "condition": None},
             ValueError,
-            "how must be one of inner, right where the right side",
+            "how must be one of inner, right if only the right side",
         ),
         (
             {"right": "batch", "split": "right", "condition": None},
             ValueError,
-            "split must be 'left', the side that is streaming",
+            "split must be 'left', the streaming side",
         ),
         (
             {"how": "full"},
@@ -347,13 +347,13 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         (
             {"plan": Adapt(WORKERS)},
             ValueError,
-            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, "
+            "plan must be a Plan in a join of two streams, as a change of plan cannot move state, "
             "got keysplit.Adapt",
         ),
         (
             {"plan": None},
             ValueError,
-            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, "
+            "plan must be a Plan in a join of two streams, as a change of plan cannot move state, "
             "got NoneType",
         ),
         (
@@ -364,7 +364,7 @@ def test_spark_s_own_join_where_splitting_brings_nothing(spark, sides, table, pl
         (
             {"condition": 7},
             TypeError,
-            "condition must be a column such as F.expr('a <= b'), a text of SQL or None",
+            "condition must be a column such as F.expr('a <= b'), SQL text or None",
         ),
         ({"on": "n"}, ValueError, "on must name one column of the DataFrame, got 'n'"),
         ({"how": "cross"}, ValueError, "how must be inner, left, right, full, semi or anti, got 'cross'"),

@@ -1,1 +1,1 @@
-"""`join`: a join whose hot keys are spread over several workers."""
+"""`join`: a join that spreads hot keys over several workers."""

@@ -14,13 +14,13 @@ from keysplit.spark.frame import Columns
 from keysplit.spark.jvm import setting_of
 from keysplit.spark.keys import key_kinds
 
-# Where Spark keeps that a column of texts is CHAR or holds some.
+# The metadata in which Spark keeps that a string column is CHAR or holds CHAR.
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _CHAR = re.compile(r"\bchar\(")
-# Whether it pads them as it reads them.
+# Whether Spark pads CHAR when it reads.
 _PADDED = "spark.sql.readSideCharPadding"
 
-# Spark's spellings, without underscores and in lower case, as Spark reads them.
+# Spark's spellings, in lower case and without underscores.
 _KINDS = {
     "inner": "inner",
     "left": "left",
@@ -59,7 +59,7 @@ How = Literal[
 
 
 def kind_of(how: Any) -> str:
-    """Return the kind of a join: inner, left, right, full, semi or anti; or raise an error."""
+    """Return the kind of a join, inner, left, right, full, semi or anti, or raise an error."""
     if not isinstance(how, str):
         raise TypeError(f"how must be a string, got {type_name(how)}")
     kind = _KINDS.get(how.lower().replace("_", ""))
@@ -69,7 +69,7 @@ def kind_of(how: Any) -> str:
 
 
 def split_of(split: Any, kind: str) -> str:
-    """Return the side that is split, "left" or "right"; or raise ValueError."""
+    """Return the side that is split, "left" or "right", or raise ValueError."""
     if split is None:
         return "right" if kind == "right" else "left"
     if split not in ("left", "right"):
@@ -80,18 +80,18 @@ def split_of(split: Any, kind: str) -> str:
 
 
 def condition_of(condition: Any) -> Column | None:
-    """Return what must hold besides equal keys, a text being SQL; or raise TypeError."""
+    """Return the condition in addition to equal keys, as a column, or raise TypeError."""
     if condition is None or versions.is_column(condition):
         return condition
     if not isinstance(condition, str):
         raise TypeError(
-            f"condition must be a column such as F.expr('a <= b'), a text of SQL or None, got {condition!r}"
+            f"condition must be a column such as F.expr('a <= b'), SQL text or None, got {condition!r}"
         )
     return F.expr(condition)
 
 
 def refuse_condition(kind: str, hot: str) -> None:
-    """Raise ValueError for joins that keep rows of the side that is not split: a condition decides which."""
+    """Raise ValueError for a condition in joins that keep rows of the side that is not split."""
     if kind == "full":
         raise ValueError(
             "how must be inner, left, right, semi or anti with a condition, got 'full': use Spark's own join"
@@ -99,12 +99,12 @@ def refuse_condition(kind: str, hot: str) -> None:
     if kind in ("left", "right") and hot != kind:
         raise ValueError(
             f"split must be {kind!r} in a {kind} join with a condition, got {hot!r}: rows of the other side "
-            "are copied, and would come out once per worker"
+            "are copied, and would be returned once per worker"
         )
 
 
 def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str, list[DataType]]:
-    """Return the types of the key columns on both sides, if they fit, or raise TypeError."""
+    """Return the types of the key columns on both sides if they match, or raise TypeError."""
     fields = {side: each.fields_of("on", names) for side, each in columns.items()}
     for mine, theirs in zip(fields["left"], fields["right"], strict=True):
         if key_kinds([mine.dataType]) != key_kinds([theirs.dataType]):
@@ -117,7 +117,7 @@ def key_types_of(names: Sequence[str], columns: dict[str, Columns]) -> dict[str,
 
 
 def _refuse_padded(mine: StructField, theirs: StructField, columns: Columns) -> None:
-    """Raise TypeError if Spark pads texts to compare them: they are equal then, and their hashes are not."""
+    """Raise TypeError if Spark pads strings to compare them: then equal strings may have different hashes."""
     raw = [field.metadata.get(_RAW_TYPE) or field.dataType.simpleString() for field in (mine, theirs)]
     if not all(map(_CHAR.search, raw)):
         return

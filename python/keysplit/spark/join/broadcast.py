@@ -1,7 +1,7 @@
-"""A join whose hot keys are joined by a broadcast, and all others as Spark does it.
+"""A join by broadcast for hot keys, and by Spark's own join for all others.
 
-A key is hot or not, on both sides by one function of the key: so a join of any kind is the union of a join of
-the hot rows and one of all others. Nothing else decides, and what a row's identity is does not matter.
+Whether a key is hot depends only on the key, on both sides. So a join of any kind is the union of a join of
+the hot rows and a join of all others. The identity of rows does not matter.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from keysplit.spark.join.sides import Sides
 
 
 def by_broadcast(sides: Sides, keys: Sequence[FrequentKey]) -> DataFrame:
-    """Join the rows of some keys by a broadcast of the other side's, and all others by Spark's own join."""
+    """Join some keys by broadcasting the other side's rows of them, and all others by Spark's own join."""
     rows, others = sides.of(keys, sides.request.df), sides.others_of(keys)
     hot, few = rows.first, others.first
     if not sides.keeps_others:
-        # The hot rows of the other side match none of the rest: to filter them out would cost more.
+        # The other side's hot rows match none of the rest, and filtering them out would cost more.
         rest = sides.join(rows.second, sides.others, sides.kind)
         return sides.result(sides.join(hot, F.broadcast(few), sides.kind).union(rest))
     rest = sides.join(rows.second, others.second, sides.kind)
-    # Spark broadcasts no side that is kept whole. The rows of it that match something come out of a join that
-    # does not keep them, the others are those whose key the split side does not have.
+    # Spark cannot broadcast a side whose rows are all kept. An inner join returns its rows with a match, and
+    # an anti join the rows whose key the split side does not have.
     matched = sides.join(hot, F.broadcast(few), sides.hot if sides.kind == "full" else "inner")
     if sides.kind == "right":
         matched = sides.joining.with_keys_of_right(matched, sides.types)

@@ -1,4 +1,4 @@
-"""Which way a join takes."""
+"""The choice of a join's way."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,25 +16,25 @@ from keysplit.spark.strategy import Way, keys_are, reason_for_plain
 from keysplit.spark.weights import row_bytes
 from keysplit.text import format_count
 
-# As many hot keys are broadcast at most: each row's key is looked up among them, in both parts of the union.
+# The most hot keys to broadcast: each row's key is looked up among them, in both parts of the union.
 _MOST_KEYS = 1_000
-# From this part of the rows on, not shuffling them is worth reading both sides twice.
+# The least part of hot rows for which saving their shuffle is worth reading both sides twice.
 _WORTH = 0.25
-# From so many pairs per row on, what a join costs is making them, and it does so fastest by merging.
+# From this many pairs per row on, producing pairs dominates a join, and a merge is the fastest way.
 _MOST_PAIRS = 8
 
 
 def joined(sides: Sides, plain: DataFrame, way: str | None) -> tuple[DataFrame, Way]:
-    """Compute a join in the way that is asked for, or in the one that the plan and the other side call for.
+    """Compute a join in the requested way, or in the one that suits the plan and the other side.
 
     Args:
-        sides: the join; its plan may be that of no rows.
+        sides: the join; its plan may be for no rows.
         plain: Spark's own join.
         way: "broadcast" or "place"; None to choose.
     """
     plan = sides.plan
     if way == "place" or not plan.head:
-        # Also where there is nothing to split: what is wrong with the request shows in building it.
+        # Also if there is nothing to split: building it shows errors in the request.
         result = by_worker(sides)
         if way is not None:
             why = f"as way={way!r} requires"
@@ -51,12 +51,12 @@ def joined(sides: Sides, plain: DataFrame, way: str | None) -> tuple[DataFrame, 
 
 
 def refuse_way(way: str | None, request: Request, other: Query) -> None:
-    """Raise ValueError if a way that is asked for is not exact, whatever the plan says.
+    """Raise ValueError if the requested way is not exact for any plan.
 
     Args:
         way: the way.
-        request: of the side that is split.
-        other: what the query of the other side says.
+        request: the request of the side that is split.
+        other: the query of the other side.
     """
     if way == "broadcast":
         for query in (request.query, other):
@@ -73,9 +73,8 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
         by_key = size > limit or (counts_pairs and rows > len(keys))
         counted = _count_others(sides, keys) if by_key else {}
         if counts_pairs and (pairs := _pairs_per_row(sides, keys, counted)) > _MOST_PAIRS:
-            return plain, Way(
-                "plain", f"{plain_does}; a broadcast makes the {pairs:.0f} pairs per row no sooner"
-            )
+            made = f"the join produces {pairs:.0f} rows per input row"
+            return plain, Way("plain", f"{plain_does}; a broadcast would not help: {made}")
         few, rows, size = (keys, rows, size) if size <= limit else _few(keys, counted, limit)
         chosen = {each.hash for each in few}
         left_over = [each for each in keys if each.hash not in chosen and _is_split(each)]
@@ -89,7 +88,7 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
 
 
 def _against_broadcast(sides: Sides, keys: Sequence[FrequentKey], limit: int) -> str | None:
-    """Return why hot keys are not joined by a broadcast, before anything is counted."""
+    """Return why hot keys cannot be joined by broadcast, as far as known without counting."""
     if not sides.joining.keeps_columns:
         return "columns of a side could not be selected from a union on Spark Connect"
     if limit < 0:
@@ -118,14 +117,14 @@ def _placed(sides: Sides, why: str) -> Way:
 
 
 def _size_of_others(sides: Sides, keys: Sequence[FrequentKey]) -> tuple[int, float]:
-    """Count the rows of the other side that have one of some keys, and their bytes."""
+    """Count the other side's rows that have one of some keys, and their bytes."""
     rows = _numbered(sides.others_of(keys).first)
     (found,) = rows.agg(F.count("*").alias("rows"), F.sum(row_bytes(rows)).alias("bytes")).collect()
     return found.rows, found.bytes or 0.0
 
 
 def _count_others(sides: Sides, keys: Sequence[FrequentKey]) -> dict[int, tuple[int, float]]:
-    """Do the same for each key, by its hash."""
+    """Count the same per key, by its hash."""
     rows = _numbered(sides.others_of(keys).first.select("*", sides.others_hash.alias(sides.own[0])))
     key = rows.columns[-1]
     measured = rows.select(key, row_bytes(rows.drop(key)).alias("bytes"))
@@ -134,14 +133,14 @@ def _count_others(sides: Sides, keys: Sequence[FrequentKey]) -> dict[int, tuple[
 
 
 def _numbered(df: DataFrame) -> DataFrame:
-    """Return a DataFrame with other names: its own may be there twice."""
+    """Return a DataFrame with unique names."""
     return df.toDF(*(f"c{at}" for at in range(len(df.columns))))
 
 
 def _pairs_per_row(
     sides: Sides, keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]]
 ) -> float:
-    """Return how many rows a join makes of hot keys, over the rows of the side that is split."""
+    """Return the rows that a join produces for hot keys, per row of the side that is split."""
     pairs = sum(each.count * counted.get(each.hash, (0, 0))[0] for each in keys)
     return pairs / sides.plan.total if sides.plan.total else 0.0
 
@@ -149,7 +148,7 @@ def _pairs_per_row(
 def _few(
     keys: Sequence[FrequentKey], counted: Mapping[int, tuple[int, float]], limit: int
 ) -> tuple[list[FrequentKey], int, float]:
-    """Take keys as long as the other side's rows of them fit the limit, those first that pay most a byte."""
+    """Choose keys, the largest gain per byte first, while the other side's rows fit the limit."""
     few, rows, size = [], 0, 0.0
     for each in sorted(keys, key=lambda each: -each.count / (1 + counted.get(each.hash, (0, 0))[1])):
         more, bytes_ = (0, 0.0) if None in each.key else counted.get(each.hash, (0, 0.0))

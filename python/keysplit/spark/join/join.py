@@ -1,4 +1,4 @@
-"""`join`: a join whose hot keys are spread over several workers."""
+"""`join`: a join that spreads hot keys over several workers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,25 +41,24 @@ def join(
     split: Literal["left", "right"] | None = None,
     way: Literal["plain", "place", "broadcast"] | None = None,
 ) -> DataFrame:
-    """Compute `left.join(right, on, how)`, the rows of hot keys being spread over the cluster.
+    """Compute `left.join(right, on, how)` with the rows of hot keys spread over the cluster.
 
-    Rows, columns, their order, types and nulls equal those of the plain join, and columns of both frames may
-    be selected from the result as from that one: `left["k"]`, `right["k"]`.
+    Rows, columns, their order, types and nulls equal those of the plain join. Columns of both frames can be
+    selected from the result in the same way: `left["k"]`, `right["k"]`.
 
-    One side is split, by a plan of its keys: the one that has the hot keys. `explain` says which way it took:
+    The side with the hot keys is split, by a plan of its keys. `explain` says which way was taken:
 
-    - "broadcast": rows of hot keys are not shuffled, and the other side's rows of these keys are broadcast;
-      all others are joined as Spark does it, and the two parts are united. Taken where those rows of the
-      other side fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and where both sides are
-      mere scans with deterministic keys, as they are read twice. On Spark Connect a union hides which side
-      its columns are from: there it is taken only if asked for.
+    - "broadcast": rows of hot keys are not shuffled, and the other side's rows of these keys are broadcast.
+        All others are joined by Spark, and the result is the union of both. This way is taken if the other
+        side's rows fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and if both sides are
+        plain scans with deterministic keys, as they are read twice. On Spark Connect a union hides the side
+        of its columns, so it is taken there only on request.
     - "place": the plan says which worker a row goes to. A row of the other side goes to all workers of its
-      key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
-      Spark 4.1 on both sides are placed by worker, and the join itself shuffles nothing. Before, it shuffles
-      them by key and worker, which spreads hot keys as widely, but two workers may share a task.
-    - "plain": Spark's own join, where it broadcasts a side or splitting brings nothing; on up to two task
-      slots also where the side that is split is small, up to 24 MiB as Spark estimates it, and no plan is
-      made then.
+        key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
+        Spark 4.1 on both sides are placed by worker, and the join itself needs no shuffle. In older versions
+        it shuffles by key and worker, which spreads hot keys as widely, but two workers may share a task.
+    - "plain": Spark's own join, if it broadcasts a side or if splitting does not help. On up to two task
+        slots also if the side to split is small, up to 24 MiB by Spark's estimate; then no plan is made.
 
     Args:
         left: a batch DataFrame, classic or of Spark Connect.
@@ -67,15 +66,15 @@ def join(
         on: a column, or a list of columns, that both sides have with the same types; whole numbers may differ
             in their width. Names are taken literally, dots and backticks included, as Spark does here.
         how: inner, left, right, full, semi or anti, in any of Spark's spellings.
-        condition: what must hold of two rows besides equal keys: a column such as `left["x"] < right["y"]` or
-            `F.col("x") < F.col("y")`, or a text of SQL. It is part of the join: a left join keeps the rows
-            for which it never holds. Full joins take none, and left and right joins split the side that they
-            name.
-        split: the side that is split, "left" or "right"; if left out, "right" for a right join and "left" for
-            all others. Semi and anti joins split the left one.
+        condition: a condition on two rows in addition to equal keys: a column such as `left["x"] <
+            right["y"]` or `F.col("x") < F.col("y")`, or SQL text. It is part of the join: a left join keeps
+            the rows for which it never holds. Full joins take no condition. Left and right joins with one
+            must split the side in their name.
+        split: the side to split, "left" or "right"; if left out, "right" for a right join and "left" for all
+            others. Semi and anti joins can split only the left one.
         plan: a plan of the keys of the side that is split, which `kss.plan` made or loaded.
-        workers: in place of a plan, the number of workers, 1..=65536. keysplit then makes a plan of a sample
-            of the rows, with the defaults of `kss.plan`, if that may pay.
+        workers: instead of a plan, the number of workers, 1..=65536. keysplit then makes a plan from a sample
+            of the rows, with the defaults of `kss.plan`, if that can pay off.
         way: "plain", "place" or "broadcast", see above; if left out, keysplit chooses the cheapest.
 
     Returns:
@@ -95,7 +94,8 @@ def join(
 
     Deviations:
         DeWitt et al. split ranges of sorted keys by a sample. Here a plan splits keys by shares of their
-        rows. Xu et al. keep rows of skewed keys where they are on both sides; here on the one that is split.
+        rows. Xu et al. do not move the rows of skewed keys on either side; here this holds only for the side
+        that is split.
 
     Example:
         >>> sales = kss.join(orders, customers, "customer", "left", workers=8)  # doctest: +SKIP
@@ -133,7 +133,7 @@ def join(
             unplanned = "Spark broadcasts one side whole, and shuffles nothing"
         if unplanned is not None:
             return took(plain, Way("plain", unplanned))
-    # What is wrong with the join is said before a plan takes its jobs. Its physical plan says so, too.
+    # Errors in the join are raised before a plan runs jobs, also those found in its physical plan.
     analysed(plain)
     joining = joining_of(on_keys, left, right, key_names(on), where)
     # Both sides and the result get these columns, and in the end they are dropped by name.
@@ -147,7 +147,7 @@ def join(
     refuse_way(way, request, query)
 
     def build(request: Request) -> tuple[DataFrame, Way]:
-        # The plan is made of what the user gave; the query is of what Spark made of it.
+        # The plan is made from the user's DataFrame, the query from the one that Spark analysed.
         df = joining.left if hot == "left" else joining.right
         both = Sides(
             request=replace(request, df=df),

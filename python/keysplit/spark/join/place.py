@@ -1,4 +1,4 @@
-"""A join whose rows go to workers by a plan, the rows of the other side to all workers of their key."""
+"""A join by a plan's workers: rows of the other side go to all workers of their key."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from keysplit.spark.request import Request
 from keysplit.spark.route import routed
 
 Copied = Callable[[DataFrame, str], DataFrame]
-"""Puts all workers of a key in the place of its hash, the column of that name."""
+"""Replaces the hash of a key, in the column with this name, by all workers of the key."""
 
 
 def by_worker(
@@ -24,8 +24,8 @@ def by_worker(
 
     Args:
         sides: the join.
-        placing: routes the rows of the split side, and says how those of the other side are copied; by the
-            plan of the request if left out.
+        placing: routes the rows of the split side and copies those of the other side; by the request's plan
+            if left out.
     """
     request, kind = sides.request, sides.kind
     worker, names = request.worker_column, request.keys
@@ -37,14 +37,14 @@ def by_worker(
     by_keys = kind in ("semi", "anti") and sides.joining.where is None
     if once:
         request.query.refuse_unrepeatable(names, f"as a {kind} join needs its keys first")
-        # A row of the other side that matches nothing must come out once. Without a match anywhere it is not
-        # copied; with one, its copies on workers where it has none are dropped after the join.
+        # A row of the other side without a match must be returned once. A row without any match is not
+        # copied. If it has one, its copies on workers without a match are dropped after the join.
         copies = sides.met(copies, _split_rows(sides), "left", found)
         its_workers = f"IF({in_sql(found)}, {its_workers}, slice({its_workers}, 1, 1))"
     elif by_keys:
         copies = copies.select(*names).distinct().withColumn(found, F.lit(True))
     if not sides.keeps_others:
-        # Null keys meet nothing.
+        # Null keys match nothing.
         copies = copies.filter(f"NOT ({sides.null_key})")
     copies = copies.select("*", sides.others_hash.alias(worker))
     if placing is None:
@@ -52,15 +52,15 @@ def by_worker(
     else:
         rows, copied = placing(request)
         copies = copied(copies, worker)
-    # No list is empty. Of `explode` Spark would check that, and look each key up once more.
+    # No list is empty. For `explode` Spark would check that, and look up each key again.
     copies = copies.withColumn(worker, F.expr(f"explode_outer({its_workers})"))
     if once:
         rows = rows.select("*", F.lit(True).alias(there))
 
-    # Spark pushes a semi or anti join below the placing. Keys being distinct, these are the same.
+    # Spark would push a semi or anti join below the placing. With distinct keys these joins are the same.
     as_ = {"semi": "inner", "anti": "left"}[kind] if by_keys else kind
     at_workers = _placed(rows, request)
-    if as_ in ("semi", "anti"):  # a condition chooses among rows of a key; Spark pushes no join below this
+    if as_ in ("semi", "anti"):  # a condition depends on the row; Spark pushes no join below this
         at_workers = at_workers.filter("monotonically_increasing_id() >= 0")
     joined = sides.join(at_workers, _placed(copies, request), as_, also=worker)
     if once:
@@ -71,14 +71,14 @@ def by_worker(
 
 
 def _split_rows(sides: Sides) -> DataFrame:
-    # At most a few for each worker: only a key that the plan places by itself may have several workers.
+    # At most a few per worker: only a key that the plan places individually may have several workers.
     own = sides.request.worker_column
     rows = sides.joining.again(sides.request.df).select(*sides.request.keys, sides.hash.alias(own))
     return of_split_keys(rows, sides.plan, own)
 
 
 def _placed(df: DataFrame, request: Request) -> DataFrame:
-    # Before 4.1 Spark cannot see how rows lie: placed or not, the join would shuffle them by key and worker.
+    # Before 4.1 Spark does not know the placing: the join would shuffle by key and worker in any case.
     if not versions.has_repartition_by_id(df):
         return df
     return placed(df, request.worker_column, request.workers)

@@ -1,4 +1,4 @@
-"""Both sides of a join: the one that a plan splits, and the other one."""
+"""The sides of a join: one that a plan splits, and the other one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from keysplit.spark.request import Request
 
 @dataclass(frozen=True)
 class Sides:
-    """A join of which one side is split.
+    """A join with one side that is split.
 
     Attributes:
-        request: of the side that is split; its DataFrame is that of `joining`, and there is a plan.
-        query: what the query of the other side says.
-        joining: the join that is computed in another way.
+        request: the request of the side that is split, with a plan and the DataFrame of `joining`.
+        query: the query of the other side.
+        joining: the join that is rewritten.
         hot: the side that is split, "left" or "right".
         kind: inner, left, right, full, semi or anti.
-        types: of the keys on the other side.
-        own: names that no column has.
+        types: the key types on the other side.
+        own: unused column names.
     """
 
     request: Request
@@ -58,12 +58,12 @@ class Sides:
 
     @property
     def keeps_others(self) -> bool:
-        """Whether rows of the side that is not split come out even if they match nothing."""
+        """Whether rows of the side that is not split are returned even without a match."""
         return self.kind in (self.other, "full")
 
     @property
     def null_key(self) -> str:
-        """Whether a row's key holds a null, in SQL: such a row matches nothing."""
+        """Whether a row's key has a null, in SQL: such a row matches nothing."""
         return " OR ".join(f"{path_in_sql(name)} IS NULL" for name in self.request.keys)
 
     @property
@@ -73,19 +73,19 @@ class Sides:
 
     @property
     def others_hash(self) -> Column:
-        """The hash of a key on the other side; those of equal keys are equal."""
+        """The hash of a key on the other side; equal keys have equal hashes."""
         return key_hash(self.request.keys, self.types, self.request.params.seed)
 
     def of(self, keys: Sequence[FrequentKey], rows: DataFrame) -> "Halves":
-        """Cut rows of the side that is split in two: those of some keys, and all others.
+        """Divide the rows of the side that is split: those of some keys, and all others.
 
-        Rows with a null key match nothing: they may be in either part.
+        Rows with a null key match nothing, so they may be in either part.
         """
         nulls = self.null_key if any(None in each.key for each in keys) else None
         return self._cut(keys, rows, self.request.key_types, nulls)
 
     def others_of(self, keys: Sequence[FrequentKey]) -> "Halves":
-        """Cut the rows of the other side in two: those of some keys, and all others."""
+        """Divide the rows of the other side: those of some keys, and all others."""
         return self._cut(keys, self.others, self.types, None)
 
     def _cut(
@@ -98,38 +98,38 @@ class Sides:
             hash_, added = in_sql(self.own[0]), [self.own[0]]
         hashes = [f"{each.hash}L" for each in keys if None not in each.key]
         terms = [f"{hash_} IN ({', '.join(hashes)})"] if hashes else []
-        # None of the terms is null.
+        # no term is null
         return Halves(rows, " OR ".join([*terms, *([nulls] if nulls else [])]) or "false", added)
 
     def join(self, rows: DataFrame, others: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows of both sides on the keys, by the condition, and on a column that both have got."""
+        """Join rows of both sides on the keys, the condition, and an added column."""
         left, right = (others, rows) if self.hot == "right" else (rows, others)
         return self.joining.join(left, right, kind, also)
 
     def met(self, others: DataFrame, rows: DataFrame, kind: str, found: str) -> DataFrame:
-        """Join rows of the other side with the few different keys that some rows of the split side have.
+        """Join rows of the other side with the few distinct keys of some rows of the split side.
 
         Args:
             others: the rows of the other side.
             rows: the rows of the split side.
             kind: "left" or "left_anti".
-            found: the name of a column that is TRUE where a row has met its key.
+            found: the name of a column that is TRUE if a row matches.
         """
         # Under their own names the keys would hide those of the other side in the result.
         names = self.own[-len(self.request.keys) :]
         pairs = list(zip(self.request.keys, names, strict=True))
-        rows = rows.filter(f"NOT ({self.null_key})")  # of keys that meet nothing there may be many
+        rows = rows.filter(f"NOT ({self.null_key})")  # there may be many keys without a match
         keys = self._distinct(rows.select(*(F.col(key).alias(name) for key, name in pairs)))
-        # By a condition, as a join on names moves the keys to the front.
+        # By a condition, as a join on names would move the keys to the front.
         same = reduce(and_, (F.col(key) == F.col(quoted(name)) for key, name in pairs))
         return others.join(F.broadcast(keys.withColumn(found, F.lit(True))), same, kind)
 
     def _distinct(self, keys: DataFrame) -> DataFrame:
-        """Return a few different keys, each once."""
+        """Return a few distinct keys."""
         if key_hash_in_sql(self.request.keys, self.request.key_types, 0) is None:
-            return keys.distinct()  # Spark collects no set of collated strings
-        # `distinct` alone would have as many tasks as there are shuffle partitions. Of a set, which one task
-        # holds, it shuffles nothing, and has those keys once that a join finds equal.
+            return keys.distinct()  # Spark cannot collect a set of collated strings
+        # `distinct` alone would run a task per shuffle partition. Over a set in one task it needs no shuffle,
+        # and merges the keys that a join finds equal.
         found = keys.agg(F.collect_set(F.struct("*")).alias(self.own[0]))
         return found.select(F.inline(in_sql(self.own[0]))).distinct()
 
@@ -140,12 +140,12 @@ class Sides:
 
 @dataclass(frozen=True)
 class Halves:
-    """Rows that are cut in two.
+    """Rows divided in two parts.
 
     Attributes:
         rows: all of them.
         chosen: whether a row is in the first part, in SQL; never null.
-        added: columns that `rows` has more.
+        added: the extra columns of `rows`.
     """
 
     rows: DataFrame

@@ -1,4 +1,4 @@
-"""`streaming.join`: joins of a stream with a table or with another stream, their hot keys being split."""
+"""`streaming.join`: joins of a stream with a table or another stream that split hot keys."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,9 +26,9 @@ from keysplit.spark.streaming.current import with_workers
 from keysplit.spark.streaming.placing import StreamRequest, adapting, built, check
 
 _SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
-# Kinds that Spark has where one side is a table, by the side that is streaming.
+# Spark's kinds of joins with a table, by the streaming side.
 _WITH_A_TABLE = {"left": ("inner", "left", "semi", "anti"), "right": ("inner", "right")}
-_ONCE = "rows of the side that is not split are copied, and would come out once per worker"
+_ONCE = "rows of the side that is not split are copied, and would be returned once per worker"
 
 
 @by_name
@@ -43,41 +43,42 @@ def join(
     split: Literal["left", "right"] | None = None,
     way: Literal["plain", "place"] | None = None,
 ) -> DataFrame:
-    """Compute `left.join(right, on, how)` where one side is a stream, or both are; hot keys are split.
+    """Compute `left.join(right, on, how)` for one or two streams, with hot keys split.
 
-    Rows, columns, their order and types equal those of the plain join, each key column being there once, and
-    columns of both frames may be selected from the result: `left["k"]`, `right["k"]`. That holds in every
-    micro-batch, after failures and restarts, and for late rows, which Spark drops alike.
+    Rows, columns, their order and types equal those of the plain join, with each key column once. Columns of
+    both frames can be selected from the result: `left["k"]`, `right["k"]`. That holds in every micro-batch,
+    after failures and restarts, and for late rows, which Spark drops in the same way.
 
-    - A stream and a table: the stream is split. A row of it goes to the worker that the plan says, the
-      table's rows go to all workers of their key. Nothing is kept between micro-batches: another plan at a
-      restart, or an `Adapt`, changes no row.
+    - A stream and a table: the stream is split. Each of its rows goes to one worker by the plan, and the
+        table's rows go to all workers of their key. No state is kept between micro-batches, so another plan
+        at a restart, or an `Adapt`, does not change the result.
     - Two streams: a row of the side that is split goes to one worker, rows of the other side go to all
-      workers of their key, and the state of each worker lies in the state partition of its number, modulo the
-      state partitions. As the state lies where the plan has put it, **a query must keep its plan**: from a
-      checkpoint of another plan, or of another `split`, it fails in its first micro-batch, before anything is
-      written, with an error of Spark's on the state's schema that names
+      workers of their key, and the state of each worker is in the state partition of its number, modulo the
+      state partitions. As the plan determines where the state is, **a query must keep its plan**: from a
+      checkpoint of another plan, or of another `split`, it fails in its first micro-batch, before it writes
+      anything. Spark's error on the state's schema then names
       `keysplit_must_have_the_plan_of_its_checkpoint`.
 
-    It is Spark's own join where Spark broadcasts the table or splitting brings nothing; `explain` says so.
+    If Spark broadcasts the table or splitting does not help, it is Spark's own join; `explain` says so.
 
     Args:
-        left: a DataFrame, streaming if `right` is none.
-        right: another one. Declare watermarks on both streams before, where Spark asks for them.
+        left: a DataFrame, streaming if `right` is not.
+        right: another one. Declare watermarks on both streams first if Spark requires them.
         on: a column, or a list of columns, that both sides have with the same types; whole numbers may differ
             in their width.
-        how: with a table inner, left, semi or anti if the left side is streaming, inner or right if the right
-            one is. Of two streams inner, left or semi with the left side split, inner or right with the right
-            one. In any of Spark's spellings.
+        how: with a table: inner, left, semi or anti if the left side is streaming, inner or right if the
+            right one is. For two streams: inner, left or semi with the left side split, inner or right with
+            the right one. In any of Spark's spellings.
         plan: a plan of the keys of the side that is split, which `kss.plan` made from a batch of its rows;
             for a stream and a table also an `Adapt`, with which the plan changes while the stream runs.
-        condition: of two streams, what must hold besides equal keys: usually the range of times in which rows
-            match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the same of
-            `left["shown"]` and `right["clicked"]`; a text is read as SQL. Outer and semi joins of two streams
-            need one, or a watermark among the keys. On Spark Connect for inner joins.
-        split: the side that is split, "left" or "right". If left out, the stream, where there is one; of two
-            "right" in a right join and else "left". Of two streams split the one that has the hot keys.
-        way: "plain" for Spark's own join, "place" to use the plan even where Spark's own is as good; if left
+        condition: for two streams, a condition in addition to equal keys: usually the range of times in which
+            rows match, such as `F.expr("shown <= clicked AND clicked <= shown + INTERVAL 1 HOUR")`, or the
+            same with `left["shown"]` and `right["clicked"]`; a string is SQL. Outer and semi joins of two
+            streams need a condition, or a watermark among the keys. On Spark Connect only inner joins take
+            one.
+        split: the side to split, "left" or "right". If left out, the stream if there is only one; for two
+            streams "right" in a right join, else "left". Of two streams, split the one with the hot keys.
+        way: "plain" for Spark's own join, "place" to use the plan even if Spark's own is as good; if left
             out, keysplit chooses.
 
     Returns:
@@ -86,8 +87,8 @@ def join(
     Raises:
         TypeError: as `streaming.route`; if `on` or `condition` is of another type, or the types of the keys
             differ between the sides.
-        ValueError: as `streaming.route`; if `how` or `split` has another value; if no side is streaming; of
-            two streams, if `plan` is an `Adapt`, or if Spark is told not to check the schema of state; with a
+        ValueError: as `streaming.route`; if `how` or `split` has another value; if no side is streaming; for
+            two streams, if `plan` is an `Adapt`, or if Spark's check of the state's schema is off; with a
             table, if there is a condition.
 
     Source:
@@ -96,7 +97,7 @@ def join(
 
     Deviations:
         DeWitt et al. split ranges of sorted keys of tables by a sample. Here a plan splits keys by shares of
-        their rows, and what they matched with stays in the state of a stream.
+        their rows, and a stream keeps rows to match in its state.
 
     Example:
         >>> named = kss.streaming.join(events, words, "word", "left", plan=plan)  # doctest: +SKIP
@@ -121,7 +122,7 @@ def join(
         )
     if two and (plan is None or isinstance(plan, Adapt)):
         raise ValueError(
-            "plan must be a Plan in a join of two streams, whose state stays where a plan has put it, got "
+            "plan must be a Plan in a join of two streams, as a change of plan cannot move state, got "
             f"{type_name(plan)}: kss.plan makes one from a batch of the rows of the side that is split"
         )
     check_way(way, ("plain", "place"))
@@ -161,18 +162,18 @@ def join(
 
 
 def _split(split: object, kind: str, streaming: Sequence[str]) -> str:
-    """Return the side that is split, if the kind of join is one that comes out right."""
+    """Return the side that is split, or raise ValueError if this kind of join would not be exact."""
     if not streaming:
         raise ValueError("left or right must be streaming, got two batches: kss.join joins them")
     if len(streaming) == 1:
         (hot,) = streaming
         if split not in (None, hot):
-            raise ValueError(f"split must be {hot!r}, the side that is streaming, or None, got {split!r}")
+            raise ValueError(f"split must be {hot!r}, the streaming side, or None, got {split!r}")
         if kind not in _WITH_A_TABLE[hot]:
             kinds = ", ".join(_WITH_A_TABLE[hot])
             raise ValueError(
-                f"how must be one of {kinds} where the {hot} side is streaming and the other one is not, as "
-                f"Spark has no other, got {kind!r}"
+                f"how must be one of {kinds} if only the {hot} side is streaming, as Spark supports no "
+                f"others, got {kind!r}"
             )
         return hot
     if kind == "anti":
@@ -193,13 +194,13 @@ def _split(split: object, kind: str, streaming: Sequence[str]) -> str:
 def _refuse_unchecked_state(setting: Setting) -> None:
     if (setting(_SCHEMA_CHECK) or "").lower() == "false":
         raise ValueError(
-            f"{_SCHEMA_CHECK} must be true for a join of two streams, got false: with it Spark refuses the "
-            "state of another plan, whose rows would not be found"
+            f"{_SCHEMA_CHECK} must be true for a join of two streams, got false: this check rejects the "
+            "state of another plan, in which rows would not be found"
         )
 
 
 def _placing(request: StreamRequest) -> Callable[[Request], tuple[DataFrame, Copied]] | None:
-    """Return how rows are placed by a plan that changes; None for one that does not."""
+    """Return the function that places rows by a changing plan; None for a frozen plan."""
     if request.adapt is None:
         return None
 
@@ -216,7 +217,7 @@ def _reason_for_plain(request: StreamRequest, plain: DataFrame, two: bool) -> st
         return "as way='plain' requires" if request.way == "plain" else None
     if two:
         assert request.plan is not None
-        # Not by the slots of this session: a restart on another machine finds the same state.
+        # independent of this session's slots, so that a restart on another machine finds the same state
         return reason_for_plain(request.plan, None)
     if joins_by_broadcast(plain):
         return "Spark broadcasts the table whole, and shuffles nothing"
