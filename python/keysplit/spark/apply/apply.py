@@ -55,46 +55,43 @@ def apply(
 ) -> DataFrame:
     """Compute `df.groupBy(key).applyInPandas(...)` from sorted partitions, hot keys in parts.
 
-    `apply(df, key, function, schema)` returns what `df.groupBy(key).applyInPandas(function, schema)` does: it
-    shows `function` the same frames, keys and types, and takes its results and errors in the same way. All
-    groups of a task go through one stream, where Spark opens one for each. It needs no plan and no number of
-    workers.
+    `apply(df, key, function, schema)` returns the same as `df.groupBy(key).applyInPandas(function, schema)`:
+    `function` sees the same frames, keys and types, and its results and errors are handled in the same way.
+    All groups of a task go through one stream, while Spark opens one per group. No plan and no number of
+    workers are needed.
 
     `apply(df, key, function, schema, merge=merge)` computes the same for `lambda rows:
-    merge(function(rows))`, in parts. The rows of a hot key are spread over several workers. `function` is
-    called with the rows of each key on each worker, then `merge` once for each key, with the results of all
-    its parts one below the other, in any order. For keys that the plan does not split both are called where
-    the rows are. The result is that of the whole group if the two functions compose: `merge(function(a) +
-    function(b))` equals `merge(function(a + b))` for all rows a and b of a key, where + puts rows below each
-    other.
+    merge(function(rows))`, in parts. The rows of a hot key are spread over several workers. Each worker calls
+    `function` with its rows of each key. Then `merge` is called once for each key, with the concatenated
+    results of all parts in any order. For keys that the plan does not split, both are called by the key's
+    worker. The result equals that of the whole group if the two functions compose: `merge(function(a) +
+    function(b))` equals `merge(function(a + b))` for all rows a and b of a key, where + concatenates.
 
-    Keys are those of `groupBy`: null is one, NaN another, and -0.0 is 0.0. The rows of a group come in any
-    order.
+    Keys are those of `groupBy`: null and NaN are keys, and -0.0 is 0.0. The rows of a group have no order.
 
     Args:
         df: a batch DataFrame, classic or of Spark Connect.
         key: a column name, or a list of them; null is a key.
-        function: takes the rows of a key, all of them or those on a worker, with all columns of `df`, and
-            returns any number of rows: with the columns of `schema`, or with `merge` with those of
-            `partial_schema`. With two arguments it takes the key as a tuple first. Both as in Spark's
-            `applyInPandas`.
+        function: takes rows of one key (all of them, or one worker's part) with all columns of `df`, and
+            returns any number of rows with the columns of `schema`, or of `partial_schema` if `merge` is
+            given. A function of two arguments gets the key as a tuple first, as in Spark's `applyInPandas`.
         schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
-        merge: takes what `function` returned for a key, with or without the key before it as `function` does,
-            and returns rows with the columns of `schema`. It is not called for a key of which `function`
-            returned no row. Without it no key is split.
-        partial_schema: the columns of what `function` returns with `merge`; `schema` if left out. Between the
-            two functions the rows go through Spark: `merge` sees a column of these types as `applyInPandas`
-            shows it.
+        merge: takes the rows that `function` returned for a key, with or without the key first, like
+            `function`, and returns rows with the columns of `schema`. It is not called for keys without such
+            rows. Without `merge` no key is split.
+        partial_schema: the columns that `function` returns if `merge` is given; `schema` if left out. Between
+            the two functions the rows go through Spark: `merge` sees these types as `applyInPandas` shows
+            them.
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table`, as in `applyInArrow`
             (from Spark 4.0 on).
-        plan: a plan that `kss.plan` made or loaded. Without `merge` it must be one by "distribution_aware" or
-            "key", which split no key. One with `group_weight` balances many small groups.
-        workers: in place of a plan, the number of workers, 1..=65536. With `merge` a plan is made of a sample
-            of the rows, with the defaults of `kss.plan`. Without it Spark's own hash places the keys on so
-            many partitions; if left out, on its own number of shuffle partitions, of which adaptive execution
-            combines small ones, which is faster for few rows.
-        way: "plain" for Spark's own `applyInPandas`, "slices" for groups cut from partitions that Spark's
-            hash makes, "place" to use the plan even where hashing is as good; if left out, keysplit chooses.
+        plan: a plan that `kss.plan` made or loaded. Without `merge` its grouping must be "distribution_aware"
+            or "key", which split no key. A plan with `group_weight` balances many small groups.
+        workers: instead of a plan, the number of workers, 1..=65536. With `merge`, keysplit makes a plan from
+            a sample of the rows, with the defaults of `kss.plan`. Without `merge`, Spark's own hash places
+            the keys in this many partitions. If left out, Spark's number of shuffle partitions applies, and
+            adaptive execution combines small ones, which is faster for few rows.
+        way: "plain" for Spark's own `applyInPandas`, "slices" for groups cut from partitions by Spark's hash,
+            "place" to use the plan even if hashing is as good; if left out, keysplit chooses.
 
     Returns:
         The rows that `merge`, or the only function, returned for all keys.
@@ -105,7 +102,7 @@ def apply(
             if a plan for one function splits keys.
 
     Source:
-        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results of each worker,
+        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-A: partial results per worker,
         merged by key.
 
     Deviations:
@@ -139,13 +136,13 @@ def apply(
 def _whole(
     request: Request, function: Any, schema: Any, format: str, partial_schema: Any, asked: bool
 ) -> DataFrame:
-    """Build the query of one function; `asked` says whether the number of workers was given."""
+    """Build the query of one function; `asked` says whether the caller gave the number of workers."""
     df, plan = request.df, request.plan
     if partial_schema is not None:
         raise ValueError("partial_schema belongs to merge: leave it out, or pass merge")
     if plan is not None and plan.splits:
         raise ValueError(
-            "plan must not split keys without merge: make it with grouping='distribution_aware', got one by "
+            "plan must not split keys without merge: use grouping='distribution_aware', got a plan with "
             f"{plan.grouping.name!r}"
         )
     with_key = _takes_key_in_spark(function)
@@ -229,34 +226,34 @@ def _in_parts(
 
 
 def _sliced(result: DataFrame) -> DataFrame:
-    """Say how the rows are grouped where a plan would bring nothing."""
+    """Name the way to group the rows if a plan would not help."""
     way = way_of(result)
     return took(result, Way("slices", f"{way.why}; {_CUT}")) if way.name == "plain" else result
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a DataFrame, by key; with a number of workers in so many tasks, whatever their size is."""
+    """The rows of a DataFrame, by key; a number of workers fixes the number of tasks, regardless of size."""
 
     df: DataFrame
     keys: list[str]
     workers: int | None
 
     def in_spark(self, format: str, function: Any, schema: StructType) -> DataFrame:
-        """Return what a function returns for each group, as Spark itself calls it."""
+        """Apply a function to each group by Spark itself."""
         rows = self.df if self.workers is None else self.df.repartition(self.workers, *map(F.col, self.keys))
         result: DataFrame = getattr(rows.groupBy(*self.keys), _METHODS[format])(function, schema)
         return result
 
     def by_hash(self, cut: Cut) -> DataFrame:
-        """Return the rows where Spark's own hash places their keys, sorted by key, to be cut."""
+        """Return the rows partitioned by Spark's own hash, sorted by key, to be cut."""
         keys = [F.col(name) for name in self.keys]
         rows = self.df.select("*", *cut.extra) if cut.extra else self.df
         rows = rows.repartition(*keys) if self.workers is None else rows.repartition(self.workers, *keys)
         return rows.sortWithinPartitions(*keys)
 
     def by_plan(self, request: Request, cut: Cut, hash_column: str | None = None) -> DataFrame:
-        """Return the rows on their workers, sorted by key; the hash of the key is behind if it has a name."""
+        """Return the rows on their workers, sorted by key; a named hash of the key is the last column."""
         worker = request.worker_column
         hashes = [] if hash_column is None else [plan_hash(request).alias(hash_column)]
         rows = routed(request).select("*", *cut.extra, *hashes)
@@ -277,7 +274,7 @@ def _composed(partial: Function, merge: Function, partial_takes_key: bool, merge
 
 
 def _takes_key_in_spark(function: Any) -> bool:
-    """Check a function and say whether Spark would call it with the key before the rows."""
+    """Check a function and return whether Spark would call it with the key before the rows."""
     if not callable(function):
         raise TypeError(f"function must be callable, got {type_name(function)}")
     taken = len(inspect.getfullargspec(function).args)

@@ -21,18 +21,18 @@ from pyspark.sql.types import (
 
 
 def text(column: Column, type_: DataType) -> Column:
-    """Return keys as text: equal where `groupBy` finds them equal, but for collated strings; null if null."""
+    """Return keys as text, null for null: equal if `groupBy` finds them equal, except collated strings."""
     return write(column, type_, write_leaf)
 
 
 def write(column: Column, type_: DataType, leaf: Callable[[Column, DataType], Column]) -> Column:
-    """Return values as text: arrays and structs as JSON of the texts of what is in them.
+    """Return values as text: arrays and structs as JSON of the texts of their elements.
 
     Args:
         column: the values.
         type_: their type.
-        leaf: writes a value that is no array or struct. A string inside one is written here, by its bytes in
-            hexadecimal: JSON is UTF-8, and Spark's strings need not be.
+        leaf: writes other values. A string inside an array or struct is written here, as hexadecimal bytes:
+            JSON is UTF-8, and Spark's strings need not be.
 
     Returns:
         A string column, null where the value is null.
@@ -43,11 +43,11 @@ def write(column: Column, type_: DataType, leaf: Callable[[Column, DataType], Co
 
 
 def write_leaf(column: Column, type_: DataType) -> Column:
-    """Return values of a type that is no array or struct as text."""
+    """Return values of a type other than array and struct as text."""
     if isinstance(type_, BinaryType):
         return F.hex(column)
     if isinstance(type_, FloatType | DoubleType):
-        column = column + F.lit(0.0)  # of -0.0 it makes 0.0
+        column = column + F.lit(0.0)  # turns -0.0 into 0.0
     if isinstance(type_, TimestampType):
         column = F.unix_micros(column)
     return column.cast("string")

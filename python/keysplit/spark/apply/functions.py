@@ -1,4 +1,4 @@
-"""Python functions over the rows of a key: their arguments, checked, and what cuts rows into groups."""
+"""Python functions over the rows of a key: checks of their arguments, and the cut into groups."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -47,13 +47,13 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Cut:
-    """How rows are cut into groups on the executors: rows with more columns behind those of the DataFrame.
+    """How executors cut rows into groups: by extra columns after those of the DataFrame.
 
     Attributes:
-        extra: the columns to add, where a key is no column of the DataFrame, or cannot be compared in Arrow.
-        places: where which columns are.
+        extra: the columns to add, if a key is not a column of the DataFrame, or cannot be compared in Arrow.
+        places: the places of columns.
         carried: the columns that go from `function` to `merge`.
-        carried_cuts: which of these are the cuts.
+        carried_cuts: the cuts among them.
     """
 
     extra: list[Column]
@@ -78,7 +78,7 @@ class Cut:
         for name, type_ in zip(request.keys, request.key_types, strict=True):
             plain = "." not in name and "`" not in name
             keys.append(folded.index(columns.fold(name)) if plain else add(F.col(name)))
-            # a collation is for comparing, and that is done by the cut
+            # a collation is only for comparing, which the cut does
             types[keys[-1]] = StringType() if isinstance(type_, StringType) else type_
             if isinstance(type_, ArrayType | StructType):
                 cuts.append(add(carry.text(F.col(name), type_)))
@@ -106,28 +106,28 @@ def over(function: Function, *arguments: Any) -> Function:
     """Return a function over batches for mapInArrow; it goes to the executors, which need no keysplit.
 
     Args:
-        function: one of a module that travels by value.
-        arguments: what it takes behind the batches.
+        function: a function of a module that is pickled by value.
+        arguments: its arguments after the batches.
     """
     read = read_once(function)
-    # Their classes would travel by value, too, and all that these use.
+    # Their classes, and all that they use, would be pickled by value, too.
     plain = (slices.Call, slices.Places)
     given = [SimpleNamespace(**vars(each)) if isinstance(each, plain) else each for each in arguments]
 
     def run(batches: Any) -> Any:
         return read(batches, *given)
 
-    run.__name__ = f"keysplit_{function.__name__}"  # as Spark shows it: `keysplit diagnose` knows it by that
+    run.__name__ = f"keysplit_{function.__name__}"  # Spark shows it, and `keysplit diagnose` looks for it
     return run
 
 
 def mapped(rows: DataFrame, columns: Columns, function: Function, schema: StructType) -> DataFrame:
-    """Return what `mapInArrow` does, which takes a column with dots in its name for a field, or finds none.
+    """Call `mapInArrow`, which would read a column name with dots as a field.
 
     Args:
-        rows: the columns of a DataFrame, and others behind them.
-        columns: those of the DataFrame.
-        function: one over batches, which knows columns by their places.
+        rows: the columns of a DataFrame, then others.
+        columns: the columns of the DataFrame.
+        function: a function over batches that finds columns by their places.
         schema: the columns that it returns.
     """
     if any(quoted(name) != name for name in columns.names):
@@ -136,12 +136,12 @@ def mapped(rows: DataFrame, columns: Columns, function: Function, schema: Struct
 
 
 def takes_key(argument: str, function: Any) -> bool:
-    """Check a function of the user and say whether it takes the key before the rows."""
+    """Check a user's function and return whether it takes the key before the rows."""
     if not callable(function):
         raise TypeError(f"{argument} must be a function, got {type_name(function)}")
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # one written in C may not say
+    except ValueError:  # a function written in C may have no signature
         parameters = inspect.signature(lambda rows: rows).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = sum(p.default is p.empty for p in positional)
@@ -158,11 +158,11 @@ def takes_key(argument: str, function: Any) -> bool:
 
 
 def _has_iterator(function: Any) -> bool:
-    """Say whether a function takes or returns an iterator, by its hints or its body."""
+    """Return whether a function takes or returns an iterator, by its type hints or its body."""
     if inspect.isgeneratorfunction(function):
         return True
     hints: list[Any] = []
-    with suppress(Exception):  # hints may name what is not there
+    with suppress(Exception):  # hints may use undefined names
         signature = inspect.signature(function, eval_str=True)
         hints = [signature.return_annotation, *(each.annotation for each in signature.parameters.values())]
     kinds = (get_origin(hint) or hint for hint in hints)
@@ -182,7 +182,7 @@ def struct(df: DataFrame, argument: str, schema: Any) -> StructType:
     elif not isinstance(schema, StructType):
         raise TypeError(f"{argument} must be a StructType or DDL, got {type_name(schema)}")
     if len(set(found.names)) < len(found.names) or not found.names:
-        raise ValueError(f"{argument} must have columns, each with a name of its own, got {found.names}")
+        raise ValueError(f"{argument} must have columns with distinct names, got {found.names}")
     return found
 
 
@@ -196,14 +196,14 @@ def refuse_uncut(name: str, type_: DataType, fold: Callable[[str], str]) -> None
         kinds += [kind.elementType] if isinstance(kind, ArrayType) else []
         if len({fold(field.name) for field in fields}) < len(fields):
             raise TypeError(
-                "key must not hold structs with two fields of one name, got "
+                "key must not hold structs with two fields of the same name, got "
                 f"{name!r} of type {type_.simpleString()}"
             )
         if isinstance(kind, NullType) and kind is not type_:
             raise TypeError(f"key must not hold void fields, got {name!r} of type {type_.simpleString()}")
 
 
-# What mapInArrow carries as applyInPandas does.
+# Types that mapInArrow and applyInPandas convert equally.
 _CARRIED = {
     BinaryType,
     BooleanType,
@@ -224,9 +224,9 @@ _CARRIED = {
 
 
 def uncarried(request: Request, returned: StructType) -> str | None:
-    """Return why groups are left to Spark, None if they need not be."""
+    """Return why only Spark can process the groups, None if keysplit can."""
     names = request.columns.names
-    if len(set(names)) < len(names):  # Spark's rows as Arrow tables have each name once
+    if len(set(names)) < len(names):  # Spark's Arrow tables have each name once
         return "two columns have one name"
     for field in [*request.columns.schema, *returned]:
         if not _is_carried(field.dataType):

@@ -1,8 +1,8 @@
-"""Sorted partitions, cut into groups: the user's functions are called on each group, one after another.
+"""Cut sorted partitions into groups, and call the user's functions on one group after another.
 
-`applyInPandas` opens a stream for each group and converts each by itself. Here the rows of many groups arrive
-in one batch, are converted together where that gives the same, and are cut at the borders of the groups. All
-of this runs on the executors and travels there by value: they need no keysplit.
+`applyInPandas` opens a stream for each group and converts it separately. Here the rows of many groups arrive
+in one batch, are converted together if that gives the same values, and are cut at the group boundaries. This
+code runs on the executors and is pickled by value, so they need no keysplit.
 """
 
 from keysplit.spark.executors import travel_by_value

@@ -1,4 +1,4 @@
-"""A function of the user, called on each group, and what it returns."""
+"""Calls of a user's function on groups, and its results."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from keysplit.spark.slices.cutting import Groups, Places
 from keysplit.spark.slices.frames import Frames
 from keysplit.spark.slices.results import Held, batch_of
 
-# Results are passed on when they have this many rows, so that few are in memory.
+# Results are passed on at this many rows, to keep few in memory.
 _ROWS = 10_000
 
 
 @dataclass(frozen=True)
 class Call:
-    """A function of the user, and how it is called.
+    """A user's function, and how to call it.
 
     Attributes:
-        function: takes the rows of a group, or the key before them.
+        function: takes the rows of a group, or the key and the rows.
         takes_key: whether it takes the key.
-        schema: the columns of what it returns.
+        schema: the columns of its results.
         format: "pandas" or "arrow".
-        settings: those of the session, see `settings_of`.
-        goes_on: whether another function takes what this one returns: it is to see NaN where that was.
+        settings: the session's settings, see `settings_of`.
+        goes_on: whether another function takes the results: then NaN values are kept.
     """
 
     function: Callable[..., Any]
@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Results:
-    """What a function returned for some groups in a row: as many rows for each as `counts` says."""
+    """A function's results for consecutive groups; `counts` has the number of rows of each."""
 
     first: int
     counts: np.ndarray
@@ -49,7 +49,7 @@ class Results:
 
 
 def calls_of(call: Call) -> "_InPandas | _InArrow":
-    """Return what calls a function on groups: `results`; `types` are those of its columns."""
+    """Return an object that calls a function on groups; `types` are the types of the function's columns."""
     return _InArrow(call) if call.format == "arrow" else _InPandas(call)
 
 
@@ -64,7 +64,7 @@ class _InArrow:
 
     def results(self, groups: Groups, places: Places) -> Iterator[Results]:
         """Call the function on groups."""
-        # as `applyInArrow` shows it: without what a schema says beside names and types
+        # as in `applyInArrow`: a schema with only names and types
         table = pa.Table.from_arrays(groups.table.select(places.rows).columns, places.names)
         keys = groups.table.select(places.keys).columns if self._takes_key else []
         held, counts, first, n = [], [], 0, 0
@@ -73,7 +73,7 @@ class _InArrow:
             rows = table.slice(begin, end - begin)
             arguments = [tuple(key[begin] for key in keys), rows] if self._takes_key else [rows]
             result = self._convert.checked(self._function(*arguments))
-            # a copy, as the function may write into the memory again
+            # a copy, as the function may reuse the memory
             held.append(result.take(pa.array(np.arange(result.num_rows))))
             counts.append(result.num_rows)
             n += result.num_rows

@@ -1,4 +1,4 @@
-"""Sorted rows, cut where the next group begins."""
+"""Cut sorted rows into groups."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class Places:
-    """Where columns are in a batch.
+    """The places of columns in a batch.
 
     Attributes:
-        names: the names of those that the function sees.
-        rows: where they are.
-        keys: those of the key.
-        cuts: those that differ from row to row where a new group begins, and only there.
+        names: the names of the columns that the function sees.
+        rows: their places.
+        keys: the places of the key columns.
+        cuts: the places of columns that change exactly where a new group begins.
     """
 
     names: Sequence[str]
@@ -27,7 +27,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows of whole groups: group i has the rows from bounds[i] to bounds[i + 1]."""
+    """Complete groups: group i has the rows from bounds[i] to bounds[i + 1]."""
 
     table: pa.Table
     bounds: np.ndarray
@@ -42,14 +42,14 @@ def groups_of(batches: Iterable[pa.RecordBatch], cuts: Sequence[int]) -> Iterato
 
 
 class Cutter:
-    """Collects sorted rows until their group is complete; one group that is not is in memory."""
+    """Collects sorted rows until their group is complete; keeps at most one incomplete group."""
 
     def __init__(self, cuts: Sequence[int]) -> None:
         self._cuts = cuts
-        self._open: list[pa.RecordBatch] = []  # of one group, which may go on
+        self._open: list[pa.RecordBatch] = []  # rows of one group, which may continue
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Groups]:
-        """Take rows, and return the groups that are complete now."""
+        """Add rows, and return the groups that are now complete."""
         if not batch.num_rows:
             return
         starts = self._starts(batch)
@@ -57,7 +57,7 @@ class Cutter:
             self._open.append(batch)
             return
         begin = 0
-        if len(self._open) > 1:  # a large group, which is not to be copied with others
+        if len(self._open) > 1:  # a large group, to avoid copying it with others
             begin = int(starts[0])
             yield _one_group([*self._open, batch.slice(0, begin)])
             self._open = []
@@ -82,7 +82,7 @@ class Cutter:
             yield _one_group(complete)
 
     def _starts(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Return the rows with which a new group begins; the very first row is none."""
+        """Return the rows where a new group begins, without the very first row."""
         begins = np.zeros(batch.num_rows, bool)
         for place in self._cuts:
             column = batch.column(place)
@@ -99,7 +99,7 @@ def _one_group(batches: list[pa.RecordBatch]) -> Groups:
 
 
 def _differ(column: pa.Array) -> np.ndarray:
-    """Say for each row but the first whether its key is another than that of the row before."""
+    """Return for each row except the first whether its key differs from the previous row's."""
     if pa.types.is_null(column.type) or len(column) < 2:
         return np.zeros(max(len(column) - 1, 0), bool)
     differ: np.ndarray

@@ -1,4 +1,4 @@
-"""The rows of groups as frames of pandas."""
+"""The rows of groups as pandas frames."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 
 class Frames:
-    """The rows of groups, as pandas shows them to a function over one group.
+    """The rows of groups, converted to pandas as for a function over one group.
 
-    Columns are converted for all groups at once. Only where what pandas makes of a value depends on other
-    values (it has no whole numbers with nulls, for instance), groups with such values are converted alone.
+    Columns are converted for all groups at once. Only if pandas converts a value depending on other values
+    (it has no whole numbers with nulls, for instance), groups with such values are converted separately.
     """
 
     def __init__(self, convert: Any, table: pa.Table, bounds: np.ndarray) -> None:
@@ -32,13 +32,13 @@ class Frames:
         self._whole = pd.concat(self._series, axis=1)
 
     def each(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows of each group; nobody else has these frames."""
+        """Yield the rows of each group, in frames without other references."""
         groups = len(self._bounds) - 1
         if groups == 1:
             yield self._whole
             return
         owners = np.repeat(np.arange(groups), np.diff(self._bounds))
-        # It copies the rows and cuts the copy: half the work of a copy of each slice.
+        # Copying the rows and slicing the copy takes half the work of copying each slice.
         for at, frame in self._whole.groupby(owners, sort=False):
             frame.index = pd.RangeIndex(len(frame))
             for place, alone in self._alone.items():
@@ -57,15 +57,15 @@ class Frames:
 
     def _column(self, place: int, at: int) -> pd.Series:
         begin, end = self._bounds[at], self._bounds[at + 1]
-        # a copy, as a list in pandas would see the whole of its column
+        # a copy, as a list in pandas would keep its whole column
         rows = self._table.select([place]).take(pa.array(np.arange(begin, end)))
         return self._convert.to_pandas(rows)[0]
 
 
 def _without_what_differs(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return a column without the values for which pandas shows all values differently.
+    """Return a column without the values that make pandas convert all values differently.
 
-    None says that there are no such values.
+    None means that there are no such values.
     """
     type_ = column.type
     if pa.types.is_nested(type_):
@@ -76,14 +76,14 @@ def _without_what_differs(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def _with_nulls(column: pa.ChunkedArray, bounds: np.ndarray) -> np.ndarray:
-    """Say for each group whether the column is to be converted for it alone."""
+    """Return for each group whether its part of the column must be converted separately."""
     if pa.types.is_nested(column.type):
         return np.ones(len(bounds) - 1, bool)
     return np.logical_or.reduceat(column.is_null().to_numpy(), bounds[:-1])
 
 
 def _holds_null(column: Any) -> bool:
-    """Say whether there is a null in a column, at any depth."""
+    """Return whether a column has a null, at any depth."""
     if column.null_count:
         return True
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

@@ -1,4 +1,4 @@
-"""NaN inside structs, arrays and maps, which Spark's conversion from pandas takes for null."""
+"""NaN inside structs, arrays and maps, which Spark's conversion from pandas turns into null."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 
 def with_nans(batch: pa.RecordBatch, frame: pd.DataFrame, by_name: bool) -> pa.RecordBatch:
-    """Return what was converted of a frame, with NaN where the frame has it inside a value.
+    """Return a converted batch with NaN restored where the frame has NaN inside a value.
 
     Args:
         batch: the columns, converted from `frame`.
-        frame: what a function has returned.
-        by_name: whether columns go by their names, if they have some.
+        frame: the frame that a function returned.
+        by_name: whether columns are matched by name, if they have names.
     """
     if not len(frame.columns):
         return batch
@@ -30,7 +30,7 @@ def with_nans(batch: pa.RecordBatch, frame: pd.DataFrame, by_name: bool) -> pa.R
 
 
 def _loses_nans(array: pa.Array) -> bool:
-    """Say whether a null inside an array may have been NaN."""
+    """Return whether a null inside an array may have been NaN."""
     if pa.types.is_floating(array.type):
         return bool(array.null_count)
     return any(_loses_nans(each) for each in _children(array))
@@ -47,7 +47,7 @@ def _is_list(type_: pa.DataType) -> bool:
 
 
 def _with_nans(array: pa.Array, values: Sequence[Any]) -> pa.Array:
-    """Return an array with NaN where it has null and the value that it was converted from is NaN."""
+    """Return an array with NaN for each null that was converted from NaN."""
     if pa.types.is_floating(array.type):
         nan = np.fromiter((isinstance(each, float | np.floating) and each != each for each in values), bool)
         return pc.if_else(pa.array(nan), pa.scalar(np.nan, array.type), array)
@@ -60,7 +60,7 @@ def _with_nans(array: pa.Array, values: Sequence[Any]) -> pa.Array:
     children = _children(array)
     if not children or any(len(own) != len(of) for own, of in zip(children, inner, strict=True)):
         return array
-    # What it has of its own, whether values are null and where lists end, stays as it is.
+    # Its own nulls and list offsets stay unchanged.
     own = array.buffers()[: 1 if pa.types.is_struct(array.type) else 2]
     children = [_with_nans(child, of) for child, of in zip(children, inner, strict=True)]
     return pa.Array.from_buffers(array.type, len(array), own, offset=array.offset, children=children)

@@ -1,4 +1,4 @@
-"""What mapInArrow calls on a sorted partition: one function, or `partial` and `merge`."""
+"""Functions for mapInArrow over a sorted partition: one function, or `partial` and `merge`."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def whole(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iter
         places: the columns of a batch.
 
     Yields:
-        What it returned.
+        The rows it returned.
     """
     calls = calls_of(call)
     for groups in groups_of(batches, places.cuts):
@@ -32,7 +32,7 @@ def whole(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iter
 
 
 def parts(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iterator[pa.RecordBatch]:
-    """Do as `whole`, and keep what says whose rows they are.
+    """Do the same as `whole`, and add the key of each result.
 
     Args:
         batches: as `whole`.
@@ -40,7 +40,7 @@ def parts(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iter
         places: as `whole`.
 
     Yields:
-        What it returned, then the columns of the key, then those cuts that are no columns of the key.
+        The rows it returned, then the key columns, then the cuts that are not key columns.
     """
     halves = _Halves(call, call, places)
     for groups in groups_of(batches, places.cuts):
@@ -49,14 +49,14 @@ def parts(batches: Iterator[pa.RecordBatch], call: Call, places: Places) -> Iter
 
 
 def types_of(call: Call) -> list[pa.DataType]:
-    """Return the types of the columns of what a function returns."""
+    """Return the types of the columns that a function returns."""
     return list(calls_of(call).types)
 
 
 def finished(
     batches: Iterator[pa.RecordBatch], partial: Call, merge: Call, places: Places
 ) -> Iterator[pa.RecordBatch]:
-    """Call `merge` on what `partial` returns for each group of a sorted partition, if that has rows."""
+    """Call `merge` on the rows that `partial` returns for each group of a sorted partition, if any."""
     halves = _Halves(partial, merge, places)
     for groups in groups_of(batches, places.cuts):
         for found in halves.parts(groups):
@@ -72,19 +72,19 @@ def in_parts(
     hash_place: int,
     split: np.ndarray | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Do as `finished` for keys of which all rows are here, and only call `partial` for all others.
+    """Do the same as `finished` for keys with all rows here, and call only `partial` for all others.
 
     Args:
         batches: the partition; equal keys are adjacent.
         partial: the function for the rows of a key.
-        merge: the function for what it returns.
+        merge: the function for the results of `partial`.
         places: the columns of a batch.
-        hash_place: where the hash of the key is.
-        split: the hashes of keys of which there may be rows elsewhere, sorted; None if that is any key.
+        hash_place: the place of the key's hash.
+        split: the sorted hashes of keys that may have rows elsewhere; None if any key may.
 
     Yields:
-        The hash of the key; whether a row is one of `partial`; the columns of `merge`; those of `partial`;
-        then the columns of the key and the cuts, see `_Halves`. What does not belong to a row is null.
+        The hash of the key; whether a row is from `partial`; the columns of `merge`; the columns of
+        `partial`; then the key columns and the cuts, see `_Halves`. Inapplicable columns are null.
     """
     halves = _Halves(partial, merge, places)
     for groups in groups_of(batches, places.cuts):
@@ -104,9 +104,9 @@ def in_parts(
 def merged(
     batches: Iterator[pa.RecordBatch], partial: Call, merge: Call, places: Places
 ) -> Iterator[pa.RecordBatch]:
-    """Call `merge` on all parts of each key, of rows that `in_parts` gave, sorted by the cuts.
+    """Call `merge` on all parts of each key in the rows of `in_parts`, sorted by the cuts.
 
-    Rows that it had finished are passed on.
+    Finished rows are passed on.
 
     Args:
         batches: the partition.
@@ -115,7 +115,7 @@ def merged(
         places: as `in_parts`.
 
     Yields:
-        What `merge` returned.
+        The rows that `merge` returned.
     """
     halves = _Halves(partial, merge, places)
     behind = halves.places_of_merge(2 + len(merge.schema))
@@ -142,7 +142,7 @@ def merged(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What `partial` returned for some groups, with the columns that `merge` needs of their keys behind."""
+    """The results of `partial` for some groups, then the columns of their keys that `merge` needs."""
 
     first: int
     counts: np.ndarray
@@ -152,8 +152,8 @@ class _Parts:
 class _Halves:
     """`partial` and `merge` on groups.
 
-    What goes from one to the other has the columns that `partial` returns, then those of the key, then those
-    cuts that are no columns of the key.
+    The rows between the two have the columns that `partial` returns, then the key columns, then the cuts that
+    are not key columns.
     """
 
     def __init__(self, partial: Call, merge: Call, places: Places) -> None:
@@ -165,7 +165,7 @@ class _Halves:
         self._width = len(self._names)
 
     def places_of_merge(self, start: int) -> Places:
-        """Say where columns are if what `partial` returns begins with this one."""
+        """Return the places of columns if the results of `partial` begin at this place."""
         at = {place: start + self._width + i for i, place in enumerate(self._carried)}
         return Places(
             names=self._names,
@@ -190,11 +190,11 @@ class _Halves:
         """Call `merge` on the parts of chosen groups.
 
         Args:
-            parts: what `partial` returned.
-            chosen: whether, for each of its groups.
+            parts: the results of `partial`.
+            chosen: for each of its groups, whether to call `merge`.
 
         Yields:
-            For each row the number of its group among those of `parts`, and the rows.
+            The number of each row's group among those of `parts`, and the rows.
         """
         ours = np.flatnonzero(chosen & (parts.counts > 0))
         if not len(ours):
@@ -208,12 +208,12 @@ class _Halves:
                 yield np.repeat(ours[results.first :][: len(results.counts)], results.counts), results.batch
 
     def finished_rows(self, hashes: np.ndarray, result: pa.RecordBatch) -> pa.RecordBatch:
-        """Return what `merge` returned as `in_parts` gives it."""
+        """Return the results of `merge` in the form of `in_parts`."""
         types = [*self.partial.types, *self._carried_types]
         return self._rows(hashes, False, result.columns, [pa.nulls(len(hashes), type_) for type_ in types])
 
     def rows_of_parts(self, hashes: np.ndarray, parts: pa.Table) -> pa.RecordBatch:
-        """Return what `partial` returned, with the key, as `in_parts` gives it."""
+        """Return the results of `partial`, with the key, in the form of `in_parts`."""
         result = [pa.nulls(len(hashes), type_) for type_ in self.merge.types]
         return self._rows(hashes, True, result, batch_of(parts).columns)
 

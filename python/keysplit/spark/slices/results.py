@@ -1,4 +1,4 @@
-"""What a function over pandas frames has returned, until there is enough to convert at once."""
+"""Collect the results of a function over pandas frames, to convert many at once."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from keysplit.spark.slices.nans import with_nans
 
-# Values of these cannot be changed after the function has returned them.
+# Values of these types are immutable.
 _FIXED = (
     T.BooleanType,
     T.ByteType,
@@ -29,12 +29,12 @@ _FIXED = (
 
 
 class Held:
-    """Results of a function, in order.
+    """Collected results of a function, in order.
 
     Args:
         convert: checks and converts them, see `conversion.of_pandas`.
         schema: their columns.
-        by_name: None, or if NaN inside values is kept, whether columns go by their names.
+        by_name: if NaN inside values is kept, whether columns are matched by name; else None.
     """
 
     def __init__(self, convert: Any, schema: T.StructType, by_name: bool | None = None) -> None:
@@ -42,13 +42,13 @@ class Held:
         self._by_name = by_name
         self._waits = all(isinstance(field.dataType, _FIXED) for field in schema)
         self._batches: list[pa.RecordBatch] = []
-        # Results with the same labels and types of columns, by the arrays of these.
+        # Results with equal column labels and types, as arrays.
         self._labels: Any = None
         self._types: list[Any] = []
         self._alike: list[list[Any]] = []
 
     def add(self, result: pd.DataFrame) -> None:
-        """Add a result as it is now: the function may return the same frame again, with other values."""
+        """Add a copy of a result: the function may return the same frame again, with other values."""
         if not (self._waits and type(result) is pd.DataFrame and len(result.columns)):
             self._convert_alike()
             batch = self._convert.to_arrow(result)
@@ -75,7 +75,7 @@ class Held:
                 self._batches.append(self._convert.to_arrow(self._frame(together), cast=False))
                 return
             except Exception:
-                pass  # one of them fails alone, or needs a cast
+                pass  # one of them fails separately, or needs a cast
         self._batches += [self._convert.to_arrow(self._frame(columns)) for columns in alike]
 
     def _frame(self, columns: Iterable[Any]) -> pd.DataFrame:
@@ -97,16 +97,16 @@ def _concatenated(arrays: tuple[Any, ...]) -> Any:
 
 
 def _series(array: Any) -> pd.Series:
-    # Without a type pandas would look for times among objects.
+    # Without a type pandas would search objects for times.
     return pd.Series(array, dtype=array.dtype, copy=False)
 
 
 def arrays_of_series(frame: pd.DataFrame) -> Iterable[Any]:
-    """Yield the array of each column by way of a Series."""
+    """Yield the array of each column, from a Series."""
     for _, column in frame.items():
         yield column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
 
 
-# Six times as fast, where pandas has it.
+# six times as fast, if pandas has it
 arrays_of: Callable[[pd.DataFrame], Iterable[Any]]
 arrays_of = getattr(pd.DataFrame, "_iter_column_arrays", arrays_of_series)
