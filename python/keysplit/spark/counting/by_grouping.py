@@ -7,7 +7,7 @@ from pyspark.sql.types import DataType
 
 from keysplit.spark.counting.counted import Counted, bad_weight, sum_of, write_texts
 
-# Keys that come along with a bucket at most.
+# The most keys that a bucket brings along.
 _MOST_OF_BUCKET = 16
 
 
@@ -16,16 +16,16 @@ def count(
 ) -> Counted:
     """Count the rows of each key exactly, with no Python on the executors.
 
-    It takes one pass where few keys are frequent. Where a bucket may have more frequent keys than came with
-    it, a second pass reads the frequent ones of all.
+    It takes one pass if few keys are frequent. If a bucket may have more frequent keys than it brought along,
+    a second pass reads all frequent keys.
 
     Args:
         rows: the columns `hash`, `key` and `weight`.
         share: the part of the weight from which a key is frequent.
         bits: how many bits of the hash name the bucket.
         types: the types of the key columns.
-        most_candidates: the most keys that may come to the driver along with the buckets.
-        weighted: whether `weight` is anything but 1.
+        most_candidates: the most keys that the driver may receive with the buckets.
+        weighted: whether any `weight` may differ from 1.
 
     Returns:
         At least all frequent keys.
@@ -56,7 +56,7 @@ def count(
         .withColumn("keys", F.transform("keys", lambda each: _candidate(each, types)))
         .collect()
     )
-    # what is not at least 0 may be NaN, too
+    # also true for NaN
     for row in found:
         if row.nulls or not row.least >= 0:
             raise bad_weight("null" if row.nulls else f"{row.least:g}")

@@ -1,9 +1,9 @@
 """Keys counted in a sample of the rows: one stage draws it, and the driver counts.
 
-How many rows there are is not known before they are read. So the chance of a row to be drawn falls as its
-place grows, which is its number in its partition times the number of the partition: at most about the number
-of all rows. Of a small frame every row is drawn, of a large one about as many as are needed. A row that was
-drawn stands for one over its chance, so estimates are unbiased. docs/plans.md states the formulas.
+The number of rows is unknown before they are read. So a row's chance of being drawn falls with its place,
+which is its number in its partition times its partition's number: at most about the number of all rows. A
+small frame is drawn whole, of a large one about as many rows as needed. A drawn row stands for one over its
+chance, so estimates are unbiased. docs/plans.md states the formulas.
 """
 
 from collections.abc import Sequence
@@ -21,39 +21,39 @@ from keysplit.spark import jvm, values
 from keysplit.spark.counting.counted import Counted, bad_weight, sum_of, wrong_weights
 from keysplit.spark.names import in_sql
 
-# Frames of up to so many rows are counted whole.
+# Frames of up to this many rows are counted whole.
 _WHOLE = 1 << 16
-# Of a larger frame at most this part is drawn.
+# The largest part drawn of a larger frame.
 _MOST_OF_ROWS = 0.1
-# Rows that are needed, at most: while the number of all rows is not known, and then.
+# The most rows needed: while the number of all rows is unknown, and after that.
 _MOST_AT_FIRST, _MOST = 1 << 19, 1 << 22
-# By how much the least share may be wrong, relative to it, in standard deviations of 95 per cent.
+# The relative standard error of the smallest share: an error of a tenth at 95 per cent.
 _ERROR = 0.1 / 1.96
-# A key that stands for fewer rows of the sample is not frequent: its error is more than half of its share.
+# A key with fewer sampled rows is not frequent: its error exceeds half of its share.
 _MET = 16
-# The values of a frequent key come along with about so many of its rows.
+# About this many rows of a frequent key carry its values.
 _SHOWN = 20
 
 MOST_BYTES = 256
-"""Bytes of a text of a key that come along."""
+"""The most bytes of a key's text that the sample carries."""
 
-# No seed that people choose: an upstream sample with the same one would draw the same numbers.
+# An unusual seed: an upstream sample with the same one would draw the same numbers.
 _SEED = 0x3C6EF372FE94F82B
-# monotonically_increasing_id numbers the rows of a partition by so many bits, and the partition by the rest.
+# monotonically_increasing_id has this many bits for the row, and the rest for the partition.
 _ROW_BITS = 33
 _LAST = 2**_ROW_BITS - 1
 
 
 @dataclass(frozen=True)
 class Keys:
-    """What is counted.
+    """The keys to count.
 
     Attributes:
         hash: the hash of the key.
         columns: the columns of the key.
         types: their types.
         weight: the weight of a row; None if it is 1.
-        identity: the hash of a row's identity, to see whether rows of a key differ; None if nobody asks.
+        identity: the hash of a row's identity, to see whether rows of a key differ; None if not needed.
     """
 
     hash: Column
@@ -76,15 +76,15 @@ def count(
 
     Args:
         df: the rows.
-        keys: what is counted.
-        names: two names that no column of `df` has.
+        keys: the keys to count.
+        names: two unused column names.
         share: the part of the weight from which a key is frequent.
-        least: the smallest part that is to be known well.
+        least: the smallest part that needs a small error.
         bits: how many bits of the hash name the bucket.
         sample: "auto", or the chance of each row to be drawn.
 
     Returns:
-        The frequent keys of the sample, and what it says about all rows if it has not all.
+        The frequent keys of the sample, with estimates for all rows.
 
     Raises:
         ValueError: if a weight in the sample is null, negative or not finite, or if their sum is not finite.
@@ -110,7 +110,7 @@ def count(
     missing = set(hashes[frequent].tolist()).difference(texts)
     if missing:
         texts |= lottery.texts_of(drawn.chance, sorted(missing))
-        # one that is not there any more stays in its bucket: df has other rows each time that it is read
+        # a key that disappeared stays in its bucket: df has other rows each time it is read
         frequent = frequent[[hash_ in texts for hash_ in hashes[frequent].tolist()]]
     return Counted(
         hashes=hashes[frequent],
@@ -127,7 +127,7 @@ def count(
 
 @dataclass(frozen=True)
 class _Chance:
-    """The chance of a row to be drawn: 1 for small places, then at most `most`, and `rows` over the place."""
+    """The chance of drawing a row: 1 for small places, then at most `most`, and `rows` over the place."""
 
     whole: float
     most: float
@@ -135,7 +135,7 @@ class _Chance:
 
     @classmethod
     def same(cls, chance: float) -> "_Chance":
-        """Return one that is the same for every row."""
+        """Return a chance that is the same for every row."""
         return cls(0.0, min(chance, 1.0), 1e300)
 
     def at(self, places: np.ndarray) -> np.ndarray:
@@ -143,7 +143,7 @@ class _Chance:
         return chances
 
     def in_sql(self, place: str, number: str) -> str:
-        """Return in SQL whether a row is drawn, by its place and its random number from 0 to 1."""
+        """Return in SQL whether a row is drawn, from its place and its random number from 0 to 1."""
         some = f"{number} < {self.most!r}D AND {number} * {place} < {self.rows!r}D"
         return f"({place} <= {self.whole!r}D OR ({some}))"
 
@@ -154,11 +154,11 @@ class _Drawn:
 
     Attributes:
         chance: how it was drawn.
-        whole: whether it is known to have all rows.
+        whole: whether it certainly has all rows.
         hashes: the hash of the key of each row, int64.
         weights: the weight of each row, float64.
         repeats: how many rows each stands for, float64.
-        texts: of some rows what `write_texts` wrote of the key.
+        texts: for some rows the text of the key by `write_texts`.
         identities: the hash of the identity of each row, int64, if `Keys` have one.
     """
 
@@ -177,12 +177,12 @@ class _Drawn:
 
     @property
     def doubts(self) -> np.ndarray:
-        """Of each row what it adds to the variance of a number of rows."""
+        """Each row's contribution to the variance of a number of rows."""
         doubts: np.ndarray = self.repeats * (self.repeats - 1)
         return doubts
 
     def met(self, hashes: np.ndarray) -> dict[int, tuple[int, int]] | None:
-        """Return how many rows each of these keys has here, and how many different identities they have."""
+        """Return the number of sampled rows of each of these keys, and of their distinct identities."""
         if self.identities is None:
             return None
         asked = np.flatnonzero(np.isin(self.hashes, hashes))
@@ -198,7 +198,7 @@ class _Drawn:
         )
 
     def texts_of(self, hashes: np.ndarray) -> dict[int, list[bytes | None]]:
-        """Return the values of keys by their hash, of those of which some came along."""
+        """Return the values of keys by hash, for those with values in the sample."""
         rows = np.flatnonzero(pc.is_valid(self.texts).to_numpy() & np.isin(self.hashes, hashes))
         found, first = np.unique(self.hashes[rows], return_index=True)
         return dict(zip(found.tolist(), self.texts.take(rows[first]).to_pylist(), strict=True))
@@ -210,9 +210,9 @@ def _drawn(lottery: "_Lottery", share: float, least: float, sample: float | str)
     if sample != "auto":
         return lottery.draw(_Chance.same(float(sample)), few)
     needed = 1 / (_ERROR**2 * least)
-    # Places are below the number of all rows, by so much that twice as many are drawn as their last is worth.
+    # Places are below the number of all rows, so about twice as many rows are drawn: request half.
     drawn = lottery.draw(_Chance(_WHOLE, _MOST_OF_ROWS, min(needed, _MOST_AT_FIRST) / 2), few)
-    # Where partitions are very unequal, places say little about how many rows there are. Now it is known.
+    # With very unequal partitions, places say little about the number of rows, which is known now.
     rows = drawn.rows
     enough = min(needed, _MOST, max(_MOST_OF_ROWS * rows, _WHOLE))
     if drawn.whole or (rows > _WHOLE and rows**2 >= enough / 2 * drawn.doubts.sum()):
@@ -223,7 +223,7 @@ def _drawn(lottery: "_Lottery", share: float, least: float, sample: float | str)
 
 
 def _effective(total: float, variance: float, counts: np.ndarray, variances: np.ndarray) -> float:
-    """Return how many rows of one weight, drawn with one chance, would say as much.
+    """Return the effective sample size: how many rows of equal weight and chance have the same error.
 
     Args:
         total: the weight of all rows.
@@ -238,7 +238,7 @@ def _effective(total: float, variance: float, counts: np.ndarray, variances: np.
 
 
 class _Lottery:
-    """Draws rows: with one chance the same ones each time, if the partitions hold the same rows."""
+    """Draws rows: the same ones each time for the same chance and the same partitions."""
 
     def __init__(self, df: DataFrame, keys: Keys, names: Sequence[str]) -> None:
         self._keys = keys
@@ -249,7 +249,7 @@ class _Lottery:
         self._place = f"(shiftright({self._row}, {_ROW_BITS}) + 1D) * (({self._row} & {_LAST}L) + 1D)"
 
     def draw(self, chance: _Chance, shown: _Chance) -> _Drawn:
-        """Draw rows; the values of the key come along with those that the second chance would draw, too."""
+        """Draw rows; those that the second chance would also draw carry the values of the key."""
         asked = {"weight": self._keys.weight, "identity": self._keys.identity}
         beside = {name: column for name, column in asked.items() if column is not None}
         row, is_shown = (
@@ -263,7 +263,7 @@ class _Lottery:
         partitions, places = (ids >> _ROW_BITS) + 1.0, (ids & _LAST) + 1.0
         return _Drawn(
             chance=chance,
-            # Or each partition has ended before its first row that might not have been drawn.
+            # or each partition ended before the first row with a chance below 1
             whole=chance.most == 1
             or (chance.whole > 0 and bool((partitions * (places + 1) <= chance.whole).all())),
             hashes=_numbers(table["hash"]),
@@ -274,7 +274,7 @@ class _Lottery:
         )
 
     def texts_of(self, chance: _Chance, hashes: Sequence[int]) -> dict[int, list[bytes | None]]:
-        """Return the values of some keys by their hash, in a job of its own."""
+        """Return the values of some keys by hash, in a separate job."""
         some = self._drawn(chance, F.lit(True)).filter(
             f"hash IN ({', '.join(f'{hash_}L' for hash_ in hashes)})"
         )
@@ -282,7 +282,7 @@ class _Lottery:
         return {row.hash: row.texts for row in found}
 
     def _drawn(self, chance: _Chance, shown: Column, *columns: Column) -> DataFrame:
-        """Return the hash of the key of each row that is drawn, its values if they are shown, and columns."""
+        """Return the key's hash of each drawn row, its values if `shown`, and other columns."""
         texts = (
             F.when(shown, values.write(values.send(F.col(name), type_), type_)).alias(f"text{at}")
             for at, (name, type_) in enumerate(zip(self._keys.columns, self._keys.types, strict=True))
@@ -292,7 +292,7 @@ class _Lottery:
 
     @property
     def _texts(self) -> str:
-        """The values of the key as an array of BINARY, in SQL; one may have megabytes, so it is cut."""
+        """The values of the key as an array of BINARY, in SQL, truncated as one may have megabytes."""
         cut = (
             f"IF(octet_length({text}) > {MOST_BYTES}, "
             f"concat(substring({text}, 1, {MOST_BYTES}), CAST('…' AS BINARY)), {text})"
@@ -302,8 +302,8 @@ class _Lottery:
 
 
 def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different numbers in their order, and the place of each number among them."""
-    # NumPy would sort all numbers, and here only the different ones are.
+    """Return the distinct numbers in order, and the place of each number among them."""
+    # NumPy would sort all numbers, this sorts only the distinct ones.
     encoded = pa.array(numbers).dictionary_encode()
     found = encoded.dictionary.to_numpy()
     order = np.argsort(found)

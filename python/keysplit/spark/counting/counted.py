@@ -1,4 +1,4 @@
-"""What a count of the rows of each key brings to the driver."""
+"""The result of counting the rows of each key, on the driver."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from keysplit.plan import Sample
 from keysplit.spark import values
 
 Met = Mapping[int, tuple[int, int]]
-"""Of keys, by their hash: how many rows were read, and how many different identities these have."""
+"""For keys, by hash: the number of rows read, and of their distinct identities."""
 
 
 def wrong_weights(weights: pa.ChunkedArray) -> str | None:
-    """Return the first of the weights of rows that may not be there, None if there is none."""
+    """Return the first invalid weight, None if all are valid."""
     if weights.null_count:
         return "null"
     numbers = weights.to_numpy()
@@ -26,7 +26,7 @@ def wrong_weights(weights: pa.ChunkedArray) -> str | None:
 
 
 def bad_weight(got: str) -> ValueError:
-    """Return the error of a weight that may not be there."""
+    """Return the error for an invalid weight."""
     return ValueError(
         f"weight must be finite, at least 0 and not null in every row, and have a finite sum, got {got}"
     )
@@ -38,13 +38,13 @@ class Counted:
 
     Attributes:
         hashes: the hash of each of these keys, int64.
-        counts: the most that each weighs, float64.
-        errors: by how much `counts` may be too large, float64.
+        counts: an upper bound on the weight of each, float64.
+        errors: an upper bound on the error of `counts`, float64.
         buckets: the exact weight of all rows of each bucket, float64.
-        texts: what `write_texts` wrote of each key, by its hash.
-        sample: what was counted if not all rows were; counts and buckets are estimates then.
-        groups: how many different keys were met in each bucket, float64; None if nobody counted.
-        met: the rows of each frequent key; None if nobody asked for identities.
+        texts: the text of each key by `write_texts`, by hash.
+        sample: the counted rows, if not all were counted; then counts and buckets are estimates.
+        groups: the number of distinct keys seen in each bucket, float64; None if not counted.
+        met: the rows of each frequent key; None if identities were not requested.
         heaviest: the weight of the heaviest row of each of these keys, float64; None if rows weigh 1.
     """
 
@@ -73,5 +73,5 @@ def sum_of(buckets: np.ndarray) -> float:
 
 
 def write_texts(key: Column, types: list[DataType]) -> Column:
-    """Return the values k0, k1, ... of a key, which `values.send` sent, as texts that `values.read` reads."""
+    """Return the key values k0, k1, ... from `values.send` as texts for `values.read`."""
     return F.array(*(values.write(key.getField(f"k{at}"), type_) for at, type_ in enumerate(types)))

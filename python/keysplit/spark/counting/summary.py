@@ -1,4 +1,4 @@
-"""One pass over the keys: which are frequent, and how much lies in each bucket of the others."""
+"""One pass over the keys: the frequent ones, and the weight of each bucket."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +15,9 @@ from keysplit.spark.counting.counted import Counted, Met, sum_of
 from keysplit.spark.keys import key_hash
 from keysplit.spark.request import Request
 
-# Keys that an exact count brings to the driver along with the buckets.
+# Keys that the driver receives with the buckets of an exact count.
 _MOST_CANDIDATES = 1 << 18
-# The least part of a worker's share that a sample is to know well.
+# The smallest part of a worker's share that a sample must estimate well.
 _LEAST_OF_WORKER = 0.2
 # The relative standard deviation of an estimated number of keys.
 _ERROR_OF_KEYS = 0.02
@@ -25,13 +25,13 @@ _ERROR_OF_KEYS = 0.02
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass over the rows found out."""
+    """The result of a pass over the rows."""
 
     summary: Summary
     keys: dict[int, tuple[Any, ...]]
-    """The values of each frequent key, by its hash; text where Python has no such value."""
+    """The values of each frequent key, by hash; text if Python has no such value."""
     met: Met | None = None
-    """The rows of each frequent key; None if nobody asked for identities."""
+    """The rows of each frequent key; None if identities were not requested."""
 
 
 def summarise(
@@ -44,19 +44,19 @@ def summarise(
     """Count the keys of a DataFrame, or of a sample of it.
 
     The request says which rows are counted. With `sample="auto"` a small frame is counted whole, and of a
-    larger one as many rows as the shares need: from the threshold on, and from a fifth of a worker's on, each
-    is wrong by a tenth at most, 95 times in 100, where a tenth of the rows can tell.
+    larger one as many rows as the shares need: each share from the threshold on, and from a fifth of a
+    worker's share on, has an error of at most a tenth, 95 times in 100, if a tenth of the rows suffices.
 
     With `sample=1` all rows are counted exactly, by `groupBy`, with no Python on the executors.
 
-    With `group_weight` each key weighs that much more: the counts and the buckets are rows and starts of
-    groups together. Where not all keys were met, one more job estimates how many there are.
+    With `group_weight` each key weighs that much more: counts and buckets include rows and the starts of
+    groups. If some keys were not seen, another job estimates their number.
 
     Args:
         request: a checked request.
-        threshold: the share from which a key is frequent; that of the grouping if left out.
-        most_candidates: the most keys that an exact count may bring to the driver along with the weights of
-            the buckets. Where they may not be all frequent keys, a second pass reads exactly these.
+        threshold: the share from which a key is frequent; the grouping's if left out.
+        most_candidates: the most keys that an exact count may send to the driver with the weights of the
+            buckets. If these may lack frequent keys, a second pass reads exactly the frequent ones.
         identity: the hash of a row's identity, to see whether rows of a key differ; for a sample only.
 
     Returns:
@@ -88,13 +88,13 @@ def summarise(
 
 
 def _with_groups(request: Request, counted: Counted, hash_: Column, found: Pass) -> Pass:
-    """Add to each key's weight what the start of its group costs."""
+    """Add the cost of starting a group to each key's weight."""
     cost, summary = request.group_weight, found.summary
     if not cost:
         return found
     groups = np.zeros(len(summary.buckets)) if counted.groups is None else counted.groups
     if counted.groups is None or counted.sample is not None:
-        # Hashes spread the keys that were not met evenly. Of a sample only Spark's sketch says how many.
+        # Hashes spread the unseen keys evenly. For a sample only Spark's sketch gives their number.
         keys = request.df.agg(F.approx_count_distinct(hash_, _ERROR_OF_KEYS).alias("keys")).collect()[0].keys
         groups = groups + max(keys - groups.sum(), 0.0) / len(groups)
     buckets = summary.buckets + cost * groups
@@ -103,7 +103,7 @@ def _with_groups(request: Request, counted: Counted, hash_: Column, found: Pass)
 
 
 def _frequent(counted: Counted, share: float, types: list[DataType]) -> Pass:
-    """Return the keys from a share of the weight on, the most frequent first."""
+    """Return the keys with at least a share of the weight, the most frequent first."""
     total = sum_of(counted.buckets)
     order = np.lexsort((counted.hashes, -counted.counts))
     order = order[counted.counts[order] >= share * total] if total else order[:0]

@@ -1,1 +1,1 @@
-"""How a row gets its worker, and its place: two engines for plans, one for online mode."""
+"""The worker of a row as Column expressions and SQL."""

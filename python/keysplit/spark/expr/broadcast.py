@@ -1,8 +1,8 @@
-"""The tables of a large plan as the small side of a join, which each executor gets once.
+"""The tables of a large plan as the small side of a broadcast join, which each executor gets once.
 
-A row of it holds what concerns 64 buckets: their workers, and the frequent keys in them with their cells. All
-numbers of chunks are there once, so a left join keeps each row once, and the worker is a function of the row
-and the plan here, too. The tables are local rows of the driver: no job reads them.
+A row of the table covers 64 buckets: their workers, and their frequent keys with their cells. Each chunk
+number occurs once, so a left join keeps each row once, and the worker is a function of the row and the plan
+here, too. The tables are local rows of the driver, so no job reads them.
 """
 
 import numpy as np
@@ -16,16 +16,16 @@ from keysplit.spark.jvm import local_rows
 from keysplit.spark.names import free_names, in_sql
 
 _CHUNK_BITS = 6
-"""There are 2**6 buckets in a chunk."""
+"""A chunk has 2**6 buckets."""
 
 
 def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
-    """Put the tables of a plan beside the rows.
+    """Join the tables of a plan to the rows.
 
     Args:
         df: the rows.
         plan: the plan.
-        key: the name of the column that holds the hash of a row's key.
+        key: the name of the column with the hash of a row's key.
         cells: as `literals.lookup`.
 
     Returns:

@@ -1,8 +1,7 @@
 """A plan as plain Column expressions: no Python and nothing native on the executors.
 
-docs/plans.md defines what it computes. The tables of a small plan are `literals`
-of the query. Literals travel with each task of their stage and of those downstream, so those of a large plan
-are `broadcast`.
+docs/plans.md defines the result. The tables of a small plan are `literals` of the query. Literals are sent
+with each task of their stage and of downstream stages, so the tables of a large plan are `broadcast`.
 """
 
 import numpy as np
@@ -15,7 +14,7 @@ from keysplit.spark.expr.packed import LENGTH_BITS, Lookup, cells_of
 from keysplit.spark.names import in_sql
 
 MOST_LITERALS = 20_000
-"""Buckets and cells up to which a plan is small."""
+"""The most buckets and cells of a small plan."""
 
 
 def with_worker(
@@ -23,13 +22,13 @@ def with_worker(
 ) -> DataFrame:
     """Add the worker of each row.
 
-    In steps, each a projection: the hash of the key, what is found by it, the worker. All is SQL, as each
-    function of PySpark would call the JVM a dozen times.
+    There are three projections: the hash of the key, the look-up by it, the worker. They are SQL text, as
+    each PySpark function would call the JVM a dozen times.
 
     Args:
         df: the rows.
-        plan: says where they go.
-        key: the hash of a row's key, in SQL where it has a name there.
+        plan: the plan.
+        key: the hash of a row's key, in SQL if SQL has a name for it.
         row: the hash of its identity, in SQL; None if no key is split.
         worker_column: the name of the new column.
 
@@ -46,10 +45,10 @@ def with_worker(
 
 
 def _steps(found: Lookup, row: str | None, own: str) -> list[str]:
-    """Return the steps from the hash of a key to the worker, in SQL; the second reads the first as `own`."""
+    """Return the two steps from a key's hash to the worker, in SQL; the second reads the first as `own`."""
     if not found.run:
         return [f"coalesce({found.tail}, 0)"]
-    if row is None:  # each frequent key has one worker
+    if row is None:  # no key is split
         return [f"coalesce(CAST(-1L - {found.run} AS INT), {found.tail}, 0)"]
     return [_found(found), worker_of_found(found.cells, own, row)]
 
@@ -59,19 +58,19 @@ def worker_of_found(cells: str, own: str, row: str) -> str:
 
     Args:
         cells: the array of the cells, in SQL.
-        own: where in it those of a split key are, and of another one its worker, as -1 less that, in SQL.
+        own: the position of a split key's cells in it, or -1 - worker for other keys, in SQL.
         row: the hash of the row's identity, in SQL.
     """
-    # Spark computes the hash of a row once, and only of keys that are split.
+    # Spark computes the hash of a row once, and only for split keys.
     run, drawn = (f"CASE WHEN {own} >= 0L THEN {each} END" for each in (own, row))
     return f"coalesce({_of_run(cells, run, drawn)}, CAST(-1L - {own} AS INT), 0)"
 
 
 def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
-    """Return the worker of a row as one expression of SQL: literals only, however large the plan.
+    """Return the worker of a row as one SQL expression, with literals for plans of any size.
 
     Args:
-        plan: says where rows go.
+        plan: the plan.
         key: the hash of the row's key, in SQL.
         row: as `with_worker`.
     """
@@ -80,12 +79,12 @@ def worker_in_sql(plan: Plan, key: str, row: str | None) -> str:
 
 
 def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
-    """Put all workers that rows of a key may go to, ARRAY<INT>, in the place of its hash.
+    """Replace the hash of a key by all workers that its rows may go to, ARRAY<INT>.
 
     Args:
         df: the rows.
-        plan: says where they go.
-        key: the name of the column that holds the hash of a row's key.
+        plan: the plan.
+        key: the name of the column with the hash of a row's key.
 
     Returns:
         The rows with their workers in that column.
@@ -99,7 +98,7 @@ def with_workers(df: DataFrame, plan: Plan, key: str) -> DataFrame:
 
 
 def workers_of_found(workers: str, own: str) -> str:
-    """Return all workers of a row's key, in SQL; arguments as `worker_of_found`, the cells being workers."""
+    """Return all workers of a row's key, in SQL; arguments as `worker_of_found`, with workers as cells."""
     start, length = f"CAST(shiftrightunsigned({own}, {LENGTH_BITS}) AS INT)", f"CAST({_length(own)} AS INT)"
     return f"IF({own} >= 0L, slice({workers}, {start} + 1, {length}), array(CAST(-1L - {own} AS INT)))"
 
@@ -128,12 +127,12 @@ def _done(found: Lookup, df: DataFrame, name: str, last: str) -> DataFrame:
 
 
 def _found(found: Lookup) -> str:
-    """Return where the cells of a split key are, and below 0 the worker of another one, BIGINT."""
+    """Return the position of a split key's cells, or -1 - worker for other keys, BIGINT."""
     return f"coalesce({found.run}, CAST(-1 - {found.tail} AS BIGINT))"
 
 
 def _of_run(cells: str, run: str, row: str | None) -> str:
-    """Return the worker of a frequent key, INT; null where `run` is null."""
+    """Return the worker of a frequent key, INT; null if `run` is null."""
     at, bits = f"shiftrightunsigned({run}, {LENGTH_BITS})", "16"
     if row is not None:
         at += f" + shiftrightunsigned(shiftrightunsigned({row}, 32) * {_length(run)}, 32)"

@@ -1,4 +1,4 @@
-"""The two hashes of a row that a plan starts from: that of its key, and that of its identity."""
+"""The two hashes of a row that a plan uses: of its key, and of its identity."""
 
 from collections.abc import Sequence
 
@@ -9,32 +9,32 @@ from keysplit.spark import keys
 from keysplit.spark.names import path_in_sql, quoted
 from keysplit.spark.request import Request
 
-# Makes the hash of a row's identity another function than that of its key.
+# Makes the hash of a row's identity independent of the hash of its key.
 _ROW = 0x9E3779B97F4A7C15
 
 
 def plan_hash(request: Request) -> Column:
-    """Return the hash of a row's key, from which a plan starts."""
+    """Return the hash of a row's key in plans."""
     return keys.key_hash(request.keys, request.key_types, request.params.seed)
 
 
 def plan_hash_in_sql(request: Request) -> str | None:
-    """Return the same in SQL; None for a collated key."""
+    """Return `plan_hash` in SQL; None for a collated key."""
     return keys.key_hash_in_sql(request.keys, request.key_types, request.params.seed)
 
 
 def row_hash(request: Request) -> Column:
-    """Return the hash of a row's identity, or raise where it would not come again the same."""
+    """Return the hash of a row's identity, or raise an error if it is not deterministic."""
     return F.expr(row_hash_in_sql(request))
 
 
 def row_hash_in_sql(request: Request) -> str:
-    """Return the same in SQL."""
+    """Return `row_hash` in SQL."""
     return identity_in_sql(request.params.seed, identity_of(request))
 
 
 def identity_of(request: Request) -> list[str]:
-    """Return the columns that tell rows apart, or raise where they would not come again the same."""
+    """Return the columns that distinguish rows, or raise an error if they are not deterministic."""
     names, chosen = request.row_id, None if request.plan is None else request.plan.row_id
     if names is not None:
         request.query.refuse_other_values(names)
@@ -45,5 +45,5 @@ def identity_of(request: Request) -> list[str]:
 
 
 def identity_in_sql(seed: int, names: Sequence[str]) -> str:
-    """Return the hash of the columns that tell rows apart, in SQL."""
+    """Return the hash of the columns that distinguish rows, in SQL."""
     return keys.seeded_hash_in_sql(seed ^ _ROW, [path_in_sql(name) for name in names])

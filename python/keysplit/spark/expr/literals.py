@@ -13,13 +13,13 @@ TABLES = ("tail", "held", "runs", "cells")
 
 
 def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Lookup:
-    """Return where the tables of a plan are found.
+    """Return the look-up of a plan's tables by a key's hash.
 
     Args:
         df: the rows.
         plan: the plan.
         key: the hash of a row's key, in SQL.
-        cells: what is to be found in the cells of frequent keys, BIGINT or INT; None for nothing.
+        cells: the contents of the cells of frequent keys, BIGINT or INT; None for no cells.
 
     Returns:
         Expressions of that hash.
@@ -30,20 +30,20 @@ def lookup(df: DataFrame, plan: Plan, key: str, cells: np.ndarray | None) -> Loo
 
 
 def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
-    """Return what is looked up of a plan: arrays, and as numbers of one element `shift` and `mask`.
+    """Return the tables of a plan as arrays; `shift` and `mask` have a single number.
 
     Args:
         plan: the plan.
-        whole: whether runs hold the workers of keys that are not split, as in `Lookup`.
+        whole: whether runs have the workers of keys that are not split, as in `Lookup`.
 
     Returns:
-        tail: the worker of each bucket, INT; shift: by how many bits the hash of a key is shifted to give its
-        bucket; held: the hash in each slot of a table of frequent keys, BIGINT; runs: where the cells of the
-        key in a slot are, BIGINT; mask: the slots less one.
+        tail: the worker of each bucket, INT; shift: the bits by which a key's hash is shifted to give its
+            bucket; held: the hash in each slot of a table of frequent keys, BIGINT; runs: the position of the
+            cells of a slot's key, BIGINT; mask: the number of slots minus one.
     """
     hashes = plan.tables.hashes
     slots = _cuckoo(hashes)
-    # A slot without a key holds a number that belongs into another one: no key is equal to it.
+    # A slot without a key has a number that belongs in another slot, so that no key equals it.
     vacant = (np.arange(len(slots)) + 1) % len(slots)
     held, runs = vacant << 32 | vacant, np.zeros(len(slots), np.int64)
     used = slots >= 0
@@ -61,7 +61,7 @@ def arrays_of(plan: Plan, *, whole: bool = True) -> dict[str, np.ndarray]:
 
 
 def found_in_sql(plan: Plan, key: str, cells: np.ndarray | None) -> tuple[str, str, str]:
-    """Return where the tables of a plan are found, without a DataFrame: `tail`, `run`, `cells` of `Lookup`.
+    """Return the look-up of a plan's tables without a DataFrame: `tail`, `run`, `cells` of `Lookup`.
 
     All frequent keys have runs here.
 
@@ -83,7 +83,7 @@ def _arrays(plan: Plan, cells: np.ndarray | None, *, whole: bool = True) -> dict
 
 
 def _in_sql(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> dict[str, str]:
-    """Return arrays in SQL, and numbers as such; `texts` are those of the arrays, in SQL."""
+    """Return arrays and numbers in SQL; `texts` are the texts of the arrays, in SQL."""
     return {
         # Spark folds this into one literal; an array of literals would take a while to parse.
         name: read_in_sql(texts[name], name, wide=array.dtype == np.int64)
@@ -94,7 +94,7 @@ def _in_sql(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> dict[
 
 
 def _literals(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Return the texts of arrays as literals of SQL."""
+    """Return the texts of arrays as SQL literals."""
     return {name: f"'{written(arrays[name])}'" for name in TABLES if name in arrays}
 
 
@@ -110,12 +110,12 @@ def _found(own: str, arrays: Mapping[str, str]) -> tuple[str, str]:
 
 
 def written(array: np.ndarray) -> str:
-    """Return the numbers of an array as text; `read_in_sql` is the way back."""
+    """Return the numbers of an array as text for `read_in_sql`."""
     return ",".join(map(str, array.tolist()))
 
 
 def read_in_sql(text: str, name: str, *, wide: bool) -> str:
-    """Return in SQL what a text of SQL holds, which `written` made of one of the arrays."""
+    """Return SQL that reads the array from a text made by `written`."""
     if name in ("shift", "mask"):
         return f"CAST({text} AS INT)"
     return f"CAST(split({text}, ',') AS ARRAY<{'BIGINT' if wide else 'INT'}>)"
@@ -126,7 +126,7 @@ def _shift(plan: Plan) -> np.ndarray:
 
 
 def _cuckoo(hashes: np.ndarray) -> np.ndarray:
-    """Give each hash one of its two slots; return the number of the hash of each slot, -1 for none.
+    """Assign each hash one of its two slots; return each slot's hash number, -1 for none.
 
     The slots are the low bits of the hash and the bits from the 33rd on.
     """
@@ -150,6 +150,6 @@ def _insert(slots: np.ndarray, hashes: np.ndarray, at: int) -> bool:
 
 
 def _look_up(table: str, index: str) -> str:
-    # In ANSI mode Spark takes `array[null]` for a value that is never null, and drops a coalesce around it;
-    # `get` is null.
+    # In ANSI mode Spark assumes that `array[null]` is never null, and drops a coalesce around it; `get`
+    # returns null.
     return f"get({table}, {index})"

@@ -1,4 +1,4 @@
-"""The tables of a plan packed into whole numbers, as Spark looks them up."""
+"""The tables of a plan packed into whole numbers for Spark."""
 
 from typing import NamedTuple
 
@@ -10,17 +10,17 @@ from keysplit.plan import Tables
 LOW = (1 << 32) - 1
 """The half of a row's hash that is compared with the cut of a cell."""
 LENGTH_BITS = 20
-"""Bits of a run that hold how many cells a key has; those above them hold where they start."""
+"""The bits of a run with the number of a key's cells; the higher bits have the position of the first."""
 
 
 def runs_of(starts: np.ndarray, lengths: np.ndarray, first: np.ndarray | None = None) -> np.ndarray:
-    """Return where the cells of each frequent key start and how many there are, in one number each.
+    """Return the start and the number of each frequent key's cells, packed in one number.
 
     Args:
-        starts: where they start.
-        lengths: how many there are.
-        first: the first worker of each key. If it is given, the number of a key that is not split is
-            -1 - worker: its rows need neither cells nor an identity.
+        starts: the position of the first cell.
+        lengths: the number of cells.
+        first: the first worker of each key. If given, the number of an unsplit key is -1 - worker: its rows
+            need neither cells nor an identity.
     """
     runs: np.ndarray = starts.astype(np.int64) << LENGTH_BITS | lengths.astype(np.int64)
     return runs if first is None else np.where(lengths == 1, -1 - first.astype(np.int64), runs)
@@ -29,7 +29,7 @@ def runs_of(starts: np.ndarray, lengths: np.ndarray, first: np.ndarray | None = 
 def cells_of(tables: Tables) -> np.ndarray:
     """Return the cells: cut, first and second worker in 32, 16 and 16 bits.
 
-    A cut of 2**32, below which every number is, is written as one less with the first worker twice.
+    A cut of 2**32, which is above every number, is written as 2**32 - 1 with the first worker twice.
     """
     whole = tables.cuts > LOW
     cuts = np.where(whole, LOW, tables.cuts).astype(np.uint64)
@@ -39,16 +39,16 @@ def cells_of(tables: Tables) -> np.ndarray:
 
 
 class Lookup(NamedTuple):
-    """Where an expression finds the tables of a plan, in SQL."""
+    """The tables of a plan as SQL expressions."""
 
     df: DataFrame
-    """The rows, perhaps with columns of the tables beside them."""
+    """The rows, perhaps with columns of the tables."""
     tail: str
     """The worker of the bucket of a row's key, INT."""
     run: str
     """The run of a frequent key as `runs_of` returns it with `first`, BIGINT, null for all others; empty if
     no key is frequent."""
     cells: str
-    """The array in which runs lie; empty if nothing was asked for."""
+    """The array with the runs; empty if no cells were requested."""
     names: tuple[str, ...] = ()
-    """The columns to drop in the end."""
+    """The columns to drop at the end."""
