@@ -158,7 +158,7 @@ def test_other_streams_are_refused(spark, files, tmp_path):
     for df, message in (
         (counted, "is exact only if a retried batch has the same rows in the same order, got "),
         (read(spark, files).repartition(3), "is exact only if a retried batch has the same rows"),
-        (spark.read.json(str(files)), "state must be left out for a batch, whose routers end with it, got "),
+        (spark.read.json(str(files)), "state must be left out for a batch, as its routers end with it, got "),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             kss.online.route(df, "key", FISH, state=state)

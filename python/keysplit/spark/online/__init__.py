@@ -41,10 +41,10 @@ def route(
     trust: Trusted = (),
     allow_inexact: bool = False,
 ) -> DataFrame:
-    """Add a column that says which worker each row goes to, as a router of the papers chooses it.
+    """Add a column with the worker of each row, chosen by a router of the papers.
 
     Each task is a source: it routes its rows in their order with a router of its own. That is exact only if a
-    retried task has the same rows in the same order. Where that is not known, it is refused before any job.
+    retried task has the same rows in the same order. Unless this is known, an error is raised before any job.
     Executors need keysplit.
 
     Args:
@@ -55,12 +55,12 @@ def route(
             each time: states are stored under it.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
             left out. A weight that is null, NaN or below 0 stops the job.
-        state: for streams, the folder or its URL where routers leave their states after each micro-batch. All
+        state: for streams, a folder or its URL, where routers store their states after each micro-batch. All
             executors and the driver must reach it.
         trust: names of columns of `df`, and functions in its query or their names, that you guarantee to be
             deterministic.
-        allow_inexact: for batches, True to route although a retried task may have other rows or another
-            order: rows may then be lost or doubled without an error.
+        allow_inexact: for batches, True to route even if a retried task may have other rows or another order.
+            Rows may then be lost or duplicated without an error.
 
     Returns:
         The rows of `df` with one more column, INT, from 0 to workers - 1.
@@ -72,8 +72,8 @@ def route(
         OSError: if `state` cannot be made or read.
 
     Source:
-        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-B: each source balances on its own
-        what it sends itself.
+        "The Power of Both Choices" (Nasir et al., ICDE 2015), section III-B: each source balances the
+        messages that it sends itself.
 
     Deviations:
         A source is a partition of a job. In a batch its router ends with the task; in a stream it continues
@@ -182,7 +182,7 @@ def _check_grouping(grouping: Any) -> None:
 
 
 def _check_state(df: DataFrame, state: Any, allow_inexact: bool) -> None:
-    """Raise an error unless the routers of a stream, and no others, have a folder for their states."""
+    """Raise an error unless `state` is given for a stream, and left out for a batch."""
     if state is not None and not isinstance(state, str | os.PathLike):
         raise TypeError(f"state must be a path or URL of a folder, got {state!r}")
     if state == "":
@@ -196,7 +196,7 @@ def _check_state(df: DataFrame, state: Any, allow_inexact: bool) -> None:
         raise ValueError("allow_inexact must be False for a streaming DataFrame, got True: leave it out")
     if state is not None and not df.isStreaming:
         raise ValueError(
-            f"state must be left out for a batch, whose routers end with it, got {os.fspath(state)!r}"
+            f"state must be left out for a batch, as its routers end with it, got {os.fspath(state)!r}"
         )
 
 

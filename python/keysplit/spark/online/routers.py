@@ -1,4 +1,4 @@
-"""One router per task: it gives each row its worker, in the order of the rows."""
+"""One router per task: it assigns workers to rows in their order."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -37,9 +37,9 @@ def worker_of(
         types: their types.
         weight: the load of a row, a DOUBLE; None if it is 1.
         worker_column: the name that the column gets.
-        states: where the routers of a stream leave their states; None for a batch.
-        topic: the hash of the topic and the number of the partition that a row comes from; empty if it comes
-            from none.
+        states: where the routers of a stream store their states; None for a batch.
+        topic: the hash of the topic and the number of the partition that a row comes from; empty if it is not
+            from Kafka.
     """
     key, type_ = keys.key_column(names, types)
     arrow, weighted = versions.has_arrow_udf(), weight is not None
@@ -65,7 +65,7 @@ def worker_of(
             yield workers.view(np.int32)
         leave()
 
-    # `keysplit diagnose` recognises these by their names in plans.
+    # `keysplit diagnose` recognises these names in plans.
     def keysplit_route(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         return map(pa.array, routed(batches))
 
@@ -77,15 +77,15 @@ def worker_of(
         if arrow
         else F.pandas_udf(keysplit_route_pandas, IntegerType())
     )
-    # Nondeterministic to Spark, so that it runs once per row and no filter moves upstream of it.
+    # Marked nondeterministic, so that Spark runs it once per row and moves no filter upstream of it.
     return made.asNondeterministic()(*columns, *([] if weight is None else [weight]), *topic)
 
 
 def _in_segments(batches: Iterator[_Batch], router: Any, segment: int) -> Iterator[np.ndarray]:
     """Yield the workers of each batch.
 
-    A call of the router gets whole segments, so that it does not matter how Spark cuts the rows of a task
-    into batches. The last segment holds the rest.
+    Each call of the router gets whole segments, so that Spark's cuts of a task's rows into batches do not
+    matter. The last segment holds the rest.
     """
     waiting: list[_Batch] = []
     sizes, routed = deque[int](), np.empty(0, np.uint32)

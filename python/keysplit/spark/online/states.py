@@ -1,12 +1,12 @@
 """The state of routers between the micro-batches of a stream: one per source, written by its task.
 
-A file `QUERY/routes-COLUMN/source-P/batch-B` in the folder of states: the state of the router of partition P
-after micro-batch B, for that worker column of that query. Of a partition of a topic in Kafka, P has the hash
-of the topic and the number; else it is the number of the task. A task of a batch begins with the newest state
-of its partition before that batch, however often it is attempted, and replaces only the state after it.
+The file `QUERY/routes-COLUMN/source-P/batch-B` has the state of the router of partition P after micro-batch
+B, for one worker column of one query. For a Kafka partition, P consists of the hash of the topic and the
+partition number; else it is the number of the task. Each attempt at a task of a batch starts from the
+partition's newest state before that batch, and replaces only the state after it.
 
-If the folder were a different one on each machine, routers would start from nothing without an error. So the
-driver leaves a mark in it, `shared.txt`, which every task must find.
+If the folder were a different one on each machine, routers would start from scratch without an error. So the
+driver writes a mark into it, `shared.txt`, which every task must find.
 """
 
 import base64
@@ -21,27 +21,27 @@ from pyspark import TaskContext
 from keysplit import paths
 from keysplit.spark.tasks import micro_batch, streaming_query
 
-# States of a source that are kept: Spark attempts only the last batch again.
+# States kept per source: Spark retries only the last batch.
 _KEPT = 3
 _NAME = re.compile(r"batch-(\d+)")
 
 
 class Place(NamedTuple):
-    """A partition of a topic in Kafka: the hash of the topic, and the number of the partition."""
+    """A Kafka partition: the hash of its topic, and its number."""
 
     topic: int
     partition: int
 
 
 class States(NamedTuple):
-    """The folder of states, and the mark that is in it."""
+    """The folder of states, and its mark."""
 
     folder: str
     mark: str
 
 
 def states_in(folder: str) -> States:
-    """Make the folder of states, and leave a mark in it if there is none.
+    """Create the folder of states, and write a mark into it if there is none.
 
     Raises:
         OSError: if that fails.
@@ -56,17 +56,17 @@ def states_in(folder: str) -> States:
 def router_of_task(
     params: Any, states: States | None, worker_column: str, place: Place | None
 ) -> tuple[Any, Callable[[], None]]:
-    """Return the router of the task in which this runs, and what is to be called once it has routed all rows.
+    """Return the router of the current task, and a function to call once it has routed all rows.
 
     Args:
         params: the grouping.
-        states: the states of a stream; None for a batch, whose routers begin with it.
+        states: the states of a stream; None for a batch, where routers start empty.
         worker_column: the column that the router fills: a query may have several routers per task.
-        place: the partition of a topic that the rows of the task come from; None if they come from none.
+        place: the Kafka partition that the task reads; None if there is none.
 
     Raises:
         OSError: if a state cannot be read.
-        RuntimeError: if there are states and the task belongs to no streaming query, or does not find them.
+        RuntimeError: if there are states but the task does not find them, or is not of a streaming query.
         ValueError: if a state is of another grouping or other parameters, or damaged.
     """
     context = TaskContext.get()
@@ -101,13 +101,13 @@ def _refuse_other(states: States) -> None:
     if mark != states.mark:
         raise RuntimeError(
             "state must be a folder that the driver and all executors share, "
-            f"got {states.folder!r}, which this executor does not have as the driver left it: "
+            f"got {states.folder!r}, where this executor does not find the driver's mark: "
             "pass a URL, or a path on a shared file system"
         )
 
 
 def _routes(worker_column: str) -> str:
-    """Return the name of a folder: a different one for each column, and no % in it, which URLs decode."""
+    """Return a folder name that is unique per column, without %, which URLs decode."""
     return "routes-" + quote(worker_column, safe="").replace("%", "=")
 
 
