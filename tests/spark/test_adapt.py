@@ -393,7 +393,7 @@ def test_a_hot_partition_is_written_by_several_tasks(spark, stream, tmp_path):
         ({"start": "plan", "workers": 2, "capacities": [1, 1]}, "capacities must be left out with start"),
         (
             {"start": "plan", "workers": 2, "weight": "key"},
-            "weight must be None, as start balances rows, got 'key'",
+            "weight must be None, as start counts rows, got 'key'",
         ),
     ],
     ids=str,
@@ -412,7 +412,7 @@ def test_what_needs_the_rows_is_checked_before_a_query_starts(stream):
         ("a path", "plan must be a Plan or a kss.streaming.Adapt, got str"),
         (Adapt(2, weight="key"), "weight must name a numeric column, got 'key' of type string"),
         (Adapt(2, row_id="nowhere"), "row_id must name one column of the DataFrame, got 'nowhere'"),
-        (Adapt(start=kss.plan(stream.rows(), "value", 2)), "key must have the types that the plan is for, "),
+        (Adapt(start=kss.plan(stream.rows(), "value", 2)), "key must have the types of the plan, "),
     ):
         with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}"):
             kss.streaming.route(stream.read(), "key", plan=plan)
@@ -423,7 +423,7 @@ def test_what_needs_the_rows_is_checked_before_a_query_starts(stream):
 def test_a_plan_made_by_weight_needs_the_weight(stream):
     stream.add(hot=0)
     plan = kss.plan(stream.rows(), "key", WORKERS, weight="value", row_id="value")
-    with pytest.raises(ValueError, match=r"^weight must be the one that start was made by, got None"):
+    with pytest.raises(ValueError, match=r"^weight must be the one that start was made with, got None"):
         Adapt(start=plan)
     routed = kss.streaming.route(stream.read(), "key", plan=Adapt(start=plan, weight="value"))
     assert "changes while the stream runs" in kss.explain(routed)
@@ -550,7 +550,7 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
     stream.add(hot=0)
     run(plan)
     assert versions_of_batches(log) == {0: 0, 1: 0, 2: 3}
-    passed = [str(each.message) for each in recwarn if "was passed over" in str(each.message)]
+    passed = [str(each.message) for each in recwarn if "was skipped" in str(each.message)]
     assert {each[:9] for each in passed} == {"version 1", "version 2"}
 
     # a batch that was begun by more workers than there are now
@@ -558,7 +558,7 @@ def test_a_restart_takes_the_newest_version_that_fits(spark, stream, tmp_path, r
     stream.add(hot=0)
     with pytest.raises(StreamingQueryException):
         run(plan.with_workers(2))
-    assert "at most the 2 workers of the query, whose batch 3 it has begun, got one for 4" in caplog.text
+    assert "at most the 2 workers of the query, which started batch 3 with it, got one for 4" in caplog.text
     run(plan)
     assert versions_of_batches(log)[3] == 0
     only = tmp_path / "only"
@@ -597,12 +597,12 @@ def test_a_restart_with_what_the_plan_log_has_not_warns(stream, tmp_path, change
         Plan.load(log / "plan-0.json").with_workers(WORKERS - 2).save(log / "plan-1.json")
     stream.add(hot=0)
     with pytest.warns(
-        UserWarning, match=r"^the stream goes on by version \d of its plan log, for "
+        UserWarning, match=r"^the stream continues with version \d of its plan log, for "
     ) as warned:
         run(**changed)
-    (message,) = [str(each.message) for each in warned if "goes on by version" in str(each.message)]
+    (message,) = [str(each.message) for each in warned if "continues with version" in str(each.message)]
     asked = ks.GROUPINGS[changed.get("grouping", "d_choices")](workers=changed.get("workers", WORKERS))
-    assert f"although this start asks for {asked!r}: publish such a plan" in message
+    assert f"although this start requests {asked!r}: publish such a plan" in message
 
 
 def test_a_query_gets_more_workers_at_a_restart(spark, stream, tmp_path):
@@ -688,7 +688,7 @@ def test_workers_come_and_go_while_the_stream_runs(spark, stream, tmp_path):
     ]
     shares = found.batches[2].worker.value_counts(normalize=True)
     assert shares[1] == pytest.approx(0.5, abs=0.1)
-    with pytest.raises(ValueError, match="to must be a query that runs, got one that has stopped"):
+    with pytest.raises(ValueError, match="to must be a running query, got a stopped one"):
         kss.streaming.publish(plan, query)
     log = next((tmp_path / "c" / "keysplit").iterdir())
     assert kss.streaming.publish(plan.with_workers(2), log) == 4

@@ -52,7 +52,7 @@ def test_a_damaged_plan_is_named_with_the_remedy(plan, tmp_path, recwarn):
         log.plan(7)
     gone = Log(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    with pytest.raises(FileNotFoundError, match=r"must stay where it is, '.*gone' is gone: start the"):
+    with pytest.raises(FileNotFoundError, match=r"must not be moved, but '.*gone' is gone: start the"):
         gone.version_of(3, 0)
 
 

@@ -233,10 +233,10 @@ def test_wrong_arguments_are_named_before_the_start(spark, broker, tmp_path):
     plan = kss.plan(rows, "key", 4, sample=1)
     by_hash, by_value = kss.plan(rows, "key", 3, grouping="key", sample=1), Adapt(3, row_id="value")
     upper = F.udf(str.upper)
-    repeats = "df must have the same rows each time that it is read, as a micro-batch that is run again "
+    repeats = "df must have the same rows each time it is read, as a retried micro-batch "
     for df, arguments, error, message in [
         (rows, {}, ValueError, "df must be a streaming DataFrame, got a batch one: "),
-        (stream.drop("value"), {}, ValueError, "df must have a column 'value', which is sent, got ['key', "),
+        (stream.drop("value"), {}, ValueError, "df must have a column 'value' to send, got ['key', "),
         (
             stream.withColumn("value", F.lit(1)),
             {},

@@ -21,59 +21,57 @@ from keysplit.spark.request import GROUPING
 class Adapt:
     """A plan that changes while a stream runs: pass it as `plan=` to the operations of `kss.streaming`.
 
-    All rows of a micro-batch use one plan, in all attempts at its tasks; the first attempt at a micro-batch
-    writes down which one, and a restart finds that. No Python runs on the executors. It needs a classic
-    session; docs/measured.md has what adapting costs.
+    All rows of a micro-batch use one plan, in all attempts at its tasks. The first attempt at a micro-batch
+    records the plan, and a restart reads the record. No Python runs on the executors. It needs a classic
+    session; docs/measured.md has the cost of adapting.
 
-    After each micro-batch the driver adds what the batch has counted to what it remembers, and makes a plan.
-    The new plan replaces the current one if all of this holds:
+    After each micro-batch the driver adds the batch's counts to its memory, and makes a plan. The new plan
+    replaces the current one if all of these hold:
 
     - in the batch the busiest worker got at least `gain` more than its fair share, and more than chance
-      explains;
+        explains;
     - under the new plan it would have got less, by at least `gain` of a fair share;
-    - over `horizon` batches the busiest worker is spared more rows than the change costs one worker:
-      `copy_cost` rows for each worker that a frequent key gets, and for each row per batch of the rare
-      keys that move, divided by the number of workers, which share that work;
+    - over `horizon` batches the busiest worker saves more rows than the change costs per worker. The cost is
+        `copy_cost` rows for each worker that a frequent key gains, and for each row per batch of the rare
+        keys that move, divided by the number of workers;
     - the last change is at least `every` batches ago.
 
-    Where rare keys have candidates (`partial_key`, `d_choices`, `w_choices`, `round_robin` and the online
-    groupings), they stay where they are unless their worker is loaded by more than `gain` of a fair share
-    above the best of these.
+    Rare keys that have candidates (`partial_key`, `d_choices`, `w_choices`, `round_robin` and the online
+    groupings) move only if the load of their worker exceeds that of the best candidate by more than `gain` of
+    a fair share.
 
     Args:
         workers: the number of workers, 1..=65536. Leave it out with a grouping object or `start`.
-        grouping: how plans are made: any grouping that `kss.plan` takes, or an online one such as "fish",
-            whose router the driver then follows. For `streaming.write` "cut_to_fit" suits best.
+        grouping: the grouping of the plans: any grouping of `kss.plan`, or an online one such as "fish", for
+            which the driver runs the router. "cut_to_fit" suits `streaming.write` best.
         weight: the load of a row: a numeric column, an expression, or "bytes" (see `row_bytes`); 1 per row if
-            left out. With a `start` that was made by a weight give the same one.
+            left out. If `start` was made with a weight, pass the same one.
         row_id: the columns that distinguish rows, as in `kss.plan`; those of `start` if left out.
         trust: columns and functions that you guarantee to be deterministic, as in `kss.plan`.
         seed: the seed of the hashes, 0 if left out.
-        start: the first plan, of `kss.plan`; if left out, the stream begins with all rows of a key on one
-            worker.
-        decay: what the memory counts for after one more batch, 0..=1. 0 forgets all but the last batch, 1
-            forgets nothing: all batches count alike. Below 1, loads are balanced for the batches since the
-            keys last differed from those before by more than chance explains. A key that was frequent before
-            stays frequent while its share of the whole memory is large enough, so keys may take turns: at
-            0.5 up to four keys that in turn have half of a batch stay split, at 0.9 up to five.
+        start: the first plan, from `kss.plan`; if left out, the stream begins with one worker per key.
+        decay: the factor on older counts after each batch, 0..=1. 0 forgets all but the last batch; 1 forgets
+            nothing, so all batches count equally. Below 1, loads are balanced for the batches since the keys
+            last changed by more than chance explains. A previously frequent key stays frequent while its
+            share of the whole memory is large enough, so keys may take turns: at 0.5 up to four keys that in
+            turn have half of a batch stay split, at 0.9 up to five.
         gain: the smallest gain worth a change, as a fraction of a fair share, above 0.
-        horizon: for how many batches a plan is expected to hold, at least 1.
+        horizon: the number of batches for which a plan is expected to hold, at least 1.
         copy_cost: the cost of one more partial result, in rows, at least 0.
-        every: the smallest number of batches between two changes, at least 1. None to change the plan only by
-            `streaming.publish`, while the rows of each worker are counted for `streaming.observe`.
+        every: the smallest number of batches between two changes, at least 1. None changes the plan only by
+            `streaming.publish`; the rows of each worker are still counted for `streaming.observe`.
         sample: how many rows of a batch are drawn for the driver, at least 100; if left out, 100 for each key
-            that can be frequent, but 4,000 to 20,000 in all. Of a batch that is larger than the one before,
-            n rows in p tasks, at most about `sample * (1 + log n) * (1 + log p)` are drawn. Each adds some 25
-            bytes to what the tasks of the batch send to the driver.
-        capacities: the relative speed of each worker, above 0; or a function that returns them, which is
-            called on the driver after each batch, and the next one waits for it. "measured" derives the
-            speeds from the time per row of tasks. It needs an operation that places rows, such as
-            `repartition`, so that a worker is a task. A run's first two batches are left out; a worker
-            counts as slow or fast once three batches in a row say so, and what later ones do not confirm
-            fades. Until the batches are balanced, a batch waits for the times of the one before, but at most
-            a tenth of the time since that began, and at most a second. If left out, speeds are those of
-            `start`, or equal.
-        log: the folder of the plan log, or its URL as `Plan.save` takes it. If left out, `keysplit` in the
+            that can be frequent, 4,000 to 20,000 in total. If a batch is larger than the previous one, at
+            most about `sample * (1 + log n) * (1 + log p)` of its n rows in p tasks are drawn. Each adds
+            about 25 bytes to the data that tasks send to the driver.
+        capacities: the relative speed of each worker, above 0; or a function that returns the speeds. The
+            driver calls it after each batch, and the next batch waits for it. "measured" derives the speeds
+            from the tasks' time per row. It needs an operation that places rows, such as `repartition`, so
+            that a worker is a task. A run's first two batches are ignored. A worker counts as slow or fast
+            after three consistent measurements in a row; without confirmation the difference fades. Until the
+            batches are balanced, a batch waits for the times of the previous one: at most a tenth of the time
+            since that began, and at most a second. If left out, speeds are those of `start`, or equal.
+        log: the folder of the plan log, or its URL as in `Plan.save`. If left out, `keysplit` in the
             checkpoint of the query.
 
     Raises:
@@ -85,10 +83,10 @@ class Adapt:
             epochs are the micro-batches here.
 
     Deviations:
-        The papers route by what a source has seen up to the very message. A plan of a micro-batch knows the
-        batches before: a change of the keys is answered one batch later. It counts the keys of drawn rows,
-        each with the rows that it stands for, and not all rows in a sketch: the tasks of a batch need no
-        Python, and estimates are unbiased.
+        The papers use everything that a source has seen up to the message. The plan of a micro-batch knows
+        only the previous batches, so it reacts to a change of keys one batch later. It counts the keys of
+        drawn rows, each weighted by the rows that it stands for, instead of all rows in a sketch. So the
+        tasks of a batch need no Python, and estimates are unbiased.
 
     Example:
         >>> from keysplit.spark.streaming import Adapt  # doctest: +SKIP
@@ -116,7 +114,7 @@ class Adapt:
         workers = self.params.workers
         trusted_names(self.trust)
         if self.start is not None and self.start.weighted != (self.weight is not None):
-            unit = "the one that start was made by" if self.start.weighted else "None, as start balances rows"
+            unit = "the one that start was made with" if self.start.weighted else "None, as start counts rows"
             raise ValueError(f"weight must be {unit}, got {self.weight!r}")
         check_number("decay", self.decay, 0, 1)
         check_number("gain", self.gain, 0, math.inf, without_least=True)
@@ -158,7 +156,7 @@ class Adapt:
 
     @property
     def trusted(self) -> frozenset[str]:
-        """The names of what is guaranteed to be deterministic."""
+        """The names of the columns and functions that the user guarantees to be deterministic."""
         return trusted_names(self.trust) | frozenset(() if self.start is None else self.start.trust)
 
     @property
@@ -172,7 +170,7 @@ class Adapt:
 
     @property
     def rule(self) -> "Adapt":
-        """The same, ready for a run: only speeds that change, and a log that is found from any folder."""
+        """A copy for a run: with capacities only if they change, and the absolute path of the log."""
         changing = isinstance(self.capacities, str) or callable(self.capacities)
         log = None if self.log is None else paths.absolute(self.log)
         return replace(self, capacities=self.capacities if changing else None, log=log)

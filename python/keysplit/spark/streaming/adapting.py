@@ -1,4 +1,4 @@
-"""A plan that changes while streams use it, and which queries do."""
+"""A plan that changes while streams use it, and the queries that use it."""
 
 import hashlib
 import os
@@ -20,12 +20,12 @@ from keysplit.spark.streaming.running import Running, Shared, rows_wanted
 from keysplit.spark.streaming.tables import Tables
 from keysplit.spark.streaming.tally import Tally
 
-# Of so many drawn rows the values of the key come along.
+# About this many drawn rows carry the values of the key.
 _SHOWN = 512
-# The longest name of a folder that is not cut; file systems take 255 bytes.
+# The longest folder name that is not truncated; file systems allow 255 bytes.
 _LONGEST = 150
 
-# The plans that change in a running query, by its run and the folder of the log.
+# The changing plans of running queries, by run and folder of the log.
 _lock = threading.RLock()
 _taken: dict[tuple[str, str], "Adapting"] = {}
 
@@ -38,11 +38,11 @@ class Adapting:
         first: the plan to begin with.
         adapt: how it changes.
         types: the types of the key columns.
-        weighted: whether it balances something else than rows.
-        name: names the folder of its log in a checkpoint.
+        weighted: whether it balances weights other than rows.
+        name: the name of its log's folder in a checkpoint.
 
     Attributes:
-        tally: counts the rows of micro-batches, and sends those that are drawn.
+        tally: counts the rows of micro-batches, and sends the drawn ones.
         bounds: how micro-batches draw rows.
     """
 
@@ -64,8 +64,8 @@ class Adapting:
         self._shared = Shared(self._task_times, first, adapt, types, weighted, self._sent, self.bounds)
         self._runs: dict[str, Running] = {}
         self._opening = threading.Lock()
-        self._past: tuple[str, list[Figures]] = "", []  # of the run that ended last
-        if adapt.log is not None:  # what is wrong with it is said before the start
+        self._past: tuple[str, list[Figures]] = "", []  # the figures of the run that ended last
+        if adapt.log is not None:  # raises its errors before the start
             Log(adapt.log).newest(first)
 
     def answer(self, question: str, batch: MicroBatch | None) -> str:
@@ -74,19 +74,19 @@ class Adapting:
             return Tables(self.first).answer(question, chance=0.0)
         running = self._runs.get(batch.run)
         if running is None:
-            with self._opening:  # its log may be far away, so other plans do not wait
+            with self._opening:  # its log may be remote, so other plans do not wait
                 running = self._runs.get(batch.run) or self._open(batch)
                 self._runs[batch.run] = running
         return running.answer(question, batch.number)
 
     def learn(self, run: str, number: int) -> None:
-        """Learn from a batch of a run that has ended; whoever hears of it first says so."""
+        """Learn from a finished batch of a run; the first to hear of it calls this."""
         running = self._runs.get(run)
         if running is not None:
             running.learn(number)
 
     def figures(self, run: str) -> "list[Figures]":
-        """Return what the batches of a run of a query have shown, the oldest first."""
+        """Return the figures of the batches of a run of a query, the oldest first."""
         running = self._runs.get(run)
         if running is not None:
             return running.shown()
@@ -94,7 +94,7 @@ class Adapting:
         return found if past == run else []
 
     def plan_in(self, run: str, number: int) -> Plan | None:
-        """Return the plan that a micro-batch of a run uses, None if it has not asked for one."""
+        """Return the plan of a micro-batch of a run, None if it has not requested one."""
         running = self._runs.get(run)
         return None if running is None else running.plan_of(number)
 
@@ -115,8 +115,8 @@ class Adapting:
         """Forget a run of a query."""
         running = self._runs.get(run)
         if running is not None:
-            self._past = run, running.shown()  # observers hear of the end after this
-            if self._runs.pop(run, None) is not None:  # else another thread has been faster
+            self._past = run, running.shown()  # observers are told of the end after this
+            if self._runs.pop(run, None) is not None:  # otherwise another thread was faster
                 _give_back(run, self)
                 self._sent.forget(running.query)
                 running.close()
@@ -125,7 +125,7 @@ class Adapting:
         return engine.task_times(self.spark, run, batch, tasks)
 
     def _open(self, batch: MicroBatch) -> Running:
-        """Begin a run of a query, whose log no other plan of the run may have."""
+        """Begin a run of a query; no other plan of the run may have its log."""
         log, run = self.adapt.log, batch.run
         folder = f"{batch.checkpoint}/keysplit/{self.name}" if log is None else os.fspath(log)
         place = run, folder.rstrip("/")
@@ -153,20 +153,20 @@ class Adapting:
             raise
         with _lock:
             ended = [(other, each) for (other, of), each in _taken.items() if of == place[1] and other != run]
-        for other, each in ended:  # the log is the query's, whose older runs Spark may not have reported yet
+        for other, each in ended:  # the log is for the query; Spark may not have reported its older runs yet
             with suppress(Exception):  # the JVM of that run may be gone
                 each.ended(other)
         return found
 
 
 def adapting_in(run: str) -> list[Adapting]:
-    """Return the plans that change in a run of a query."""
+    """Return the changing plans of a run of a query."""
     with _lock:
         return [each for (taken, _), each in _taken.items() if taken == run]
 
 
 def plans_in(run: str, number: int) -> str:
-    """Return a name for all plans that change and that a micro-batch of a run uses, "" if none do."""
+    """Return a name for all changing plans that a micro-batch of a run uses, "" if there are none."""
     plans = filter(None, (each.plan_in(run, number) for each in adapting_in(run)))
     found = sorted(plan.to_json() for plan in plans)
     return hashlib.sha256("".join(found).encode()).hexdigest()[:16] if found else ""
@@ -179,7 +179,7 @@ def _give_back(run: str, adapting: Adapting) -> None:
 
 
 def _folder_named(name: str) -> str:
-    """Return the name of a folder for a plan."""
+    """Return a folder name for a plan."""
     found = re.sub(r"[^\w.-]", "_", name)
     if len(found.encode()) <= _LONGEST:
         return found

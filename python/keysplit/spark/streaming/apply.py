@@ -1,4 +1,4 @@
-"""`streaming.apply`: Python functions over the rows of each key of a stream, hot keys in parts."""
+"""`streaming.apply`: Python functions over the rows of each key of a stream, with hot keys in parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -63,49 +63,47 @@ def apply(
 ) -> DataFrame:
     """Compute `merge(function(rows))` for the rows of each key of a stream, hot keys in parts.
 
-    In each micro-batch `function` is called with the rows of each key on each worker. What it returns is kept
-    there, and goes to `merge` at a time that is the same for all workers:
+    In each micro-batch each worker calls `function` with its rows of each key. Its results are kept there,
+    and go to `merge` at the same time for all workers:
 
-    - with `window`, when the watermark has passed the window. There is one call of `merge` for each window
-      and key, with all partial results of its rows. The result is that of `df.groupBy(window,
-      key).applyInPandas(lambda rows: merge(function(rows)))` in a batch, over the rows that are not later
-      than the watermark;
-    - with `every`, in the first micro-batch of a new period: `merge` is called for each key that had rows
-      since, with their partial results. Each row counts once, so that a result says what has come since the
-      one before;
+    - with `window`, when the watermark has passed the window. `merge` is called once for each window and key,
+        with all partial results of its rows. The result equals `df.groupBy(window, key).applyInPandas(lambda
+        rows: merge(function(rows)))` in a batch, over the rows that are not later than the watermark;
+    - with `every`, in the first micro-batch of a new period: `merge` is called for each key with rows since
+        the last call, with their partial results. Each row counts once, so a result covers the rows since the
+        previous one;
     - with neither, in the same micro-batch.
 
-    Each row is in exactly one call of `merge`, after failures and restarts, too. The functions compose as in
+    Each row is in exactly one call of `merge`, also after failures and restarts. The functions compose as in
     `kss.apply`: `merge(function(a) + function(b))` equals `merge(function(a + b))`.
 
-    The state is one value for each worker and window, a table of partial results. It is written again in each
-    batch that has rows for it. A query that starts again from its checkpoint may have another plan, another
-    number of workers, other functions, and more columns in `partial_schema`: those that old partial results
-    lack are null.
+    The state is one value for each worker and window, a table of partial results. Each batch with rows for it
+    rewrites it. A query may restart from its checkpoint with another plan, another number of workers, other
+    functions, and more columns in `partial_schema`, which are null in old partial results.
 
     Args:
         df: a streaming DataFrame, classic or of Spark Connect.
         key: a column name, or a list of them; null is a key.
-        function: takes the rows of a key on a worker in one micro-batch, with all columns of `df`, and
-            returns any number of rows with the columns of `partial_schema`. With two arguments it takes the
-            key as a tuple first; with `window` its first element is the window.
+        function: takes a worker's rows of a key in one micro-batch, with all columns of `df`, and returns any
+            number of rows with the columns of `partial_schema`. A function of two arguments gets the key as a
+            tuple first; with `window` the tuple begins with the window.
         schema: the columns of the result, as DDL such as "word string, n long" or a StructType.
-        merge: takes what `function` returned for a key, with or without the key before it, and returns rows
-            with the columns of `schema`. It is not called for a key without partial results.
+        merge: takes the rows that `function` returned for a key, with or without the key first, and returns
+            rows with the columns of `schema`. It is not called for a key without partial results.
         plan: as `streaming.route`. A change of plan moves no state.
-        partial_schema: the columns of what `function` returns; `schema` if left out.
-        combine: takes partial results of a key, with or without the key before them, and returns fewer with
-            the same columns, such that `merge(combine(a) + b)` equals `merge(a + b)`. It is called when what
-            a worker holds has doubled. Without it partial results are kept one below the other, and state
-            grows with the micro-batches until it goes to `merge`.
+        partial_schema: the columns that `function` returns; `schema` if left out.
+        combine: takes partial results of a key, with or without the key first, and returns fewer rows with
+            the same columns, such that `merge(combine(a) + b)` equals `merge(a + b)`. It is called whenever a
+            worker's state has doubled. Without it partial results are concatenated, and state grows with each
+            micro-batch until it goes to `merge`.
         window: `F.window(...)` of the time, tumbling or sliding, or the column of the time itself. Rows
             without a time are left out.
-        every: a period, such as "5 minutes" or a timedelta, of whole milliseconds. With `window`, for long
-            ones: what has come of a window goes to `merge` once the watermark has passed so much of it, and
-            again so much. A window that is not longer is not cut. Nothing is dropped.
-        clock: without `window`, what the period is counted by: "processing", the default, the time at which a
-            micro-batch begins, or "event", the watermark. Without rows Spark runs micro-batches on and on for
-            "processing" if the trigger does not hold it back, and `availableNow` does not end.
+        every: a period of whole milliseconds, such as "5 minutes" or a timedelta. With `window` it divides
+            long windows: each time the watermark has passed another period, the window's rows so far go to
+            `merge`. A window that is not longer than the period is not divided. No row is dropped.
+        clock: without `window`, the clock of the period: "processing", the default, is the time at which a
+            micro-batch begins, and "event" is the watermark. With "processing" Spark runs micro-batches
+            without rows continuously unless the trigger limits it, and `availableNow` does not end.
         format: "pandas", or "arrow" if the functions take and return `pyarrow.Table` (from Spark 4.0 on).
 
     Returns:
@@ -147,7 +145,7 @@ def apply(
         raise ValueError(f"clock must be 'processing' or 'event', got {clock!r}")
     if clock is not None and (window is not None or every is None):
         raise ValueError(
-            "clock must be left out without every, and with window, whose clock is the watermark"
+            "clock must be left out without every, and with window, where the watermark is the clock"
         )
     period = period_of("every", every)
     period_ms = None if period is None else period // timedelta(milliseconds=1)
@@ -215,23 +213,23 @@ _TO_KEEP = StructType(
 
 
 def _kept(parts: DataFrame, rule: blobs.Rule, layout: blobs.Layout, delay: int | None) -> DataFrame:
-    """Keep what workers hold, and return what goes to the merge."""
+    """Keep the workers' state, and return the partial results that are due for the merge."""
     if delay is not None:
-        # Spark drops the rows of windows that have ended by the column that says that there is a watermark.
-        # After 2262 there is no time in pandas; windows of a period have no end.
+        # Spark finds the rows of ended windows, which it drops, by the column with the watermark.
+        # pandas has no times after 2262; periods have no window end.
         end = F.least(F.timestamp_micros("end"), F.timestamp_seconds(F.lit(9_200_000_000)))
         end = F.when(F.lit(rule.every_ms is None), end)
         parts = parts.select("*", with_watermark(end, "late", delay))
     names = ["begin", "end", "slot"]
     if rule.every_ms is not None:
-        # Spark compares the types of the state at a restart: with a window the state would never be found.
+        # Spark compares the types of the state at a restart; with the window the state would not be found.
         names[0] = "begin_without_window"
-        # `withColumn` of Spark Connect would drop what says that there is a watermark
+        # `withColumn` of Spark Connect would drop the metadata of the watermark
         parts = parts.select("*", F.col("begin").cast("int").alias(names[0]))
     gone = parts.groupBy(*names).applyInPandasWithState(
         blobs.keeper(rule, layout), _TO_MERGE, "state binary", "append", _TIMEOUTS[rule.clock]
     )
-    # Spark gives rows here that its own shuffle does not take, before an expression has made others of them.
+    # Spark's own shuffle cannot take these rows until an expression has converted them.
     return gone.select(F.coalesce("bucket", F.lit(0)).alias("bucket"), "blob")
 
 
@@ -241,11 +239,11 @@ class _Groups:
 
     Attributes:
         window: the window as a column, if there is one.
-        keys: the names of the columns by which rows are grouped, that of the window first.
-        kinds: what types their values have.
+        keys: the names of the columns by which rows are grouped, the window first.
+        kinds: the kinds of their types.
         cut: how rows are cut into them.
         hash: the hash of the key without its window.
-        column: what computes the window, under its name.
+        column: the expression of the window, with its name.
     """
 
     window: StructField | None
@@ -258,7 +256,7 @@ class _Groups:
     @classmethod
     def of(cls, request: Request, window: Column | None) -> "_Groups":
         """Return the groups of a request."""
-        # the seed of a plan may be another one after a restart
+        # another plan after a restart may have another seed
         hash_ = key_hash(request.keys, request.key_types, 0)
         field, kinds = None, key_kinds(request.key_types)
         if window is not None:
@@ -269,8 +267,8 @@ class _Groups:
             field = fields[0]
             if is_session_window(field):
                 raise ValueError(
-                    "window must be F.window(...) or the column of the time, got a session window: the rows "
-                    "of one worker do not tell where a session ends"
+                    "window must be F.window(...) or the column of the time, got a session window: a single "
+                    "worker cannot know where a session ends"
                 )
             request = replace(
                 request,
@@ -282,13 +280,13 @@ class _Groups:
         return cls(field, request.keys, tuple(kinds), Cut.of(request), hash_, window)
 
     def rows(self, request: StreamRequest) -> DataFrame:
-        """Return the rows on their workers, with the columns after them that `places` names."""
+        """Return the rows on their workers, followed by the columns that `places` names."""
         worker = F.col(quoted(request.worker_column))
         rows = routed(request)
         begin = end = F.lit(0).cast("bigint")
         seed = F.hash(F.lit(0), end)  # the state has an INT in place of `begin`, see `_kept`
         if self.window is not None:
-            # `withColumn` of Spark Connect would drop what says that there is a watermark
+            # `withColumn` of Spark Connect would drop the metadata of the watermark
             rows = rows.select("*", self.column)
             time = F.col(self.window.name)
             rows = rows.filter(time.isNotNull())
@@ -302,7 +300,7 @@ class _Groups:
         return placed(rows, request.worker_column, request.workers, keep=False)
 
     def places(self, *marks: str) -> slices.Places:
-        """Say where columns are: the functions see those of the DataFrame; cuts begin with marks and hash."""
+        """Return the places of columns: functions see the DataFrame's; cuts begin with marks and the hash."""
         places, first = self.cut.places, self.cut.width
         seen = list(places.rows)[: None if self.window is None else -1]
         cuts = [first + _MARKS.index(mark) for mark in (*marks, "hash")]

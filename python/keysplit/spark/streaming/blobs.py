@@ -1,9 +1,8 @@
-"""Partial results on their way through a stream: a blob for each worker, kept between its batches.
+"""Partial results of a stream: one blob per worker, kept between batches.
 
-Spark's state is kept by key, and costs per key. Here a worker is one group in each window, with one value
-that holds the partial results of all its keys. A blob is an Arrow IPC stream. It says itself which columns it
-has, so that a query may be started again with more of them. All of this runs on the executors and travels
-there by value: they need no keysplit.
+Spark's state is kept by key, and costs per key. Here a worker is one group in each window, with one value for
+the partial results of all its keys. A blob is an Arrow IPC stream. It names its columns, so that a query may
+restart with more of them. This code runs on the executors and is pickled by value, so they need no keysplit.
 """
 
 import json
@@ -24,10 +23,10 @@ from keysplit.spark.slices import Call, Places, parts, types_of, whole
 travel_by_value(__name__)
 
 VERSION = 1
-# Rows are cut from sorted tables in pieces of this many.
+# Sorted tables are processed in pieces of this many rows.
 _ROWS = 10_000
 _DEADLINE = "deadline"
-# The last window that can be held begins here, in microseconds since 1970: times of pandas end in 2262.
+# The start of the last possible window, in microseconds since 1970: pandas has no times after 2262.
 _LAST_US = 9_183_110_400_000_000
 
 
@@ -38,10 +37,10 @@ class Layout:
     Attributes:
         partial: the function that returns them, with the names and types of its columns.
         keys: the kinds of the columns of the key.
-        extra: the number of columns behind those, that are there only to compare keys.
-        cuts: which of the columns of the key, and of those after its hash, distinguish keys.
+        extra: the number of further columns, which only serve to compare keys.
+        cuts: the columns that distinguish keys, among those of the key and those after its hash.
         buckets: the partitions of the merge.
-        columns: the names of the columns of the key, in small letters, without the window.
+        columns: the names of the columns of the key, in lower case, without the window.
         zone: the time zone of the session, in which functions see times.
     """
 
@@ -55,15 +54,15 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns: what `partial` returns, the key, its hash, then what compares keys."""
+        """The names of the columns: those that `partial` returns, the key, its hash, then `extra`."""
         named = [f"part {name}" for name in self.partial.schema.names]
         named += [f"key {at}" for at in range(len(self.keys))]
         return [*named, "hash", *(f"cut {at}" for at in range(self.extra))]
 
     def places(self, *more: int) -> Places:
-        """Say where columns are, for a function over partial results; more cuts may follow."""
+        """Return the places of columns for a function over partial results; more cuts may follow."""
         width = len(self.partial.schema)
-        behind = width + len(self.keys)  # the hash is there
+        behind = width + len(self.keys)  # the place of the hash
         cuts = [width + at + (width + at >= behind) for at in self.cuts]
         return Places(
             names=self.partial.schema.names,
@@ -75,15 +74,15 @@ class Layout:
 
 @dataclass(frozen=True)
 class Rule:
-    """When what a worker holds goes to the merge.
+    """The time at which a worker's state goes to the merge.
 
     Time is in milliseconds since 1970, on the clock of the query.
 
     Attributes:
         clock: "event" for the watermark, "processing" for the time at which the batch began.
-        every_ms: the period after which all goes; None if it goes at the end of its window.
-        ttl_ms: how long a window is held before what is there of it goes; None for the whole of it.
-        combine: what makes one partial result of several of a key, if there is such a function.
+        every_ms: the period after which all partial results go; None for the end of their window.
+        ttl_ms: the time after which the part of a window so far goes; None for the whole window.
+        combine: the function that combines partial results of a key, if there is one.
     """
 
     clock: str
@@ -92,9 +91,9 @@ class Rule:
     combine: Call | None
 
     def deadline(self, now_ms: int, begin_us: int, end_us: int) -> int:
-        """Return when partial results go that have come now; their window is in microseconds.
+        """Return when new partial results go; their window is in microseconds.
 
-        All workers have the same clock within a batch, so that all parts of a key go in one batch.
+        All workers have the same clock within a batch, so all parts of a key go in the same batch.
         """
         if self.every_ms is not None:
             return (now_ms // self.every_ms + 1) * self.every_ms
@@ -106,21 +105,21 @@ class Rule:
         return min(end_ms, begin_ms + cuts * self.ttl_ms)
 
 
-# What mapInArrow calls
+# Functions for mapInArrow
 
 
 def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) -> Iterator[pa.RecordBatch]:
     """Call `partial` on the rows of each key, for the state.
 
     Args:
-        batches: the rows of a worker. The first three cuts are the begin and the end of the window in
+        batches: the rows of a worker. The first three cuts are the start and the end of the window in
             microseconds, and the slot; the fourth is the hash of the key.
         layout: the columns of partial results.
         places: the columns of a batch.
 
     Yields:
-        Begin, end, slot, and a blob of their partial results: one row for each window, as the Python of Spark
-        3.5 fails where a group has two.
+        Start, end, slot, and a blob of their partial results: one row per window, as Spark 3.5's Python fails
+        if a group has two.
     """
     width = len(layout.partial.schema) + len(layout.keys)
     last: tuple[int, ...] = ()
@@ -132,7 +131,7 @@ def packed(batches: Iterator[pa.RecordBatch], layout: Layout, places: Places) ->
         for begin, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]):
             mark = tuple(int(each[begin]) for each in marks)
             if mark[0] > _LAST_US:
-                raise ValueError("window must begin before 2261: Spark's state in Python has no later times")
+                raise ValueError("window must begin before 2261: Spark's Python state has no later times")
             if held and mark != last:
                 yield _row_to_keep(last, held)
                 held = []
@@ -176,7 +175,7 @@ def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Ite
         layout: the columns of partial results.
 
     Yields:
-        What it returned.
+        The rows it returned.
     """
     tables = [_read(blob.as_py()) for batch in batches for blob in batch.column(1)]
     if tables:
@@ -185,11 +184,11 @@ def merged(batches: Iterator[pa.RecordBatch], call: Call, layout: Layout) -> Ite
         yield from whole(_sorted(rows, places.cuts), call, places)
 
 
-# What applyInPandasWithState calls
+# Functions for applyInPandasWithState
 
 
 def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
-    """Return the function that keeps what a worker holds of a window, and returns what goes to the merge."""
+    """Return the function that keeps a worker's state of a window, and returns the part due for the merge."""
 
     def keep(key: tuple[int, int, int], frames: Iterable[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         event = rule.clock == "event"
@@ -210,7 +209,7 @@ def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
         rest = table.filter(pc.invert(due))
         if rest.num_rows:
             least = min(least or rest.num_rows, rest.num_rows)
-            # so seldom that the calls are as many as the rows that come, so often that twice as many are held
+            # rarely enough that calls are linear in the rows, often enough that state is at most doubled
             if rule.combine is not None and rest.num_rows > 2 * least:
                 rest = _combined(rest, rule.combine, layout)
                 least = rest.num_rows
@@ -219,10 +218,10 @@ def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
             about["columns"] = layout.columns
             state.update((_written(rest.replace_schema_metadata({"keysplit": json.dumps(about)})),))
             first = pc.min(rest.column(_DEADLINE)).as_py()
-            # A timer goes off once its time is before the clock's: in the first batch that finds this due.
+            # A timer fires once its time is before the clock's: in the first batch for which it is due.
             if event:
                 state.setTimeoutTimestamp(max(first - 1, 1))
-            else:  # 1: no batch begins within 1 ms after another
+            else:  # 1: no two batches begin within 1 ms
                 state.setTimeoutDuration(max(first - 1 - now, 1))
         elif state.exists:
             state.remove()
@@ -235,19 +234,19 @@ def keeper(rule: Rule, layout: Layout) -> Callable[..., Iterator[pd.DataFrame]]:
 
 
 def _least(held: pa.Table, rule: Rule, layout: Layout) -> int:
-    """Return how many rows were left when the state was combined last, if it fits the query."""
+    """Return how many rows were left after the last `combine`; raise ValueError if the state does not fit."""
     about = json.loads(held.schema.metadata[b"keysplit"])
     if about["version"] > VERSION:
         raise ValueError(
             f"the checkpoint must hold state of version {VERSION} at most, got {about['version']}: "
-            "it was written by a later keysplit"
+            "a newer keysplit wrote it"
         )
     if (about["clock"], tuple(about["keys"])) != (rule.clock, layout.keys):
         raise ValueError(
             f"key, window and clock must be those of the checkpoint's state, {about['keys']} by "
             f"{about['clock']} time, got {list(layout.keys)} by {rule.clock} time"
         )
-    columns = tuple(about.get("columns", layout.columns))  # older state has no names
+    columns = tuple(about.get("columns", layout.columns))  # older state has no column names
     if columns != layout.columns:
         raise ValueError(
             f"key must name the columns of the checkpoint's state, {list(columns)}, in that order, got "
@@ -257,7 +256,7 @@ def _least(held: pa.Table, rule: Rule, layout: Layout) -> int:
 
 
 def _combined(table: pa.Table, call: Call, layout: Layout) -> pa.Table:
-    """Call `combine` on the partial results of each key that go at one time."""
+    """Call `combine` on the partial results of each key that are due at the same time."""
     places = layout.places(table.num_columns - 1)
     batches = list(parts(_sorted(table.to_batches(), places.cuts), call, places))
     if not batches:
@@ -269,9 +268,9 @@ def _combined(table: pa.Table, call: Call, layout: Layout) -> pa.Table:
 
 
 def _sorted(batches: Iterable[pa.RecordBatch], cuts: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a partition such that rows of one group are adjacent.
+    """Return the rows of a partition with the rows of each group adjacent.
 
-    Spark sorts no partitions of a stream. The rows of one batch on one worker are in memory here.
+    Spark cannot sort the partitions of a stream. The rows of one batch on one worker are in memory here.
     """
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
@@ -284,7 +283,7 @@ def _sorted(batches: Iterable[pa.RecordBatch], cuts: Sequence[int]) -> Iterator[
 
 
 def _by_bucket(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[bytes]]:
-    """Return buckets, and a blob for each: all parts of a key have one bucket."""
+    """Return buckets, and a blob for each; all parts of a key have the same bucket."""
     buckets = table.column("hash").to_numpy() % layout.buckets
     order = np.argsort(buckets, kind="stable")
     found, starts = np.unique(buckets[order], return_index=True)
@@ -295,7 +294,7 @@ def _by_bucket(table: pa.Table, layout: Layout) -> tuple[np.ndarray, list[bytes]
 
 
 def _together(tables: list[pa.Table], layout: Layout, *more: str) -> pa.Table:
-    """Return partial results in one table, with the columns that `partial` returns now."""
+    """Return partial results in one table, with the current columns of `partial`."""
     types = dict(zip(layout.names, types_of(layout.partial), strict=False))
     for name in layout.names[len(types) :]:
         found = (table.schema.field(name).type for table in tables)
@@ -305,7 +304,7 @@ def _together(tables: list[pa.Table], layout: Layout, *more: str) -> pa.Table:
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return the type that holds the values of two, which differ in the width of whole numbers at most."""
+    """Return the wider of two types, which differ at most in the width of whole numbers."""
     if pa.types.is_null(one) or (pa.types.is_integer(one) and pa.types.is_integer(other)):
         return other if pa.types.is_null(one) or other.bit_width > one.bit_width else one
     if pa.types.is_struct(one) and pa.types.is_struct(other):
@@ -316,7 +315,7 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
-    """Return a type with its times in a zone: the session may have had another one before a restart."""
+    """Return a type with its times in a zone, as the session's zone may change at a restart."""
     if pa.types.is_timestamp(type_) and type_.tz is not None:
         return pa.timestamp(type_.unit, zone)
     if pa.types.is_struct(type_):
@@ -340,7 +339,7 @@ def _fitted(table: pa.Table, names: list[str], types: dict[str, pa.DataType]) ->
             continue
         column = table.column(name)
         wanted = types.get(name, column.type)
-        if not _holds(wanted, column.type):  # Arrow would cast it, by other rules than Spark's
+        if not _holds(wanted, column.type):  # Arrow's cast has other rules than Spark's
             raise ValueError(
                 "partial_schema must have the types of the checkpoint's partial results, or wider ones, got "
                 f"{wanted} for {name.removeprefix('part ')!r} in place of {column.type}"
@@ -350,7 +349,7 @@ def _fitted(table: pa.Table, names: list[str], types: dict[str, pa.DataType]) ->
 
 
 def _holds(wider: pa.DataType, type_: pa.DataType) -> bool:
-    """Say whether a type holds all values of another as they are; times with zones are instants in each."""
+    """Return whether a type holds all values of another unchanged; times with zones are instants."""
     kinds = pa.types
     if wider == type_ or kinds.is_null(type_):
         return True

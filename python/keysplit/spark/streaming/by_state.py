@@ -29,7 +29,7 @@ from keysplit.spark.names import in_sql
 from keysplit.spark.route import routed
 from keysplit.spark.streaming.slots import slot
 
-# What the state of a join is keyed by. Another way needs another number: Spark then refuses the old state.
+# The version of the state's key. If it changes, increase it: then Spark rejects the old state.
 _VERSION = 1
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 # Equal values of these types have equal hashes.
@@ -43,21 +43,21 @@ _EXACT = (
     TimestampType,
 )
 _DECIMALS = [(precision, scale) for precision in range(1, 39) for scale in range(precision + 1)]
-# As many of them hold 64 bits.
+# This many of them hold 64 bits.
 _GUARDS = 7
 
 
 def by_state(sides: Sides) -> DataFrame:
     """Join two streams on the key and the slot of a worker.
 
-    A row of the split side goes to one worker, a row of the other side to all workers of its key: they meet
-    once. The state lies where key and slot say, which is the state partition of the worker's number.
+    A row of the split side goes to one worker, a row of the other side to all workers of its key, so two rows
+    match once. The state is in the state partition of key and slot, which has the worker's number.
 
     Args:
-        sides: of a join that does not keep rows of the side that is not split.
+        sides: the sides of a join that does not keep rows of the side that is not split.
     """
     request, worker, slots = sides.request, sides.request.worker_column, sides.own[0]
-    copies = sides.others.filter(f"NOT ({sides.null_key})")  # null keys meet nothing
+    copies = sides.others.filter(f"NOT ({sides.null_key})")  # null keys match nothing
     copies = with_workers(copies.select("*", sides.others_hash.alias(worker)), sides.plan, worker)
     copies = copies.withColumn(worker, F.expr(f"explode_outer({in_sql(worker)})"))
     own = _slot(sides).alias(slots)
@@ -66,10 +66,10 @@ def by_state(sides: Sides) -> DataFrame:
 
 
 def _slot(sides: Sides) -> Column:
-    """Return the slot of a row, and with it the type that says which plan it is of.
+    """Return the slot of a row, in a type that identifies the plan.
 
     Its value is a function of the key and the worker on both sides. Spark compares the types of the state
-    with those of the query before it reads the state, so that a query by another plan is refused.
+    with those of the query before it reads the state, so a query with another plan fails.
     """
     worker, types = in_sql(sides.request.worker_column), _common(sides.request.key_types, sides.types)
     seed = F.lit(0)
@@ -81,7 +81,7 @@ def _slot(sides: Sides) -> Column:
         f"{'keysplit_must_have_the_plan_of_its_checkpoint' if at == 0 else f'_{at}'}: {each}"
         for at, each in enumerate(_guards(sides.plan, sides.hot))
     )
-    # Always empty, in a way that Spark does not see through: it would compare no two literals.
+    # Always empty, but Spark does not know that: it would not compare two literals.
     guard = f"CAST(IF({worker} < 0, array(NULL), array()) AS ARRAY<STRUCT<{fields}>>)"
     return F.struct(
         slot(seed, F.col(worker), sides.request.workers).alias("slot"), F.expr(guard).alias("plan")
@@ -101,11 +101,11 @@ def _is_exact(type_: DataType) -> bool:
         return all(_is_exact(each.dataType) for each in type_.fields)
     if isinstance(type_, ArrayType):
         return _is_exact(type_.elementType)
-    return type_ == StringType() or isinstance(type_, _EXACT)  # a collated string is no StringType()
+    return type_ == StringType() or isinstance(type_, _EXACT)  # a collated string is not StringType()
 
 
 def _guards(plan: Plan, split: str) -> list[str]:
-    """Return types that are others for another plan, or where another side is split."""
+    """Return types that differ for another plan or another split side."""
     head = sorted((each.hash, sorted(each.workers)) for each in plan.head)
     text = repr((_VERSION, split, plan.workers, plan.grouping.seed, plan.key_types, head))
     digest = hashlib.sha256(text.encode() + plan.tail.astype("<u4").tobytes()).digest()

@@ -1,20 +1,20 @@
-"""Counters of the rows of each worker: from many workers on, neighbouring ones share one."""
+"""Counters of the rows of each worker; if there are many workers, neighbours share one."""
 
 import numpy as np
 
 from keysplit.spark.names import in_sql
 
 MOST_COUNTS = 4096
-"""Counters of a run. From twice as many workers on, neighbouring workers share one."""
+"""The most counters of a run. With twice as many workers or more, neighbours share one."""
 
 
 def workers_per_count(workers: int) -> int:
-    """Return how many neighbouring workers share a counter, a power of two."""
+    """Return how many neighbouring workers share a counter: a power of two."""
     return 1 << max(0, (workers - 1).bit_length() - (MOST_COUNTS - 1).bit_length())
 
 
 def counters(workers: int) -> int:
-    """Return how many counters there are."""
+    """Return the number of counters."""
     return -(-workers // workers_per_count(workers))
 
 
@@ -30,6 +30,6 @@ def together(values: np.ndarray, workers: int) -> np.ndarray:
 
     Args:
         values: one per worker, at most as many as `workers`.
-        workers: how many the counters are for.
+        workers: the number of workers with counters.
     """
     return np.add.reduceat(values, np.arange(0, len(values), workers_per_count(workers)))

@@ -1,4 +1,4 @@
-"""The plan of each micro-batch in the query of a stream, and what the batch counts for the next plans.
+"""The plan of each micro-batch in a stream's query, and the counts for the next plans.
 
 The tables of the plan are an answer of the driver, see `engine.asking`: the same for all tasks of the
 micro-batch, and for all their attempts.
@@ -19,13 +19,13 @@ from keysplit.spark.streaming.tally import Tally
 
 
 def routed(request: Request, tally: Tally, bounds: Bounds, ask: Ask) -> DataFrame:
-    """Add the worker of each row by the plan of its micro-batch; count the rows of each, and draw some rows.
+    """Add the worker of each row by the plan of its micro-batch; count rows per worker, and draw some.
 
     Args:
         request: the request.
-        tally: counts the rows of each worker, see `by_worker`, and sends those that are drawn.
+        tally: counts the rows of each worker, see `by_worker`, and sends the drawn ones.
         bounds: how rows are drawn.
-        ask: makes queries of questions.
+        ask: turns questions into queries.
 
     Returns:
         The rows with their workers.
@@ -43,7 +43,7 @@ def routed(request: Request, tally: Tally, bounds: Bounds, ask: Ask) -> DataFram
 
 
 def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:
-    """Put all workers of a row's key in the place of its hash, by the plan of the micro-batch."""
+    """Replace the hash of a row's key by all workers of the key, by the plan of the micro-batch."""
     known = Columns(df)
     array, bucket = known.free("keysplit_tables"), known.free("keysplit_bucket")
     rows = _found(df, key, (array, bucket), tables.BY_WORKERS, ask)
@@ -52,18 +52,18 @@ def with_workers(df: DataFrame, key: str, ask: Ask) -> DataFrame:
 
 
 def _found(df: DataFrame, key: str, names: tuple[str, str], question: str, ask: Ask) -> DataFrame:
-    """Put what `tables.found_in_sql` says in the place of the hash of a row's key.
+    """Replace the hash of a row's key by the result of `tables.found_in_sql`.
 
     Args:
         df: the rows.
-        key: the name of the column that holds the hash of a row's key.
-        names: those of two more columns, for the tables and for what the key's bucket holds.
-        question: which tables.
-        ask: makes queries of questions.
+        key: the name of the column with the hash of a row's key.
+        names: the names of two more columns, for the tables and for the contents of the key's bucket.
+        question: which tables to request.
+        ask: turns questions into queries.
     """
     array, bucket = map(in_sql, names)
     asked = ask(question, literals.read_in_sql("{}", question, wide=True))
-    # Each of these columns is computed once per row, as what uses it stands in another projection.
+    # Each of these columns is computed once per row, as another projection uses it.
     rows = df.select("*", F.expr(asked).alias(names[0]))
     rows = rows.select("*", F.expr(tables.bucket_in_sql(in_sql(key), array)).alias(names[1]))
     return rows.withColumn(key, F.expr(tables.found_in_sql(in_sql(key), bucket, array)))

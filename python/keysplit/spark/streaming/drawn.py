@@ -1,11 +1,11 @@
-"""Rows that a micro-batch draws for the driver, which its tasks send as they end.
+"""Rows that a micro-batch draws for the driver; tasks send them when they end.
 
-How many rows a batch has is not known before it is read: the first one, or one after an outage, may have any
-number. So a row is drawn in two steps. By a chance that is the same for all rows of a batch, it *may* be
-drawn. Of those that may, each is drawn by a chance of `Bounds.rows` over its place, which is its number among
-those of its task times the number of the task. So n rows in p tasks send at most about
-`rows * (1 + log n) * (1 + log p)` to the driver; some `rows` of them where the batch is as large as the one
-before. A row that was drawn stands for one over its chance, so estimates are unbiased.
+The number of rows of a batch is unknown before it is read: the first one, or one after an outage, may have
+any size. So a row is drawn in two steps. First it becomes a candidate, with the same chance for all rows of a
+batch. Then a candidate is drawn with a chance of `Bounds.rows` over its place, which is its number among the
+candidates of its task times the number of the task. So n rows in p tasks send at most about `rows * (1 + log
+n) * (1 + log p)` to the driver, and about `rows` if the batch is as large as the previous one. A drawn row
+stands for one over its chance, so estimates are unbiased.
 """
 
 import threading
@@ -25,9 +25,9 @@ from keysplit.spark.streaming.tables import last_of
 from keysplit.spark.streaming.tally import Sent, Tally, random_number, task_number
 
 MOST_WEIGHT = 1e100
-"""The largest weight of a row that a stream learns from: squares of sums of such weights are finite."""
+"""The largest weight of a row from which a stream learns: squares of sums of such weights are finite."""
 
-# What stands in place of a null value, and between two values: no hexadecimal digits.
+# Characters for a null value, and between two values: not hexadecimal digits.
 _NULL, _BETWEEN = "x", "_"
 
 
@@ -35,8 +35,8 @@ class Bounds(NamedTuple):
     """How many rows are drawn.
 
     Attributes:
-        rows: the chance of a row that may be drawn is this over its place, 1 at most.
-        shown: the chance of a row that was drawn to come along with the values of its key.
+        rows: the chance of a candidate is this over its place, at most 1.
+        shown: the chance that a drawn row carries the values of its key.
     """
 
     rows: int
@@ -44,13 +44,13 @@ class Bounds(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Rows that a micro-batch has drawn.
+    """The drawn rows of a micro-batch.
 
     Attributes:
         hashes: the hash of the key of each row, int64.
         weights: their weights, float64.
         repeats: how many rows each of them stands for, float64.
-        texts: the values of some of these keys, by their hash.
+        texts: the values of some of these keys, by hash.
     """
 
     hashes: np.ndarray
@@ -59,7 +59,7 @@ class Drawn(NamedTuple):
     texts: Mapping[int, tuple[str | None, ...]]
 
     def without_wrong_weights(self) -> "Drawn":
-        """Return the rows whose weights can be added up: of one that is NaN all plans would come out so."""
+        """Return the rows with valid weights: a single NaN would spoil all plans."""
         right = (self.weights >= 0) & (self.weights <= MOST_WEIGHT)
         return self._replace(
             hashes=self.hashes[right], weights=self.weights[right], repeats=self.repeats[right]
@@ -69,18 +69,18 @@ class Drawn(NamedTuple):
 def noted(
     request: Request, rows: DataFrame, tally: Tally, counter: Column, bounds: Bounds, last: Column
 ) -> Column:
-    """Count a row and send it if it is drawn; the column is TRUE whatever there is.
+    """Count a row and send it if it is drawn; the column is always TRUE.
 
-    Of a row the hash of its key is sent, its place, its weight if there are others than 1, and of some rows
+    A task sends the hash of a row's key, its place, its weight if weights differ from 1, and for some rows
     the values of the key.
 
     Args:
         request: the request.
         rows: the rows.
-        tally: what counts and sends.
-        counter: the number of its counter, INT.
+        tally: counts and sends.
+        counter: the number of the row's counter, INT.
         bounds: how many rows are drawn.
-        last: up to which random BIGINT a row may be drawn.
+        last: the largest random BIGINT with which a row is a candidate.
     """
     types = request.key_types
     weights = [] if request.weight is None else [F.coalesce(request.weight.cast("double"), F.lit(0.0))]
@@ -104,12 +104,12 @@ def read(fields: list[str], chance: float, bounds: Bounds, types: list[DataType]
 
     Args:
         fields: their fields, one row after the other.
-        chance: the chance by which a row might be drawn.
-        bounds: how many were drawn.
+        chance: the chance with which a row was a candidate.
+        bounds: how many rows were drawn.
         types: the types of the key columns.
         weighted: whether rows have weights.
     """
-    number = 4 if weighted else 3  # of fields of a row
+    number = 4 if weighted else 3  # fields per row
     hashes, places = np.array(fields[::number], np.int64), np.array(fields[1::number], np.float64)
     return Drawn(
         hashes=hashes,
@@ -124,10 +124,10 @@ def read(fields: list[str], chance: float, bounds: Bounds, types: list[DataType]
 
 
 class SentByBatch:
-    """What tasks have sent, by query and micro-batch: several queries may use one plan.
+    """The rows that tasks have sent, by query and micro-batch, as several queries may use one plan.
 
     Args:
-        tally: what they send it by.
+        tally: the tally with which they send.
     """
 
     def __init__(self, tally: Tally) -> None:
@@ -136,23 +136,23 @@ class SentByBatch:
         self._sent: dict[tuple[str, int], list[Sent]] = {}
 
     def of(self, query: str, number: int) -> list[Sent]:
-        """Return what the tasks of a micro-batch that has ended have sent, and forget all until then."""
+        """Return the rows that a finished micro-batch's tasks have sent; forget them and older ones."""
         with self._lock:
             self._take()
             found = self._sent.pop((query, number), [])
-            # where Spark runs a task twice, the slower one may send in a later batch
+            # if Spark runs a task twice, the slower one may send in a later batch
             self._keep(lambda of, batch: of != query or batch > number)
         return found
 
     def forget(self, query: str) -> None:
-        """Forget what the tasks of a query have sent."""
+        """Forget the rows that the tasks of a query have sent."""
         with self._lock:
             self._take()
             self._keep(lambda of, _: of != query)
 
     def _take(self) -> None:
         for each in self._tally.take():
-            if each.batch is not None:  # else of a thread of the user that does not say what it belongs to
+            if each.batch is not None:  # otherwise from a user's thread without the query's properties
                 self._sent.setdefault((each.query, each.batch), []).append(each)
 
     def _keep(self, wanted: Callable[[str, int], bool]) -> None:
@@ -160,7 +160,7 @@ class SentByBatch:
 
 
 def _shown(value: Column, type_: DataType) -> Column:
-    """Return the text of a value, BINARY, with one byte more than is shown: it may have megabytes."""
+    """Return the text of a value, BINARY, truncated to one byte more than is shown: it may have megabytes."""
     return F.substring(values.write(values.send(value, type_), type_), 1, MOST_BYTES + 1)
 
 

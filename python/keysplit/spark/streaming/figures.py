@@ -1,4 +1,4 @@
-"""What a micro-batch has shown of its plan."""
+"""The figures of a micro-batch and its plan."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,18 +10,18 @@ from keysplit.plan import Plan, Sample, bucket_of
 from keysplit.spark.streaming.learning import Batch
 
 MOST_HOT = 100
-"""Hot keys of which the figures say something; the most frequent come first."""
+"""The most hot keys in the figures; the most frequent come first."""
 
 
 class HotKey(NamedTuple):
-    """A key that the plan of a micro-batch places by itself.
+    """A key that the plan of a micro-batch places individually.
 
     Attributes:
         text: its values in one line.
-        expected: the part of the rows that the plan expects of it.
-        share: the part that it had in the batch, estimated from the rows that were drawn.
+        expected: its part of the rows by the plan.
+        share: its part in the batch, estimated from the drawn rows.
         workers: the number of its workers.
-        age: for how many batches in a row plans have placed it by itself, this one included.
+        age: the number of consecutive batches in which plans have placed it individually, up to this one.
     """
 
     text: str
@@ -32,7 +32,7 @@ class HotKey(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What a micro-batch has shown.
+    """The figures of a micro-batch.
 
     Attributes:
         batch: its number.
@@ -40,12 +40,12 @@ class Figures(NamedTuple):
         workers: the workers of the plan.
         rows: the rows of each counter of workers, int64.
         busiest: the load of the busiest worker in multiples of its fair share.
-        hash_busiest: the same if all rows of a key went where its hash says; see `Plan.hash_busiest`.
-        replication: the mean number of workers of a key. It is over the keys that were drawn, and a key
-            that was met rarely is drawn rarely: over all keys it is at most this.
+        hash_busiest: the same with hash partitioning; see `Plan.hash_busiest`.
+        replication: the mean number of workers per key, over the drawn keys. As rare keys are rarely drawn,
+            it is an upper bound for all keys.
         copies: the workers that the plan's frequent keys have beyond one each.
-        hot: the keys that the plan places by themselves, the most frequent first.
-        busy_s: the seconds that each counter's workers were busy, float64; None where that is not known.
+        hot: the keys that the plan places individually, the most frequent first.
+        busy_s: the seconds that each counter's workers were busy, float64; None if unknown.
     """
 
     batch: int
@@ -74,15 +74,15 @@ def figures_of(
     ages: Mapping[int, int],
     busy_s: np.ndarray | None = None,
 ) -> Figures:
-    """Return what a micro-batch has shown.
+    """Return the figures of a micro-batch.
 
     Args:
-        batch: what it has counted.
+        batch: its counts.
         version: the version of its plan.
         plan: its plan.
         speeds: the relative speed of each counter's workers.
-        ages: the age of each key that the plan places by itself, by its hash.
-        busy_s: for how long each counter's workers were busy, if that is known.
+        ages: the age of each key that the plan places individually, by its hash.
+        busy_s: how long each counter's workers were busy, if known.
     """
     drawn, at = np.unique(batch.hashes, return_inverse=True)
     counts = np.bincount(at, batch.repeats, minlength=len(drawn))
@@ -127,5 +127,5 @@ def _by_hash(batch: Batch, plan: Plan) -> float:
 
 
 def _copies(workers: tuple[int, ...], met: float) -> int:
-    """Return on how many workers beyond one a key was met: it has no more workers than rows."""
+    """Return on how many workers beyond the first a key was seen: at most one per row."""
     return min(len(workers), round(met)) - 1 if met else 0

@@ -1,4 +1,4 @@
-"""The workers of frequent keys as an online grouping chooses them while it routes what batches have drawn."""
+"""The workers of frequent keys by an online grouping, which routes the drawn rows of batches."""
 
 import time
 
@@ -8,18 +8,18 @@ from keysplit.groupings import Grouping
 from keysplit.plan import Summary
 from keysplit.spark.streaming.learning import Batch
 
-# A worker is busy or idle if its load is so much above or below its fair share.
+# A worker is busy or idle if its load is this much above or below its fair share.
 _BUSY, _IDLE = 1.1, 0.9
 
 
 class Following:
-    """A router of an online grouping that is given the rows that were drawn of each micro-batch.
+    """A router of an online grouping that gets the drawn rows of each micro-batch.
 
-    What the grouping remembers of keys carries over: FISH's epochs and their decay, the counts and promotions
-    of dynamic key grouping, PStream's synopsis, Dalton's values. So does its feedback: FISH gets the time per
-    message of each worker, consistent grouping which workers are busy and idle, by what the last batch
-    measured. What it decides for a key, its workers, holds for all rows of the next batches. Which of them a
-    row goes to does not carry over: the plan gives each worker a share instead.
+    The grouping's memory of keys carries over: FISH's epochs and their decay, the counts and promotions of
+    dynamic key grouping, PStream's synopsis, Dalton's values. So does its feedback, as the last batch
+    measured it: FISH gets the time per message of each worker, consistent grouping gets busy and idle
+    workers. Its decision on the workers of a key holds for all rows of the next batches. The choice among
+    these workers for each row does not carry over: the plan gives each worker a share instead.
 
     Args:
         params: the grouping.
@@ -31,7 +31,7 @@ class Following:
         self._workers: dict[int, np.ndarray] = {}
 
     def add(self, batch: Batch, loads: np.ndarray, speeds: np.ndarray) -> None:
-        """Route what a batch has drawn, and pass on what it has measured.
+        """Route the drawn rows of a batch, and pass on its measurements.
 
         Args:
             batch: the batch.
@@ -49,7 +49,7 @@ class Following:
             )
         if not len(batch.hashes):
             return
-        weights = batch.amounts / batch.repeats.min()  # rows that stand for more count for more
+        weights = batch.amounts / batch.repeats.min()  # a row counts for the rows that it stands for
         workers = self._router.route(batch.hashes, weights=weights, now=now)
         pairs = np.unique(np.stack([batch.hashes, workers.astype(np.int64)]), axis=1)
         starts = np.flatnonzero(np.diff(pairs[0], prepend=pairs[0, 0] - 1))
@@ -57,7 +57,7 @@ class Following:
         self._workers = dict(zip(pairs[0][starts].tolist(), groups, strict=True))
 
     def candidates(self, summary: Summary) -> list[np.ndarray]:
-        """Return the workers of each key of a summary: those that it was routed to in the last batch."""
+        """Return the workers to which each key of a summary was routed in the last batch."""
         return [
             self._workers[hash_]
             if hash_ in self._workers

@@ -1,4 +1,4 @@
-"""What the driver remembers of a stream: the weights of its keys, and the speeds of its workers."""
+"""The driver's memory of a stream: the weights of its keys, and the speeds of its workers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,35 +8,35 @@ import numpy as np
 from keysplit.plan import Sample, Summary, bucket_of
 
 MOST_KEYS = 1 << 16
-"""Keys that are remembered; the lightest are forgotten first."""
+"""The most keys to remember; the lightest are forgotten first."""
 
-# A key that stands for fewer drawn rows is not frequent: its error is more than half of its share.
+# A key with fewer drawn rows is not frequent: its error exceeds half of its share.
 _MET = 16
-# A share has changed if the difference is so many times its standard deviation.
+# A share has changed if the difference exceeds this multiple of its standard deviation.
 _DEVIATIONS = 5.0
-# Batches of a run that say nothing: Java compiles code, Python starts, caches are empty.
+# First batches of a run to ignore: Java compiles code, Python starts, caches are empty.
 _FIRST = 2
-# Tasks that ran for less say little: the start of a task counts for more than its rows.
+# Shorter tasks are ignored: their start takes longer than their rows.
 _LEAST_S = 0.05
-# A worker is slow or fast if its time per row differs from that of the others by this factor.
+# A worker is slow or fast if its time per row differs from the others' by this factor.
 _CLEAR = 1.3
-# So many measurements in a row must say so.
+# This many consecutive measurements must agree.
 _REPEATED = 3
-# What is left of a difference after a batch that does not confirm it, and after one that says nothing of it.
+# The part of a difference left after a batch that does not confirm it, and after one without a measurement.
 _REFUTED, _UNKNOWN = 0.5, 0.9
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a micro-batch has counted.
+    """The counts of a micro-batch.
 
     Attributes:
         number: its id.
         rows: the rows of each counter of workers, int64.
-        hashes: the hashes of the keys of the rows that were drawn, int64.
+        hashes: the key hashes of the drawn rows, int64.
         weights: their weights, float64.
         repeats: how many rows each of them stands for, float64.
-        texts: the values of some of these keys, by their hash.
+        texts: the values of some of these keys, by hash.
     """
 
     number: int
@@ -48,23 +48,23 @@ class Batch:
 
     @property
     def amounts(self) -> np.ndarray:
-        """The weight that each row that was drawn stands for."""
+        """The weight that each drawn row stands for."""
         amounts: np.ndarray = self.weights * self.repeats
         return amounts
 
 
 class Memory:
-    """The weight of keys in a stream, of older batches less than of newer ones.
+    """The weight of keys in a stream; older batches count less than newer ones.
 
-    Each batch is weighed with `decay` for each batch after it. Estimates are unbiased: a row that was drawn
-    stands for one over its chance. There are two sums. The *recent* one begins again where the shares of
-    frequent keys in a batch differ from those in memory by more than five standard deviations, unless `decay`
-    is 1. The *whole* one never does, so that keys which take turns are remembered.
+    Each batch is multiplied by `decay` for each later batch. Estimates are unbiased: a drawn row stands for
+    one over its chance. There are two sums. The *recent* one restarts if the shares of frequent keys in a
+    batch differ from those in memory by more than five standard deviations, unless `decay` is 1. The *whole*
+    one never restarts, so keys that take turns are remembered.
 
     Args:
         bits: how many bits of a hash give its bucket.
         threshold: the share from which a key is frequent.
-        decay: what the memory counts for after one more batch, 0..=1.
+        decay: the factor on the memory after each batch, 0..=1.
 
     Attributes:
         threshold: the share from which a key is frequent; another plan may have another one.
@@ -75,7 +75,7 @@ class Memory:
         self._hashes: np.ndarray = np.empty(0, np.int64)
         self._weights: np.ndarray = np.empty((2, 0))  # recent and whole, as below
         self._totals: np.ndarray = np.zeros(2)
-        self._squares: np.ndarray = np.zeros(2)  # of the weights that rows stand for
+        self._squares: np.ndarray = np.zeros(2)  # of the squared weights
         self._buckets: np.ndarray = np.zeros(2**bits)  # recent
         self._texts: dict[int, tuple[str | None, ...]] = {}
 
@@ -87,7 +87,7 @@ class Memory:
         threshold: float,
         decay: float,
     ) -> "Memory":
-        """Return a memory of the rows of a summary; `texts` has the values of its keys, by their hash."""
+        """Return a memory with the rows of a summary; `texts` has the values of its keys, by hash."""
         made = cls(len(summary.buckets).bit_length() - 1, threshold, decay)
         made._texts.update(texts)
         if summary.total > 0:
@@ -134,14 +134,14 @@ class Memory:
 
     @property
     def effective(self) -> float:
-        """How many rows of equal weight would say as much as the recent ones."""
+        """The effective sample size of the recent rows, in rows of equal weight."""
         return self.total**2 / float(self._squares[0]) if self._squares[0] else 0.0
 
     def summary(self) -> Summary:
         """Return the frequent keys, the most frequent first, and the weight of all buckets.
 
-        A key has the larger of its recent share and its share of the whole. What it has beyond the recent
-        one is added to its bucket and to the total: the plan leaves room for its return.
+        A key has the larger of its recent share and its share of the whole. The excess over the recent share
+        is added to its bucket and to the total, so the plan leaves room for its return.
         """
         frequent, counts = np.empty(0, np.int64), np.empty(0)
         if self.total:
@@ -164,11 +164,11 @@ class Memory:
         )
 
     def text_of(self, hash_: int) -> tuple[str | None, ...]:
-        """Return the values of a key, or its hash where they were not drawn yet."""
+        """Return the values of a key, or its hash if they were not drawn yet."""
         return self._texts.get(hash_, (f"hash {hash_ & 0xFFFF_FFFF_FFFF_FFFF:016x}",))
 
     def _has_changed(self, hashes: np.ndarray, counts: np.ndarray, squares: float) -> bool:
-        """Say whether the frequent keys of a batch differ from the recent ones."""
+        """Return whether the frequent keys of a batch differ from the recent ones."""
         total, weight = self.total, float(counts.sum())
         if not total or not weight:
             return False
@@ -187,8 +187,8 @@ class Speeds:
     """The relative speed of each worker, measured by the time per row of its tasks.
 
     It is 1 for a worker whose time per row is about that of the median worker, so that a task's fixed cost
-    does not make workers with few rows look slow. A worker counts as slow or fast once three measurements in
-    a row say so clearly, by the least of them. What later batches do not confirm fades to 1.
+    does not make workers with few rows look slow. A worker counts as slow or fast after three consecutive
+    clear measurements, by the smallest of them. Without confirmation its speed fades to 1.
 
     Args:
         workers: the number of workers.
@@ -230,7 +230,7 @@ class Speeds:
 
 
 def _shares(wanted: np.ndarray, hashes: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the share of each wanted hash, 0 where it is not among the sorted hashes."""
+    """Return the share of each wanted hash, 0 if it is not among the sorted hashes."""
     if not len(hashes):
         return np.zeros(len(wanted))
     at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)

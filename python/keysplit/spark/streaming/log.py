@@ -1,8 +1,8 @@
-"""The plan log of a query: the versions of its plan, and which of them each micro-batch used.
+"""The plan log of a query: the versions of its plan, and the version of each micro-batch.
 
 A folder with immutable files: `plan-N.json` is version N, `batch-B.json` names the version of micro-batch B.
-Each is created whole and never replaced: the first attempt at a batch says which plan it uses, and all
-later ones find that, after a restart, too.
+Each is created atomically and never replaced: the first attempt at a batch records its plan, and all later
+attempts read the record, also after a restart.
 """
 
 import json
@@ -17,10 +17,10 @@ from keysplit.plan import Plan
 from keysplit.spark.warn import warn
 
 MOST_BATCHES = 100
-"""Batches whose records are kept, as many as Spark keeps of a checkpoint by default."""
+"""The number of batches with records, as many as Spark keeps in a checkpoint by default."""
 
 REMEDY = "move the folder of the log away, and the query starts with new plans"
-"""What begins again without the log."""
+"""The remedy if the log is lost or damaged."""
 
 _Value = TypeVar("_Value", int, str)
 _NAME = re.compile(r"(plan|batch)-(\d+)\.json")
@@ -30,10 +30,10 @@ class Log:
     """The plan log in a folder.
 
     Args:
-        folder: a path, or a URL as `Plan.save` takes it; it is made if it is not there.
+        folder: a path, or a URL as in `Plan.save`; created if it does not exist.
 
     Raises:
-        OSError: if the folder cannot be made or read.
+        OSError: if the folder cannot be created or read.
         ValueError: if pyarrow knows no file system for the URL.
     """
 
@@ -42,10 +42,10 @@ class Log:
         paths.make_folder(self._folder, "log")
         self._versions = sorted(self._numbers("plan"))
         self._batches = sorted(self._numbers("batch"))
-        self._used: dict[int, int] = {}  # versions by batches, as far as they were read
-        self._highest = max(self._versions, default=-1)  # a number is not given out again
+        self._used: dict[int, int] = {}  # versions by batch, as far as read
+        self._highest = max(self._versions, default=-1)  # a number is not reused
         if self._batches:
-            with suppress(OSError, ValueError):  # whoever needs that record says what is wrong with it
+            with suppress(OSError, ValueError):  # reading that record later raises the error
                 self._highest = max(self._highest, self._version_in(self._batches[-1]))
 
     @property
@@ -63,14 +63,14 @@ class Log:
 
         Raises:
             OSError: if it cannot be read.
-            ValueError: if it is no plan.
+            ValueError: if it is not a plan.
         """
         path = self._path("plan", version)
         try:
             return Plan.load(path)
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the plan log must hold each plan in use, {path!r} is gone: {REMEDY}"
+                f"the plan log must hold each plan in use, but {path!r} is gone: {REMEDY}"
             ) from error
         except ValueError as error:
             raise ValueError(
@@ -78,7 +78,7 @@ class Log:
             ) from error
 
     def check(self, first: Plan, version: int, plan: Plan, query: str = "the query") -> None:
-        """Raise ValueError if a version cannot follow the plan that a query was built with."""
+        """Raise ValueError if a version cannot replace the plan that a query was built with."""
         try:
             first.refuse_other(plan, query, f"version {version} in the plan log {self._folder!r}")
         except ValueError as error:
@@ -93,7 +93,7 @@ class Log:
             first: the plan that the query was built with.
             after: the version that the query uses; only newer ones count. Without one there must be one
                 that fits, if there are any.
-            refused: versions that are passed over without a word; those that do not fit are added.
+            refused: versions to skip silently; those that do not fit are added.
 
         Raises:
             OSError: if no version can be read.
@@ -116,30 +116,30 @@ class Log:
         if found is None and after < 0 and wrong:
             raise next(iter(wrong.values()))
         for version, reason in wrong.items():
-            if isinstance(reason, ValueError):  # a store may be out of reach for a moment
+            if isinstance(reason, ValueError):  # a store may be unreachable for a moment
                 refused.add(version)
-            warn(f"version {version} of a stream's plan was passed over: {reason}")
+            warn(f"version {version} of a stream's plan was skipped: {reason}")
         return found
 
     def publish(self, plan: Plan) -> int:
-        """Write a plan down as the next version and return its number.
+        """Write a plan as the next version and return its number.
 
         Raises:
             OSError: if it cannot be written.
         """
         text, version = plan.to_json(), self._highest + 1
         while not paths.create(self._path("plan", version), text):
-            version += 1  # somebody else has published one
+            version += 1  # another process has published one
         self._highest = version
         self._versions.append(version)
         return version
 
     def claim(self, query: str) -> None:
-        """Write down whose log it is: the batches of two queries have the same numbers.
+        """Record the query of the log, as the batches of two queries have the same numbers.
 
         Raises:
-            OSError: if that cannot be written or read.
-            ValueError: if it is another query's.
+            OSError: if the record cannot be written or read.
+            ValueError: if the log is another query's.
         """
         path = paths.extended(self._folder, "/query.json")
         if paths.create(path, json.dumps({"query": query})):
@@ -152,7 +152,7 @@ class Log:
             )
 
     def refresh(self) -> None:
-        """Look for versions that somebody else has published.
+        """Look for versions that others have published.
 
         Raises:
             OSError: if the folder cannot be read.
@@ -171,7 +171,7 @@ class Log:
             first = paths.create(path, json.dumps({"batch": batch, "plan": version}))
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"the plan log must stay where it is, {self._folder!r} is gone: start the query again, with "
+                f"the plan log must not be moved, but {self._folder!r} is gone: start the query again, with "
                 "new plans"
             ) from error
         if first:
@@ -190,16 +190,16 @@ class Log:
             for batch in old:
                 paths.delete(self._path("batch", batch))
                 self._used.pop(batch, None)
-            # A query that is started for fewer workers takes an older version than it had.
+            # A query restarted for fewer workers may use an older version.
             first = min(map(self._version_in, self._batches))
             for version in [each for each in self._versions[:-1] if each < first]:
                 paths.delete(self._path("plan", version))
                 self._versions.remove(version)
-        except (OSError, ValueError) as error:  # what is old harms nobody
+        except (OSError, ValueError) as error:  # old files do no harm
             warn(f"the plan log {self._folder!r} was not pruned: {error}")
 
     def _version_in(self, batch: int) -> int:
-        """Return the version that is recorded for a batch."""
+        """Return the recorded version of a batch."""
         if batch not in self._used:
             self._used[batch] = self._record(self._path("batch", batch), "plan", int)
         return self._used[batch]
@@ -210,7 +210,7 @@ class Log:
             found = json.loads(text)[name]
         except (KeyError, TypeError, ValueError):
             found = None
-        if type(found) is not kind:  # a truth value is no number
+        if type(found) is not kind:  # a bool is not a number
             raise ValueError(
                 f"the plan log must hold whole records, got {path!r} with {text[:100]!r}: {REMEDY}"
             )

@@ -1,4 +1,4 @@
-"""The rows of a stream placed by a plan: one that is frozen, or one that changes."""
+"""Place the rows of a stream by a frozen or a changing plan."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ from keysplit.text import format_count
 
 @dataclass(frozen=True)
 class StreamRequest(Request):
-    """A request of a stream.
+    """A request for a stream.
 
     Attributes:
-        adapt: how the plan changes while the stream runs; None if it is frozen. `plan` is the first one then,
-            or None.
+        adapt: how the plan changes while the stream runs; None if it is frozen. With it `plan` is the first
+            plan, or None.
     """
 
     adapt: Adapt | None = None
@@ -50,7 +50,7 @@ def check(
     """Check the arguments that the operations on streams share.
 
     Args:
-        df: the rows; a batch to try a plan out.
+        df: the rows; a batch is allowed for trying a plan.
         key: a column, or a list of columns.
         plan: a `Plan` or an `Adapt`.
         worker_column: as `keysplit.spark.request.check`.
@@ -91,13 +91,13 @@ def check(
 
 
 def ways_to_a_plan(df: DataFrame) -> str:
-    """Say how a stream gets a plan, for an error that asks for one."""
+    """Return the ways for a stream to get a plan, for the error if it is missing."""
     made = "kss.plan makes one from a batch of its rows"
     return made if is_connect(df) else f"{made}, kss.streaming.Adapt(workers) is one that changes"
 
 
 def built(request: StreamRequest, build: Callable[[Any], DataFrame]) -> DataFrame:
-    """Build the query of an operation on a stream, and remember the way it takes."""
+    """Build the query of an operation on a stream, and remember its way."""
     if request.adapt is None:
         return strategy.built(request, build)
     workers = format_count(request.workers, "worker")
@@ -105,26 +105,26 @@ def built(request: StreamRequest, build: Callable[[Any], DataFrame]) -> DataFram
 
 
 def routed(request: StreamRequest) -> DataFrame:
-    """Add the worker of each row of a stream, as its plan says."""
+    """Add the worker of each row of a stream by its plan."""
     return routed_by_plan(request) if request.adapt is None else adapting(request)[0]
 
 
 def routed_and_placed(request: StreamRequest, keep: bool = True) -> DataFrame:
-    """Route and place the rows of a stream; `keep` says if they have their worker then."""
+    """Route and place the rows of a stream; `keep` says whether to keep the worker column."""
     if request.adapt is None:
         return placed_by_plan(request, keep)
     return placed(routed(request), request.worker_column, request.workers, keep)
 
 
 def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
-    """Add the worker of each row by the plan of its micro-batch, and learn from what passes.
+    """Add the worker of each row by the plan of its micro-batch, and learn from the rows.
 
     Returns:
-        The rows with their workers, and what makes queries of questions.
+        The rows with their workers, and the function that turns questions into queries.
     """
     assert request.adapt is not None
     first = replace(request.plan or stand_in(request), trust=request.query.kept_trust)
-    if request.row_id is not None:  # as in the plans of the log, which others may route by
+    if request.row_id is not None:  # as in the plans of the log, which others may use
         first = replace(first, row_id=tuple(request.row_id))
     weighted = request.weight is not None
     changes = Adapting(request.df, first, request.adapt, request.key_types, weighted, _name_of(request))
@@ -133,12 +133,12 @@ def adapting(request: StreamRequest) -> tuple[DataFrame, Ask]:
 
 
 def place_of_log(request: StreamRequest) -> str:
-    """Return where the plan log of a request is: its full path or URL, or its name in a checkpoint."""
+    """Return the place of a request's plan log: its full path or URL, or its name in a checkpoint."""
     assert request.adapt is not None
     log = request.adapt.log
     return _name_of(request) if log is None else os.fspath(log).rstrip("/")
 
 
 def _name_of(request: Request) -> str:
-    """Return what names the folder of the plan log in a checkpoint."""
+    """Return the name of the plan log's folder in a checkpoint."""
     return "-".join([request.worker_column, *request.keys])

@@ -1,4 +1,4 @@
-"""`streaming.publish`: another plan for a stream that is running, or will run again."""
+"""`streaming.publish`: another plan for a stream that is running or will be restarted."""
 
 import os
 from typing import Any
@@ -12,26 +12,25 @@ from keysplit.spark.warn import warn
 
 
 def publish(plan: Plan, to: Any) -> int:
-    """Give a stream whose plan is an `Adapt` another one, from its next micro-batch on.
+    """Give a stream with an `Adapt` another plan, from its next micro-batch on.
 
-    So workers come and go while a query runs, with `plan.with_workers(n)`, or get other capacities. Nothing
-    moves: partial results of the batches before stay where they are, and are merged by key. The query goes on
-    adapting from this plan, for its workers and by its grouping. So one that follows an online grouping, such
-    as FISH, ends that, which a warning says.
+    So workers can be added or removed while a query runs, with `plan.with_workers(n)`, or get other
+    capacities. No state moves: partial results of earlier batches stay in place, and are merged by key. The
+    query continues to adapt from this plan, with its workers and its grouping. A query with an online
+    grouping, such as FISH, stops using it, with a warning.
 
     Args:
-        plan: a plan for keys of the same types, with the seed of the query's, for at most as many workers as
-            the query began with. A query passes over one for more that it finds in its log, with a warning.
-        to: the query, a `StreamingQuery` of this session that has one plan; or the folder of its plan log, or
-            the URL of one.
+        plan: a plan for keys of the same types, with the same seed, for at most as many workers as the query
+            began with. A query skips larger plans in its log, with a warning.
+        to: the query, a `StreamingQuery` of this session with one plan; or the folder or URL of its plan log.
 
     Returns:
         The version of the plan in the log.
 
     Raises:
-        TypeError: if `plan` is no plan, or `to` neither a query nor a path.
-        ValueError: if the query is not running, or has no plan that changes, or several; if the plan is for
-            more workers, other keys or another seed.
+        TypeError: if `plan` is not a plan, or `to` is neither a query nor a path.
+        ValueError: if the query is not running, or does not have exactly one changing plan; if the plan is
+            for more workers, other keys or another seed.
         OSError: if the plan cannot be written.
 
     Example:
@@ -41,7 +40,7 @@ def publish(plan: Plan, to: Any) -> int:
     if not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan that kss.plan made, got {type_name(plan)}")
     if isinstance(to, str | os.PathLike):
-        if not any(name.startswith("plan-") for name in paths.names(to)):  # before a folder is made
+        if not any(name.startswith("plan-") for name in paths.names(to)):  # before a folder is created
             raise ValueError(f"to must be a query or the folder of its plan log, got {to!r} with no plan")
         log = Log(to)
         assert log.last is not None
@@ -53,18 +52,16 @@ def publish(plan: Plan, to: Any) -> int:
     if not is_query(to):
         raise TypeError(f"to must be a streaming query, or the folder of a plan log, got {type_name(to)}")
     if not to.isActive:
-        raise ValueError(
-            "to must be a query that runs, got one that has stopped: pass the folder of its plan log"
-        )
+        raise ValueError("to must be a running query, got a stopped one: pass the folder of its plan log")
     found = adapting_in(str(to.runId))
     if not found:
         raise ValueError(
-            "to must be a query with a plan that changes, got one without, or whose first batch has not "
-            "begun: pass the query an Adapt as its plan"
+            "to must be a query with a changing plan, got one without, or before its first batch: pass "
+            "plan=Adapt(...) to its operation"
         )
     if len(found) > 1:
         raise ValueError(
-            f"to must be a query with one plan that changes, got one with {len(found)}: pass the folder of "
+            f"to must be a query with one changing plan, got one with {len(found)}: pass the folder of "
             "the plan log of one of them"
         )
     run = str(to.runId)
@@ -75,9 +72,9 @@ def publish(plan: Plan, to: Any) -> int:
 
 
 def _warn_of_an_end(now: Plan, then: Plan) -> None:
-    """Warn if a stream follows an online grouping until it gets a plan of another kind."""
+    """Warn if a stream uses an online grouping and gets a plan of another kind."""
     if now.grouping.name not in PLANS and then.grouping.name in PLANS:
         warn(
-            f"the stream no longer follows {now.grouping.name}: it goes on by plans of {then.grouping.name}, "
-            "as the one that was published"
+            f"the stream no longer follows {now.grouping.name}: it continues with plans of "
+            "{then.grouping.name}, like the published one"
         )

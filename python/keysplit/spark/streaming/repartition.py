@@ -1,4 +1,4 @@
-"""`streaming.repartition`: the rows of a stream in the partition of their worker."""
+"""`streaming.repartition`: move the rows of a stream to the partition of their worker."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def repartition(
     plan: Plan | Adapt,
     worker_column: str = "worker",
 ) -> DataFrame:
-    """Route the rows of a stream and move each into the partition that has its worker's number.
+    """Route the rows of a stream and move each into the partition with its worker's number.
 
     Every row of a micro-batch has `spark_partition_id() == worker`. With an `Adapt` the plan changes while
     the stream runs; the number of partitions stays.
@@ -30,7 +30,7 @@ def repartition(
         worker_column: the name of the new column.
 
     Returns:
-        The rows of `df` with the worker column, in as many partitions as there are workers.
+        The rows of `df` with the worker column, in one partition per worker.
 
     Raises:
         TypeError: as `streaming.route`.

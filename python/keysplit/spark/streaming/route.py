@@ -1,4 +1,4 @@
-"""`streaming.route`: a worker for each row of a stream."""
+"""`streaming.route`: add the worker of each row of a stream."""
 
 from collections.abc import Sequence
 
@@ -18,17 +18,17 @@ def route(
     plan: Plan | Adapt,
     worker_column: str = "worker",
 ) -> DataFrame:
-    """Add a column that says which worker each row of a stream goes to.
+    """Add a column with the worker of each row of a stream.
 
-    With a `Plan` the worker of a row is the same for ever. With an `Adapt` the plan changes while the stream
-    runs: after each micro-batch the driver learns from what the batch has counted, and publishes a new plan
-    when it pays. `kss.online.route` routes the rows of a stream one by one, as the papers do.
+    With a `Plan` the worker of a row never changes. With an `Adapt` the plan changes while the stream runs:
+    after each micro-batch the driver learns from the batch's counts, and publishes a new plan if it pays off.
+    `kss.online.route` routes the rows of a stream one by one, as the papers do.
 
     Args:
         df: a streaming DataFrame; with an `Adapt` one of a classic session.
         key: a column name, or a list of them, as in `kss.plan`; null is a key.
-        plan: a plan that `kss.plan` made from a batch of such rows, or an `Adapt`, with which the plan
-            changes while the stream runs.
+        plan: a plan that `kss.plan` made from a batch of such rows, or an `Adapt`, which changes the plan
+            while the stream runs.
         worker_column: the name of the new column.
 
     Returns:

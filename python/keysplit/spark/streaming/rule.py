@@ -1,4 +1,4 @@
-"""Whether a new plan replaces the current one."""
+"""The rule by which a new plan replaces the current one."""
 
 from typing import NamedTuple
 
@@ -7,18 +7,18 @@ import numpy as np
 from keysplit.plan import Plan, Summary, bucket_of
 from keysplit.spark.streaming.adapt import Adapt
 
-# Chance explains so many standard deviations of the busiest worker's rows.
+# Chance explains this many standard deviations of the busiest worker's rows.
 _DEVIATIONS = 2.0
 
 
 class Change(NamedTuple):
-    """What a new plan brings, per batch, and costs, once; all in weight of rows.
+    """The gain of a new plan per batch, and its one-time cost; all in weight of rows.
 
     Attributes:
         gain: the weight that the busiest worker no longer gets.
         fair: the fair share of a worker.
-        cost: copies of frequent keys, and the weight of rare keys that move, per worker: their partial
-            results are merged by all workers, as their rows are processed by all.
+        cost: copies of frequent keys, and the weight of rare keys that move, per worker, as all workers share
+            the merge of partial results.
     """
 
     gain: float
@@ -26,12 +26,12 @@ class Change(NamedTuple):
     cost: float
 
     def pays(self, adapt: Adapt) -> bool:
-        """Say whether the rule of `Adapt` takes the new plan."""
+        """Return whether the rule of `Adapt` accepts the new plan."""
         return self.gain >= adapt.gain * self.fair and self.gain * adapt.horizon > self.cost * adapt.copy_cost
 
 
 def excess(loads: np.ndarray, speeds: np.ndarray) -> float:
-    """Return by how many fair shares the busiest worker is above its own, beyond what chance explains.
+    """Return the busiest worker's excess over its fair share, in fair shares, beyond chance.
 
     Args:
         loads: the rows of each worker in a batch.
@@ -47,13 +47,13 @@ def excess(loads: np.ndarray, speeds: np.ndarray) -> float:
 
 
 def change(current: Plan, new: Plan, summary: Summary, rows: float) -> Change:
-    """Compare two plans for the same workers on what is known of the keys.
+    """Compare two plans for the same workers on a summary of the keys.
 
     Args:
-        current: the plan in force.
+        current: the current plan.
         new: the other one; its capacities count.
-        summary: what is known.
-        rows: the weight of a batch; that of the summary is brought to it.
+        summary: the summary of the keys.
+        rows: the weight of a batch, to which the summary is scaled.
     """
     speeds, scale = new.speeds, rows / summary.total if summary.total else 0.0
     mean = summary.total / speeds.sum()

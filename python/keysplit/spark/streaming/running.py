@@ -1,4 +1,4 @@
-"""A plan that changes in one run of a query."""
+"""A changing plan in one run of a query."""
 
 import logging
 import threading
@@ -25,27 +25,27 @@ from keysplit.spark.warn import warn
 _log = logging.getLogger("keysplit")
 
 MOST_BATCHES = 1000
-"""Batches of a query whose figures the driver keeps."""
+"""The number of a query's batches for which the driver keeps figures."""
 
-# Rows that are drawn of a batch: so many for each key that may be frequent, and these bounds.
+# Drawn rows per batch: this many for each key that may be frequent, within these bounds.
 _PER_KEY, _LEAST, _MOST = 100, 4_000, 20_000
 # Batches that Spark may not have reported yet.
 _UNREPORTED = 256
-# A batch waits for the report of the one before: for so much of its time, and so many seconds at most.
+# The longest wait for the report of the previous batch: a part of that batch's time, and seconds.
 _WAIT, _LONGEST_WAIT_S = 0.1, 1.0
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What all runs of queries that use one plan share.
+    """The common data of all runs of queries that use one plan.
 
     Attributes:
         task_times: says how long tasks of a run ran, see `engine.task_times`.
         first: the plan to begin with.
         adapt: how it changes.
         types: the types of the key columns.
-        weighted: whether it balances something else than rows.
-        sent: what the tasks of micro-batches have sent.
+        weighted: whether it balances weights other than rows.
+        sent: the rows that the tasks of micro-batches have sent.
         bounds: how micro-batches draw rows.
     """
 
@@ -60,7 +60,7 @@ class Shared:
 
 @dataclass
 class _Used:
-    """What a micro-batch that is under way uses."""
+    """The plan of a running micro-batch."""
 
     number: int
     version: int
@@ -71,13 +71,13 @@ class _Used:
 
 
 class Running:
-    """A plan that changes, in one run of a query.
+    """A changing plan in one run of a query.
 
     Args:
-        of: what all runs that use the plan share.
+        of: the common data of all runs that use the plan.
         batch: the first micro-batch of the run.
-        folder: that of the plan log.
-        listen: begins to pass on what Spark reports of the run.
+        folder: the folder of the plan log.
+        listen: starts to pass on Spark's reports of the run.
 
     Attributes:
         query: the id of the query.
@@ -85,14 +85,12 @@ class Running:
 
     def __init__(self, of: Shared, batch: MicroBatch, folder: str, listen: Callable[[], Listening]) -> None:
         adapt, self._of, self._run, self.query = of.adapt, of, batch.run, batch.query
-        of.sent.forget(batch.query)  # of a run that was ended in the midst of a batch
+        of.sent.forget(batch.query)  # left by a run that ended in the middle of a batch
         self._lock = threading.Condition(threading.RLock())
         try:
             self._log = Log(folder)
-        except (OSError, ValueError) as error:  # a store that pyarrow does not know, or cannot reach
-            raise ValueError(
-                f"log must be a folder that can be written: pass Adapt(log=...), as {error}"
-            ) from error
+        except (OSError, ValueError) as error:  # a store that is unknown to pyarrow or unreachable
+            raise ValueError(f"log must be a writable folder: pass Adapt(log=...), as {error}") from error
         self._log.claim(batch.query)
         if self._log.last is None:
             self._log.publish(of.first)
@@ -101,18 +99,18 @@ class Running:
         self._following: Following | None = None
         self._take_newest()
         self._warn_of_what_is_not_done()
-        self._chance = 1.0  # until it is known how many rows there are
+        self._chance = 1.0  # until the number of rows is known
         self._used: deque[_Used] = deque(maxlen=_UNREPORTED)
         self._changed = -(adapt.every or 0)
         self._learned = self._reported = -1  # the last batch
-        self._balanced = False  # whether that batch was, by the newest plan
-        self._ages: dict[int, int] = {}  # of the keys that the last plan has placed by themselves
+        self._balanced = False  # whether that batch was balanced by the newest plan
+        self._ages: dict[int, int] = {}  # for the keys that the last plan places individually
         self._figures: deque[Figures] = deque(maxlen=MOST_BATCHES)
         self._measured = Speeds(of.first.workers)
         self._listening = listen()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._listening.stop()
 
     def answer(self, question: str, number: int) -> str:
@@ -131,50 +129,50 @@ class Running:
             return self._plan
 
     def plan_of(self, number: int) -> Plan | None:
-        """Return the plan that a micro-batch uses, None if it has not asked for one."""
+        """Return the plan of a micro-batch, None if it has not requested one."""
         with self._lock:
             used = self._used_in(number)
             return None if used is None else used.plan
 
     def publish(self, plan: Plan) -> int:
-        """Publish a plan for the batches to come."""
+        """Publish a plan for the next batches."""
         with self._lock:
             version = self._log.publish(plan)
             self._take_newest()
             return version
 
     def shown(self) -> list[Figures]:
-        """Return what batches have shown, the oldest first."""
+        """Return the figures of batches, the oldest first."""
         with self._lock:
             return list(self._figures)
 
     def learn(self, number: int) -> None:
-        """Learn from a micro-batch that Spark says has ended, if that is not done."""
+        """Learn from a micro-batch that Spark has reported as ended, unless done already."""
         with self._lock:
             self._learn_once(number)
             self._reported = number
             self._lock.notify_all()
 
     def _warn_of_what_is_not_done(self) -> None:
-        """Warn where the start of the query asks for other workers or another grouping than the log has."""
+        """Warn if the query was started with other workers or another grouping than in the log."""
         asked, kept = self._of.first.grouping, self._plan.grouping
         if asked != kept:
             try:
                 warn(
-                    f"the stream goes on by version {self._version} of its plan log, for {kept!r}, although "
-                    f"this start asks for {asked!r}: publish such a plan by kss.streaming.publish(plan, "
-                    f"query), or {REMEDY}"
+                    f"the stream continues with version {self._version} of its plan log, for {kept!r}, "
+                    f"although this start requests {asked!r}: publish such a plan by "
+                    f"kss.streaming.publish(plan, query), or {REMEDY}"
                 )
-            except UserWarning as warning:  # where warnings are errors: the stream goes on all the same
+            except UserWarning as warning:  # if warnings are errors: the stream continues anyway
                 _log.warning("%s", warning)
 
     def _used_in(self, number: int) -> _Used | None:
         return next((each for each in self._used if each.number == number), None)
 
     def _catch_up(self) -> None:
-        """Learn from the micro-batch before, which has ended: all that its tasks have sent is there.
+        """Learn from the previous micro-batch, which has ended, so its tasks have sent all rows.
 
-        For how long they ran Spark writes down a moment later, before it reports that the batch has ended.
+        Spark records the tasks' times a moment later, before it reports the end of the batch.
         """
         if not self._used:
             return
@@ -185,17 +183,17 @@ class Running:
         self._learn_once(used.number)
 
     def _learn_once(self, number: int) -> None:
-        """Learn from a micro-batch that has ended, if that is not done; publish a new plan if one pays."""
+        """Learn from a finished micro-batch, unless done already; publish a new plan if it pays off."""
         if number > self._learned:
             try:
                 self._learn(number)
-            except Exception as error:  # the stream goes on by the plan that it has
+            except Exception as error:  # the stream continues with its plan
                 warn(f"the plan of a stream was not changed: {type(error).__name__}: {error}")
 
     def _learn(self, number: int) -> None:
         self._learned = number
         used = self._used_in(number)
-        if used is None:  # an empty one, which Spark has not planned
+        if used is None:  # an empty batch, which Spark has not planned
             return
         batch = self._batch(used)
         total = int(batch.rows.sum())
@@ -209,7 +207,7 @@ class Running:
         adapt, speeds, summary = self._of.adapt, self._speeds(), self._memory.summary()
         if self._following is not None:
             self._following.add(batch, batch.rows[: len(together)], speeds)
-        shown = self._plan is used.plan and summary.total > 0  # else nothing of the newest plan
+        shown = self._plan is used.plan and summary.total > 0  # figures of the newest plan
         self._balanced = shown and self._excess(batch, summary, speeds) < adapt.gain
         may_change = adapt.every is not None and number - self._changed >= adapt.every
         if shown and not self._balanced and may_change:
@@ -219,13 +217,13 @@ class Running:
         """Fix the plan of a micro-batch: the newest one, unless an earlier attempt used another."""
         try:
             self._log.refresh()
-        except OSError as error:  # what others have published comes later
+        except OSError as error:  # plans that others have published are read later
             warn(f"a stream's plan log could not be read: {error}")
         self._take_newest()
         version, plan = self._log.version_of(number, self._version), self._plan
         if version != self._version:
             plan = self._log.plan(version)
-            self._log.check(self._of.first, version, plan, f"the query, whose batch {number} it has begun")
+            self._log.check(self._of.first, version, plan, f"the query, which started batch {number} with it")
         tables = self._tables if plan is self._plan else Tables(plan)
         used = _Used(number, version, plan, tables, self._chance, time.monotonic())
         self._used.append(used)
@@ -250,7 +248,7 @@ class Running:
             self._following = Following(plan.grouping)
 
     def _batch(self, used: _Used) -> Batch:
-        """Return what a micro-batch has counted."""
+        """Return the counts of a micro-batch."""
         of = self._of
         sent = of.sent.of(self.query, used.number)
         rows = np.zeros(by_worker.counters(of.first.workers), np.int64)
@@ -269,7 +267,7 @@ class Running:
         return Batch(used.number, rows, **found._asdict())
 
     def _measure(self, number: int, rows: np.ndarray) -> np.ndarray | None:
-        """Learn how fast workers are, and return how long each was busy, None if that is not known."""
+        """Measure the speeds of workers, and return how long each was busy, None if unknown."""
         workers = self._of.first.workers
         found = self._of.task_times(self._run, number, workers)
         if found is None or len(rows) != workers:
@@ -286,7 +284,7 @@ class Running:
         if not callable(capacities):
             return self._plan.speeds
         found = capacities()
-        # those of the workers that the plan has, of all that there may be
+        # only the plan's workers, of all possible ones
         return speeds_of(found[:workers] if len(found) == self._of.first.workers else found, workers)
 
     def _together(self, values: np.ndarray) -> np.ndarray:
@@ -294,7 +292,7 @@ class Running:
         return by_worker.together(values, self._of.first.workers)
 
     def _excess(self, batch: Batch, summary: Summary, speeds: np.ndarray) -> float:
-        """Return by how many fair shares the busiest worker was above its own, see `rule.excess`."""
+        """Return the busiest worker's excess in fair shares, see `rule.excess`."""
         if self._of.weighted:
             return rule.excess(self._plan.loads_for(summary), speeds)
         together = self._together(speeds)
@@ -326,7 +324,7 @@ class Running:
 
 
 def rows_wanted(adapt: Adapt, plan: Plan) -> int:
-    """Return how many rows of a micro-batch are to be drawn."""
+    """Return how many rows of a micro-batch to draw."""
     if adapt.sample is not None:
         return adapt.sample
     return min(max(round(_PER_KEY / head_threshold(plan.grouping)), _LEAST), _MOST)

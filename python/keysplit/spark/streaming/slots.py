@@ -1,4 +1,4 @@
-"""Numbers that put a worker's state into the state partition of its own number."""
+"""Numbers that put a worker's state into the state partition with the worker's number."""
 
 import numpy as np
 from pyspark.sql import Column
@@ -8,13 +8,13 @@ _MASK = (1 << 32) - 1
 
 
 def slot(seed: Column, worker: Column, workers: int) -> Column:
-    """Return the INT that Spark's hash, begun with a seed, maps to the worker's number.
+    """Return the INT that Spark's hash with a seed maps to the worker's number.
 
-    Spark's partition of (window, key, slot) is the hash of the slot, begun with the hash of window and key,
-    modulo the partitions: this way it is the worker, modulo the partitions.
+    Spark's partition of (window, key, slot) is the hash of the slot, seeded by the hash of window and key,
+    modulo the partitions. So it is the worker, modulo the partitions.
 
     Source:
-        The 32-bit MurmurHash3 of four bytes, run backwards: each of its steps is a bijection.
+        The inverse of the 32-bit MurmurHash3 of four bytes: each of its steps is a bijection.
     """
     numbers = np.arange(workers, dtype=np.uint32)
     with np.errstate(over="ignore"):
@@ -33,12 +33,12 @@ def slot(seed: Column, worker: Column, workers: int) -> Column:
 
 
 def _times(number: Column, factor: int) -> Column:
-    """Return the product of two numbers of 32 bits with a sign, modulo 2^32 again: nothing overflows."""
+    """Return the product of two signed 32-bit numbers, modulo 2^32, without overflow."""
     return _signed(number * (factor - (factor >> 31 << 32)))
 
 
 def _signed(number: Column) -> Column:
-    """Return the low 32 bits of a BIGINT as a number with a sign."""
+    """Return the low 32 bits of a BIGINT as a signed number."""
     return F.shiftright(F.shiftleft(number, 32), 32)
 
 

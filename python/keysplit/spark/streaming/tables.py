@@ -1,8 +1,8 @@
 """The tables of the plan of a micro-batch in one array of BIGINT.
 
-They are one answer of the driver, as Spark plans each subquery by itself. They are an array, as what an array
-holds is no part of the code that Spark generates. A single number would be: Spark would compile the query
-again for each micro-batch that has another one.
+They are a single answer of the driver, as Spark plans each subquery separately. They are an array, as Spark's
+generated code does not contain the elements of an array. It would contain a single number, and Spark would
+recompile the query for each micro-batch with another number.
 """
 
 from functools import cached_property
@@ -16,27 +16,27 @@ from keysplit.spark.expr.packed import LENGTH_BITS, cells_of
 BY_CELLS, BY_WORKERS = "cells", "workers"
 """Questions for the tables: with the cells of frequent keys, and with all their workers."""
 
-# Where in the array things are: the last random number by which a row may be drawn; by how many bits a hash
-# is shifted to give its bucket; the first bucket. After the buckets come the slots of frequent keys, each
-# with the hash of its key and its run, and then the cells.
+# Positions in the array: the last random number with which a row is a candidate; the bits by which a hash is
+# shifted to give its bucket; the first bucket. After the buckets follow the slots of frequent keys, each with
+# the hash of its key and its run, and then the cells.
 _LAST, _SHIFT, _TAIL = range(3)
-# A bucket without frequent keys holds its worker. Another one holds -1 less one number of three, which have
-# so many bits: where the first slot is, the slots less one, and its worker. So one number is read for a row.
+# A bucket without frequent keys has its worker. Another one has -1 minus a number packed from three, with
+# these numbers of bits: the first slot, the slots minus one, and its worker. So one number is read per row.
 _MASK_BITS, _WORKER_BITS = 23, 16
 
 
 class Tables:
-    """The tables of a plan as texts, which `literals.read_in_sql` reads."""
+    """The tables of a plan as texts for `literals.read_in_sql`."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def answer(self, question: str, chance: float) -> str:
-        """Return the array that `BY_CELLS` or `BY_WORKERS` asks for.
+        """Return the array for the question `BY_CELLS` or `BY_WORKERS`.
 
         Args:
             question: which of them.
-            chance: the chance of a row to be drawn, at most.
+            chance: the chance of a row to be a candidate.
         """
         tables = self._with_cells if question == BY_CELLS else self._with_workers
         return f"{last_of(chance)},{tables}"
@@ -52,35 +52,35 @@ class Tables:
 
 
 def last_of(chance: float) -> int:
-    """Return up to which number a random BIGINT is by a chance, to 2**-64."""
+    """Return the number that a random BIGINT does not exceed with a given chance, to 2**-64."""
     return max(int(chance * 2.0**64) - 1, 0) - 2**63
 
 
 def last_in_sql(tables: str) -> str:
-    """Return up to which random BIGINT a row may be drawn, in SQL; `tables` is the array."""
+    """Return the largest random BIGINT of a candidate row, in SQL; `tables` is the array."""
     return _at(tables, _LAST)
 
 
 def bucket_in_sql(own: str, tables: str) -> str:
-    """Return what the bucket of a key holds, BIGINT, in SQL: its worker, below 0 if frequent keys are in it.
+    """Return the contents of a key's bucket, BIGINT, in SQL: its worker, or below 0 if it has frequent keys.
 
-    Where few keys are frequent, most rows need no more than this.
+    If few keys are frequent, most rows need only this.
 
     Args:
         own: the hash of a row's key.
         tables: the array.
     """
     shifted = f"shiftrightunsigned({own}, CAST({_at(tables, _SHIFT)} AS INT))"
-    # what cannot be null takes less code
+    # non-null values need less code
     return f"coalesce({_at(tables, f'{_TAIL} + {shifted}')}, 0L)"
 
 
 def found_in_sql(own: str, bucket: str, tables: str) -> str:
-    """Return where the cells of a split key are, and below 0 the worker of another one, BIGINT, in SQL.
+    """Return the position of a split key's cells, or -1 - worker for other keys, BIGINT, in SQL.
 
     Args:
         own: the hash of a row's key.
-        bucket: what `bucket_in_sql` has found for it.
+        bucket: the result of `bucket_in_sql` for it.
         tables: the array.
     """
     first = f"shiftrightunsigned(~{bucket}, {_MASK_BITS + _WORKER_BITS})"
@@ -101,7 +101,7 @@ def _written(plan: Plan, cells: np.ndarray) -> str:
     assert len(held) <= 1 << _MASK_BITS
     mask = len(held) - 1
     tail[shared] = ~(first << _MASK_BITS + _WORKER_BITS | mask << _WORKER_BITS | tail[shared])
-    # A run below 0 is a worker.
+    # A run below 0 means a worker.
     runs = np.where(runs < 0, runs, runs + ((first + 2 * len(held)) << LENGTH_BITS))
     slots = np.stack([held, runs], axis=1).ravel()
     padding = np.zeros(first - _TAIL - len(tail), np.int64)

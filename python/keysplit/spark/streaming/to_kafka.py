@@ -1,4 +1,4 @@
-"""`streaming.to_kafka`: the rows of a stream sent to the partitions of a topic by a plan, exactly once."""
+"""`streaming.to_kafka`: send the rows of a stream to the partitions of a topic by a plan, exactly once."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,39 +40,38 @@ def to_kafka(
     """Send the rows of a stream to the partitions of a Kafka topic by a plan, each exactly once.
 
     Guarantees: a consumer that reads committed messages sees each row once, also after failed tasks and
-    drivers that were killed, if the query starts again from its checkpoint. A task sends the rows of one
-    partition in one transaction, which also holds the number of the micro-batch; a task that runs again finds
-    it and sends nothing. The rows of a micro-batch become visible partition by partition.
+        killed drivers, if the query restarts from its checkpoint. A task sends the rows of one partition in
+        one transaction, together with the number of the micro-batch; a retried task finds this number and
+        sends nothing. The rows of a micro-batch become visible partition by partition.
 
-    The rows of a micro-batch must be the same ones when it is run again: their values may differ, but not
-    their number or their partitions. So a query is refused unless its rows and keys are proved to be the same
-    each time. A micro-batch that is in the topic in part, by another `plan`, `row_id` or plan log than the
-    rest would use fails with a RuntimeError; between whole micro-batches they may change.
+    A retried micro-batch must have the same rows: their values may differ, but not their number or their
+    partitions. So an error is raised unless the rows and keys of the query are proved to be deterministic.
+    `plan`, `row_id` and plan log may change only between complete micro-batches: if a part of one was sent
+    with others, the query fails with a RuntimeError.
 
     Args:
-        df: a streaming DataFrame with the column `value`, and perhaps `key` and `headers`, as Spark's own
-            sink takes them: strings or binary, and an array of (key, value). Other columns are not sent.
-        key: the columns by which a plan sends rows to partitions, often "key".
+        df: a streaming DataFrame with the column `value`, and optionally `key` and `headers`, as for Spark's
+            own sink: strings or binary, and an array of (key, value). Other columns are not sent.
+        key: the key columns of the plan, often "key".
         topic: the topic; its partitions are the workers.
         servers: the addresses of some brokers, "host:port,host:port".
         plan: as `streaming.route`; it must have as many workers as the topic has partitions.
         settings: further settings of Kafka's client (librdkafka), such as those of security, compression, and
-            `transaction.timeout.ms`, in which the rows of a partition are sent, one minute if left out.
-        first_batch: the number of the first micro-batch that this sink sends, where the query had another
-            sink before.
+            `transaction.timeout.ms`, the time limit for sending a partition, one minute if left out.
+        first_batch: the number of the first micro-batch for this sink, if the query had another sink before.
 
     Returns:
-        The writer of the rows: go on with `.option("checkpointLocation", ...)` and `.start()`. On Spark
-        Connect it has a `queryName`, which must stay.
+        The writer of the rows: continue with `.option("checkpointLocation", ...)` and `.start()`. On Spark
+        Connect it has a `queryName`, which must not be changed.
 
     Raises:
-        ImportError: if confluent-kafka is not installed; the executors need it, and keysplit, too, and on
-            Spark Connect the server.
-        TypeError: as `streaming.route`, or if a column that is sent is of another type.
-        ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if it is not known to
-            have the same rows and keys when a micro-batch is run again; if there is no such topic, or it has
-            another number of partitions than the plan has workers; if Kafka's client does not take
-            `settings`, or they have what exactly-once sets.
+        ImportError: if confluent-kafka is not installed. The executors need it and keysplit, too; on Spark
+            Connect also the server.
+        TypeError: as `streaming.route`, or if a column to send is of another type.
+        ValueError: as `streaming.route`; if `df` is a batch or has no column `value`; if a retried
+            micro-batch may have other rows or keys; if there is no such topic, or its partitions are not as
+            many as the plan's workers; if Kafka's client rejects `settings`, or they include one that
+            keysplit sets.
         ConnectionError: if no broker answers.
 
     Source:
@@ -87,7 +86,7 @@ def to_kafka(
         ... )
         >>> query = writer.option("checkpointLocation", where).start()  # doctest: +SKIP
     """
-    from keysplit.kafka.topics import partitions_of, settings_of  # which need the extra
+    from keysplit.kafka.topics import partitions_of, settings_of  # these need the extra
 
     refuse_batch(df, ": its rows have no micro-batch")
     check_whole("first_batch", first_batch, 0)
@@ -95,7 +94,7 @@ def to_kafka(
     request = check(df, key, plan)
     partitions = partitions_of(topic, servers, settings)
     deciding = [*request.keys, *(identity_of(request) if _splits(request) else ())]
-    request.query.refuse_unrepeatable(deciding, "as a micro-batch that is run again sends the rest")
+    request.query.refuse_unrepeatable(deciding, "as a retried micro-batch sends the rest")
     if request.workers != partitions:
         raise ValueError(
             f"plan must have the {partitions} partitions of topic {topic!r} as workers, got one for "
@@ -111,9 +110,9 @@ def to_kafka(
     adapts, begun = request.adapt is not None, set[str]()
 
     def send(batch: DataFrame, number: int, query: str, run: str) -> None:
-        # Spark has planned the micro-batch, so it is known by which plan it goes.
+        # Spark has planned the micro-batch, so its plan is known.
         now = target.going_by(plans_in(run, number)) if adapts else target
-        if run not in begun:  # later batches of a run are no second attempts
+        if run not in begun:  # later batches of a run are first attempts
             begun.add(run)
             if now.resume(query, number, partitions):
                 batch.count()  # for the state upstream
@@ -128,7 +127,7 @@ def _splits(request: StreamRequest) -> bool:
 
 
 def _rule(request: StreamRequest) -> str:
-    """Return a name for what decides where the rows of a micro-batch go, apart from plans in a plan log."""
+    """Return a name for the rule that places the rows of a micro-batch, without plans in a plan log."""
     hash_ = hashlib.sha256(repr((request.keys, request.params.seed)).encode())
     if _splits(request):
         hash_.update(row_hash_in_sql(request).encode())
@@ -141,9 +140,9 @@ def _rule(request: StreamRequest) -> str:
 
 
 def _sent(columns: Columns) -> list[Column]:
-    """Return what is sent of each row: key, value and headers."""
+    """Return the parts of each row to send: key, value and headers."""
     if "value" not in columns:
-        raise ValueError(f"df must have a column 'value', which is sent, got {columns.names}")
+        raise ValueError(f"df must have a column 'value' to send, got {columns.names}")
     found = []
     for name in ("key", "value"):
         type_ = columns.type_of("df", name) if name in columns else None
@@ -161,7 +160,7 @@ def _sent(columns: Columns) -> list[Column]:
 
 @dataclass(frozen=True)
 class _Target:
-    """Where the rows go, as the executors know it."""
+    """The target of the rows, for the executors."""
 
     topic: str
     rule: str
@@ -169,11 +168,11 @@ class _Target:
     settings: dict[str, Any]
 
     def going_by(self, plan: str) -> "_Target":
-        """Return the same for a micro-batch that uses a plan of the plan log, "" if none was asked for."""
+        """Return the same for a micro-batch with a plan of the plan log, "" for none."""
         return replace(self, rule=f"{self.rule} {plan}")
 
     def resume(self, query: str, number: int, partitions: int) -> bool:
-        """Say whether all of a micro-batch is there; RuntimeError if a part of it is, by another rule."""
+        """Return whether a micro-batch was sent; raise RuntimeError if a part of it was, by another rule."""
         from keysplit.kafka.once import Batch, resume
 
         return resume(Batch(query, self.rule, number, self.first, self.topic, 0), partitions, self.settings)
@@ -181,7 +180,7 @@ class _Target:
     def sender(
         self, query: str, number: int
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return what a task of a micro-batch does with its rows, which are those of one partition."""
+        """Return the function with which a task of a micro-batch sends its rows, those of one partition."""
 
         def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from keysplit.kafka.once import Batch, send_once
@@ -189,7 +188,7 @@ class _Target:
             partition = TaskContext.get().partitionId()
             batch = Batch(query, self.rule, number, self.first, self.topic, partition)
             sent = send_once(batch, _messages(batches, partition), self.settings)
-            for _ in batches:  # Spark wants its rows read, also where none is sent
+            for _ in batches:  # Spark expects its rows to be read, even if none are sent
                 pass
             yield pa.RecordBatch.from_arrays([pa.array([sent])], ["sent"])
 

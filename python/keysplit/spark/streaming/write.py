@@ -1,4 +1,4 @@
-"""`streaming.write`: the rows of a stream written to partitions, hot ones by several tasks."""
+"""`streaming.write`: write a stream to partitions, with several tasks for hot ones."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,20 +22,20 @@ def write(
     *,
     plan: Plan | Adapt,
 ) -> DataStreamWriter:
-    """Place the rows of a stream by a plan on the partition columns, and return the writer of them.
+    """Place the rows of a stream by a plan on the partition columns, and return a writer for them.
 
-    In each micro-batch a hot partition is written by several tasks at once, a rare one by exactly one. With
-    "cut_to_fit" a micro-batch writes at most one file per partition and workers - 1 more. Whether
-    each row is written exactly once depends on the sink, not on the placing; docs/streaming.md lists sinks.
+    In each micro-batch several tasks at once write a hot partition, and exactly one task writes a rare one.
+    With "cut_to_fit" a micro-batch writes at most one file per partition plus workers - 1. Whether each row
+    is written exactly once depends on the sink, not on the placing; docs/streaming.md lists sinks.
 
     Args:
         df: a streaming DataFrame.
         partition_by: the partition columns, a name or a list of names, taken literally as in `partitionBy`.
-        plan: as `streaming.route`. A plan by "cut_to_fit" suits a write best, such as
-            `Adapt(8, grouping="cut_to_fit", weight="bytes")`; others split a hot partition more often.
+        plan: as `streaming.route`. "cut_to_fit" suits a write best, for instance `Adapt(8,
+            grouping="cut_to_fit", weight="bytes")`; other groupings split a hot partition more often.
 
     Returns:
-        The writer of the placed rows, `partitionBy` being set: go on with `.option("checkpointLocation",
+        The writer of the placed rows, with `partitionBy` set: continue with `.option("checkpointLocation",
         ...)`, `.format(...)`, `.start(path)`.
 
     Raises:

@@ -1,6 +1,6 @@
-"""The figures of a running query: who got how many rows, by which plan, and how long a batch took.
+"""The figures of a running query: the rows of each worker, the plan, and the durations of batches.
 
-`progress` reads what Spark says of a batch, `record` joins it with the figures of the batch's plan, `history`
+`progress` reads Spark's report on a batch, `record` joins it with the figures of the batch's plan, `history`
 keeps them, `prometheus`, `page` and `log` show them, `server` serves them, and `observer` ties these
 together.
 """

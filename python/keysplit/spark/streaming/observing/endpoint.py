@@ -1,4 +1,4 @@
-"""What a driver serves of the queries that it observes: pages, figures as JSON, and metrics, at one port."""
+"""The server of a driver's observed queries: pages, figures as JSON, and metrics, on one port."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ _endpoints: dict[tuple[str, int], "Endpoint"] = {}
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What is shown of a query.
+    """The data of a query to show.
 
     Args:
         query: its id.
@@ -36,11 +36,11 @@ class Shown:
 
 
 class Endpoint:
-    """A server of the figures of some queries; `join` and `leave` begin and end it.
+    """A server of the figures of some queries; `join` and `leave` start and stop it.
 
     Args:
-        host: the address to serve at.
-        port: the port; 0 takes a free one.
+        host: the address to serve on.
+        port: the port; 0 chooses a free one.
 
     Raises:
         ImportError: if prometheus_client is not installed.
@@ -53,11 +53,11 @@ class Endpoint:
         self.server = Server(host, port, self._answer)
 
     def _by_query(self) -> dict[str, Shown]:
-        """Return what is shown of each query, by its id: a query may have several observers."""
+        """Return the data of each query, by its id, as a query may have several observers."""
         return {each.query: each for each in list(self.shown)}
 
     def _answer(self, path: str, asked: Mapping[str, str]) -> Answer | None:
-        """Answer `/QUERY/NAME`, and `/NAME` for all queries, or for the only one."""
+        """Answer `/QUERY/NAME`, and `/NAME` for all queries or the only one."""
         queries = self._by_query()
         *of, name = path.removeprefix("/").split("/")
         if name == "metrics" and (not of or of[0] in queries):
@@ -79,9 +79,9 @@ class Endpoint:
 
 
 def join(host: str, port: int, shown: Shown) -> Endpoint:
-    """Show a query at the endpoint of this driver at a port, or, if it is 0, at any that there is.
+    """Show a query on this driver's endpoint at a port; 0 chooses any existing endpoint.
 
-    Two queries of one name have different names in metrics.
+    Two queries with the same name get different names in metrics.
 
     Raises:
         ImportError: if prometheus_client is not installed.
@@ -102,7 +102,7 @@ def join(host: str, port: int, shown: Shown) -> Endpoint:
 
 
 def leave(endpoint: Endpoint, shown: Shown) -> None:
-    """Show a query no more; the last one ends the endpoint."""
+    """Stop showing a query; the last one ends the endpoint."""
     with _lock:
         endpoint.shown.remove(shown)
         if not endpoint.shown:

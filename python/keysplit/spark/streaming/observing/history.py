@@ -1,4 +1,4 @@
-"""What the batches of a query have shown, in memory."""
+"""The figures of a query's batches, in memory."""
 
 import threading
 from collections import deque
@@ -33,7 +33,7 @@ class History:
     """The records of the last batches; several threads may use it.
 
     Args:
-        keep: the batches that are kept.
+        keep: the number of batches to keep.
     """
 
     def __init__(self, keep: int) -> None:
@@ -52,13 +52,13 @@ class History:
             self._batches.append(tuple(records))
 
     def records(self, after: int = -1) -> list[Record]:
-        """Return the records of the batches after one, the oldest first."""
+        """Return the records of the batches after a given one, the oldest first."""
         with self._lock:
             batches = list(self._batches)
         return [each for batch in batches for each in batch if each.progress.batch > after]
 
     def frame(self, by: By) -> pd.DataFrame:
-        """Return the records as `Observer.history` does."""
+        """Return the records in the form of `Observer.history`."""
         records = self.records()
         if by == "batch":
             rows = [each.batch_row() for each in records]

@@ -12,7 +12,7 @@ from keysplit import paths
 from keysplit.spark.streaming.observing.record import Record
 from keysplit.spark.warn import warn
 
-# Records that wait for a store that fails.
+# The most records that wait for a failing store.
 _MOST = 10_000
 
 _HOT = pa.struct(
@@ -57,20 +57,20 @@ SCHEMA = pa.schema(
         "hot": pa.list_(_HOT),
     }
 )
-"""A row for each batch and plan: `Record.to_dict`, with the query before."""
+"""One row per batch and plan: the query, then `Record.to_dict`."""
 
 
 class ParquetLog:
-    """Writes records to Parquet files, each of some batches, each created whole.
+    """Writes records to Parquet files of some batches, each created atomically.
 
     Args:
-        folder: a path, or a URL as `Plan.save` takes it; it is made if it is not there.
-        every: the batches of a file.
+        folder: a path, or a URL as in `Plan.save`; created if it does not exist.
+        every: the number of batches per file.
         query: the id of the query.
         run: the id of this start of it; the names of files begin with it.
 
     Raises:
-        OSError: if the folder cannot be made.
+        OSError: if the folder cannot be created.
         ValueError: if pyarrow knows no file system for the URL.
     """
 
@@ -80,13 +80,13 @@ class ParquetLog:
         self._batches = 0
         self._waiting: deque[Record] = deque(maxlen=_MOST)
         paths.make_folder(os.fspath(folder), "log")
-        self._folder = paths.absolute(folder)  # files are written wherever the process is then
+        self._folder = paths.absolute(folder)  # valid after a change of directory
         self._written = self._last_written()
 
     def add(self, records: tuple[Record, ...]) -> None:
-        """Take the records of a batch, and write a file if it is full; a failure is a warning."""
+        """Add the records of a batch, and write a file if it is full; a failure is a warning."""
         new = [each for each in records if each.progress.batch > self._written]
-        if not new:  # an observer before this one has written them
+        if not new:  # an earlier observer has written them
             return
         self._waiting += new
         self._batches += 1
@@ -94,7 +94,7 @@ class ParquetLog:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is not written yet; a failure is a warning, and the next call tries again."""
+        """Write the remaining records; a failure is a warning, and the next call tries again."""
         if not self._waiting:
             return
         rows = [
@@ -114,7 +114,7 @@ class ParquetLog:
             name = f"/{self._run}-{first:09}-{last:09}.parquet"
             paths.write_bytes(paths.extended(self._folder, name), data.getvalue())
         except OSError as error:
-            warn(f"the log of an observer waits, as it cannot be written: {error}")
+            warn(f"the log of an observer cannot be written, and its records wait: {error}")
             return
         self._waiting.clear()
         self._batches = 0

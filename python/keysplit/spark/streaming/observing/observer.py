@@ -40,27 +40,26 @@ def observe(
 ) -> "Observer":
     """Observe a running query: rows per worker, imbalance, hot keys, versions of plans, durations of batches.
 
-    Rows of workers, hot keys, versions and what hashing would have given are known of plans that change, an
-    `Adapt`; `Adapt(start=plan, every=None)` counts them for a plan that stays. Of all others there are the
-    figures that Spark has of each batch: rows, duration, rates and backlog. Observing runs nothing on the
-    executors, and changes neither a plan nor a result. The observer ends with the query.
+    Rows per worker, hot keys, versions and the effect of hashing are known for an `Adapt`; `Adapt(start=plan,
+    every=None)` counts them for a plan that does not change. Other queries have only Spark's figures of each
+    batch: rows, duration, rates and backlog. Observing runs nothing on the executors, and changes neither
+    plans nor results. The observer ends with the query.
 
     Args:
-        query: the query. Of one that has been running, the batches before are there as far as Spark and the
+        query: the query. If it is already running, its earlier batches are included as far as Spark and the
             plan still have them: 100 by default.
         port: serves a live page at `Observer.url`, its figures as JSON at `history.json`, and metrics for
-            Prometheus at `metrics`. All queries of a driver that are observed at one port share it: the
-            metrics are of all, the page at `/` lists them. 0 takes the port of another query, or else a free
-            one. It needs the extra `keysplit[observe]`.
-        host: the address to serve at. Hot keys are shown to whoever can reach it.
-        log: a folder, or the URL of one as `Plan.save` takes it, that gets Parquet files with a row for each
-            batch and plan; or a function that is called with a dict for each of them, of what JSON knows. It
-            should return soon: the next figures wait for it, the stream does not. What it raises is
-            a warning.
-        log_every: the batches of a Parquet file, at least 1. The last ones are written at the end.
-        keep: the batches that `Observer.history` has, at least 1.
+            Prometheus at `metrics`. Queries of a driver can share a port: the metrics then cover all of them,
+            and the page at `/` lists them. 0 takes the port of another query, or else a free one. It needs
+            the extra `keysplit[observe]`.
+        host: the address to serve on. Everyone who can reach it can see hot keys.
+        log: a folder, or its URL as in `Plan.save`, for Parquet files with a row for each batch and plan; or
+            a function to call with a dict of JSON types for each of these. It should return soon: the next
+            figures wait for it, the stream does not. Its errors become warnings.
+        log_every: the number of batches per Parquet file, at least 1. The last ones are written at the end.
+        keep: the number of batches in `Observer.history`, at least 1.
         key_labels: whether the values of hot keys are labels in the metrics. They may name people, and
-            Prometheus keeps a series of each. Without, hot keys have their ranks only.
+            Prometheus keeps a series for each. If False, hot keys have only their ranks.
 
     Returns:
         The observer.
@@ -68,8 +67,8 @@ def observe(
     Raises:
         TypeError: if an argument has a wrong type.
         ValueError: if an argument is out of its range.
-        ImportError: if there is a port, but no prometheus_client.
-        OSError: if the port is taken, or the folder of the log cannot be made.
+        ImportError: if there is a port, but prometheus_client is not installed.
+        OSError: if the port is taken, or the folder of the log cannot be created.
 
     Source:
         "Dynamic Key Grouping: A Load Balancing Algorithm for Distributed Stream Processing Engines", section
@@ -88,7 +87,7 @@ def observe(
         check_whole("port", port, 0, 65_535)
     if not isinstance(host, str):
         raise TypeError(f"host must be an address such as '127.0.0.1', got {host!r}")
-    if not host:  # to Python's sockets that is every address
+    if not host:  # Python's sockets read it as every address
         raise ValueError("host must be an address such as '127.0.0.1', got ''")
     if log is not None and not callable(log) and not isinstance(log, str | os.PathLike):
         raise TypeError(f"log must be a folder or a function, got {log!r}")
@@ -128,7 +127,7 @@ class Observer:
         self._order = threading.RLock()  # of batches
         self._stopped, self._ended = False, threading.Event()
         self._history = History(keep)
-        self._early: list[Progress] = []  # of which plans have not learned yet
+        self._early: list[Progress] = []  # from which plans have not learned yet
         self._totals = Totals(title, key_labels)
         self._log = log if callable(log) else None
         self._file = None
@@ -162,18 +161,17 @@ class Observer:
         """Return the figures of the last batches, the oldest first.
 
         Args:
-            by: what a row stands for:
+            by: the meaning of a row:
 
                 - "batch": a batch and a plan of the query; docs/streaming.md explains the columns.
-                - "worker": a worker in a batch: `rows`, and `busy_s`, the seconds that it was busy, NaN where
-                  it is not known. Of a plan for more than 4,096 workers, a few neighbouring ones, of which
-                  `worker` is the first.
-                - "key": a hot key in a batch: its `share` of the rows, estimated from those that were drawn,
-                  the share that the plan has `expected`, its number of `workers`, and its `age`: for how many
-                  batches in a row plans have placed it by itself.
+                - "worker": a worker in a batch: `rows`, and `busy_s`, the seconds that it was busy, NaN if
+                    unknown. With more than 4,096 workers, a few neighbouring ones, and `worker` is the first.
+                - "key": a hot key in a batch: its `share` of the rows, estimated from drawn rows, its
+                    `expected` share by the plan, its number of `workers`, and its `age`: the number of
+                    consecutive batches in which plans placed it individually.
 
         Returns:
-            The figures. What is not known is missing.
+            The figures. Unknown values are missing.
 
         Raises:
             ValueError: if `by` is something else.
@@ -183,8 +181,8 @@ class Observer:
         return self._history.frame(by)
 
     def stop(self) -> None:
-        """Observe no more: close the port and write the rest of the log. `history` stays."""
-        self._stopped = True  # nothing more is heard
+        """Stop observing: close the port and write the rest of the log. `history` stays available."""
+        self._stopped = True  # no more reports
         with self._order:
             if self._ended.is_set():
                 return
@@ -203,12 +201,12 @@ class Observer:
                 self._ended.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the query has ended and all its batches were heard of, or the observer was stopped.
+        """Wait until the query has ended and all its batches were reported, or the observer was stopped.
 
-        Spark reports batches a moment after they have ended: `query.awaitTermination` may return before.
+        Spark reports batches a moment after they have ended; `query.awaitTermination` may return earlier.
 
         Args:
-            timeout_s: how long to wait at most, in seconds; for ever if left out.
+            timeout_s: the longest time to wait, in seconds; no limit if left out.
 
         Returns:
             Whether it has ended.
@@ -226,7 +224,7 @@ class Observer:
         return self._adapting
 
     def _recall(self, query: StreamingQuery) -> None:
-        """Take what was before the observer, once plans have learned from it, which they do soon."""
+        """Add the batches from before the observer, once plans have learned from them."""
         learned = self._learned()
         for progress in filter(None, map(progress_of, query.recentProgress)):
             if progress.batch > learned:
@@ -242,7 +240,7 @@ class Observer:
         return min((found[-1].batch if found else -1 for found in figures), default=math.inf)
 
     def _on_report(self, report: Report) -> None:
-        """Take what Spark has just reported; plans learn from it first."""
+        """Add a new report of Spark; plans learn from it first."""
         with self._order:
             if self._stopped:
                 return
@@ -254,7 +252,7 @@ class Observer:
                 self._take(progress)
 
     def _take_early(self, before: float = math.inf) -> None:
-        """Take the early progresses before a batch: plans may still have to learn from later ones."""
+        """Add the early progresses before a batch, as plans may not have learned from later ones yet."""
         early, self._early = self._early, []
         for each in early:
             if each.batch < before:
@@ -288,7 +286,7 @@ class Observer:
                     warn(f"the log of an observer was not written: {type(error).__name__}: {error}")
 
     def _serve(self, host: str, port: int, title: str) -> "tuple[Endpoint, Shown]":
-        from keysplit.spark.streaming.observing.endpoint import Shown, join  # which bring jinja2
+        from keysplit.spark.streaming.observing.endpoint import Shown, join  # these import jinja2
 
         shown = Shown(self._query, self._run, title, self._history, self._totals)
         return join(host, port, shown), shown

@@ -21,11 +21,11 @@ MOST_KEYS = 20
 
 
 def draw(title: str, query: str, records: Sequence[Record]) -> str:
-    """Return the page; in a browser it draws itself anew when there are more batches.
+    """Return the page; in a browser it redraws itself when there are more batches.
 
     Args:
         title: the name of the query.
-        query: its id, under which the page finds its figures.
+        query: its id, with which the page requests its figures.
         records: the records of its batches, the oldest first.
     """
     batches = list({each.progress.batch: each.progress for each in records}.values())[-MOST_BATCHES:]
@@ -49,7 +49,7 @@ def draw(title: str, query: str, records: Sequence[Record]) -> str:
 
 
 def draw_list(queries: Sequence[tuple[str, str, Sequence[Record]]]) -> str:
-    """Return the page that lists queries; each with its id, its name and its records."""
+    """Return the page that lists queries, each with its id, its name and its records."""
     rows = [(query, title, records[-1].batch_row() if records else None) for query, title, records in queries]
     return render(__package__, "queries.html.j2", queries=rows)
 
@@ -74,7 +74,7 @@ def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-# The lines of the busiest worker: by hash and in busy time where that is known.
+# The lines of the busiest worker: with hashing and in busy time if known.
 _BUSIEST = (
     ("hash, at least", "hashed", "hash_busiest"),
     ("fair share", "third", "busiest"),
@@ -84,7 +84,7 @@ _BUSIEST = (
 
 
 def _plan(name: str, records: Sequence[Record]) -> dict[str, Any]:
-    """Return what the page says of a plan; the last of its records is of the newest batch."""
+    """Return the page's section on a plan; its last record is for the newest batch."""
     last, rows = records[-1], [each.batch_row() for each in records]
     at = [row["time"] for row in rows]
     changes = [

@@ -1,4 +1,4 @@
-"""What Spark says of a micro-batch, by a listener or by asking, on any version."""
+"""Spark's report on a micro-batch, from a listener or on request, on any version."""
 
 import json
 import math
@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 
 class Progress(NamedTuple):
-    """A micro-batch that has ended.
+    """A finished micro-batch.
 
     Attributes:
         batch: its number.
         time: when it began.
         duration_s: how long it took, in seconds.
         input_rows: the rows that it has read.
-        input_rows_per_s: how fast they arrived; None if Spark does not say.
-        processed_rows_per_s: how fast they were processed; None if Spark does not say.
-        backlog_rows: the rows that the sources had beyond the batch when it began; None if none says.
-        watermark: the watermark of the batch; None without one, and before there is one.
-        state_rows: the rows of state after it, of all stateful operators; None if there are none.
-        state_bytes: the memory that state takes, as above.
-        late_rows: the rows that stateful operators have dropped as the watermark had passed them, as above.
-            Spark may have combined rows before it counts them.
+        input_rows_per_s: their arrival rate; None if unknown.
+        processed_rows_per_s: their processing rate; None if unknown.
+        backlog_rows: the rows that the sources had beyond the batch when it began; None if unknown.
+        watermark: the watermark of the batch; None if there is none yet.
+        state_rows: the rows of state after it, over all stateful operators; None if there are none.
+        state_bytes: the memory of the state, likewise.
+        late_rows: the rows that stateful operators dropped as later than the watermark, likewise. Spark may
+            combine rows before it counts them.
     """
 
     batch: int
@@ -42,7 +42,7 @@ def progress_of(said: Mapping[str, Any]) -> Progress | None:
     """Read a progress of Spark; None if no batch ran.
 
     Args:
-        said: a progress as a dict, which `StreamingQueryProgress` is from Spark 4 on.
+        said: a progress as a dict; `StreamingQueryProgress` is one from Spark 4 on.
     """
     durations = said["durationMs"]
     if "addBatch" not in durations:
@@ -63,7 +63,7 @@ def progress_of(said: Mapping[str, Any]) -> Progress | None:
 
 
 def _watermark(said: Mapping[str, Any]) -> datetime | None:
-    """Return the watermark; Spark has 1970 until there is one."""
+    """Return the watermark; Spark reports 1970 until there is one."""
     written = (said.get("eventTime") or {}).get("watermark")
     found = datetime.fromisoformat(written) if written else None
     return found if found is not None and found.timestamp() > 0 else None
@@ -76,7 +76,7 @@ def _of_state(said: Mapping[str, Any], name: str) -> int | None:
 
 
 def _of_all(said: Mapping[str, Any], name: str) -> float | None:
-    """Return the figure of all sources; Spark Connect has only that of each."""
+    """Return the figure over all sources; Spark Connect has only one per source."""
     values = [said.get(name)]
     if values[0] is None:
         values = [each.get(name) for each in said["sources"]]
@@ -85,14 +85,14 @@ def _of_all(said: Mapping[str, Any], name: str) -> float | None:
 
 
 def _backlog(sources: Any) -> int | None:
-    """Return the rows beyond the batch in all sources whose offsets are rows, None if there is no such."""
+    """Return the rows beyond the batch in all sources with offsets in rows, None if there are none."""
     found = [_behind(_offsets(each.get("endOffset")), _offsets(each.get("latestOffset"))) for each in sources]
     known = [each for each in found if each is not None]
     return sum(known) if known else None
 
 
 def _offsets(said: Any) -> dict[tuple[str, str], int] | None:
-    """Return the offsets of Kafka and its like, by topic and partition; None if it is another source."""
+    """Return the offsets of Kafka and similar sources, by topic and partition; None for other sources."""
     try:
         topics = json.loads(said) if isinstance(said, str) else said
         return {

@@ -1,4 +1,4 @@
-"""The figures of queries as metrics of Prometheus."""
+"""The figures of queries as Prometheus metrics."""
 
 import threading
 from collections import Counter
@@ -14,7 +14,7 @@ from keysplit.extras import missing
 from keysplit.spark.streaming.observing.record import Record
 
 MOST_KEYS = 20
-"""Hot keys that have series of their own."""
+"""The number of hot keys with series."""
 
 GAUGES = {
     "batch": ("batch", "number of the last batch"),
@@ -28,7 +28,7 @@ GAUGES = {
     "state_rows": ("state_rows", "rows of state after the last batch"),
     "state_bytes": ("state_bytes", "memory that the state takes after the last batch"),
 }
-"""Gauges of a query: the figure of a record, and what it means."""
+"""Gauges of a query: the figure of a record, and its description."""
 
 PLAN_GAUGES = {
     "plan_version": ("version", "version of the plan that the last batch used"),
@@ -49,7 +49,7 @@ _lock = threading.Lock()
 
 
 class Totals:
-    """What Prometheus reads of a query: the last batch, and sums over the batches that were heard of.
+    """The Prometheus metrics of a query: the last batch, and sums over the reported batches.
 
     Args:
         query: the name of the query, or its id.
@@ -105,12 +105,12 @@ def _sum(one: np.ndarray | None, other: np.ndarray) -> np.ndarray:
 
 
 class Exposition:
-    """What Prometheus reads: the metrics of all queries that are observed, with the label `query`.
+    """The Prometheus metrics of all observed queries, with the label `query`.
 
-    Series of hot keys are distinguished by their rank: there are only so many, and they name nobody.
+    The series of hot keys are labelled by rank, which limits their number and names nobody.
 
     Args:
-        totals: returns the totals of each query; their names differ.
+        totals: returns the totals of each query, with distinct names.
 
     Raises:
         ImportError: if prometheus_client is not installed.
@@ -127,7 +127,7 @@ class Exposition:
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """Return the metrics as Prometheus reads them."""
+        """Return the metrics in the format of Prometheus."""
         return self._write(self._registry)
 
     def collect(self) -> Iterator[Any]:
@@ -187,7 +187,7 @@ class Exposition:
         yield _filled(gauge, "hot_key_info", "the value of a hot key", (*of_key, "key"), named)
 
 
-# Figures that are in per cent, for which Prometheus has ratios.
+# Figures in per cent, which are ratios in Prometheus.
 _PER_CENT = {"load_stddev": 100}
 
 
@@ -198,7 +198,7 @@ def _number(value: Any) -> Any:
 def _filled(
     kind: Any, name: str, meaning: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], Any]]
 ) -> Any:
-    """Return a family of metrics with the values that are known."""
+    """Return a family of metrics with the known values."""
     family = kind(f"keysplit_{name}", meaning, labels=labels)
     for of, value in values:
         if value is not None:

@@ -1,4 +1,4 @@
-"""A record: one micro-batch and what it has shown of one plan."""
+"""A record: one micro-batch and its figures of one plan."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +12,13 @@ from keysplit.spark.streaming.observing.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A micro-batch, and what it has shown of a plan that changes; without one `plan` is None.
+    """A micro-batch, with its figures of a changing plan; without one `plan` is None.
 
     Attributes:
-        progress: what Spark says of the batch.
-        plan: the name of the plan, which is that of its folder in the checkpoint.
+        progress: Spark's report on the batch.
+        plan: the name of the plan, which is also its folder in the checkpoint.
         together: how many neighbouring workers share a counter: 1 up to 4,096 workers.
-        figures: what the batch has shown of the plan.
+        figures: the batch's figures of the plan.
     """
 
     progress: Progress
@@ -28,23 +28,23 @@ class Record:
 
     @property
     def worker_rows(self) -> np.ndarray:
-        """The rows of each counter of workers, int64; none without a plan."""
+        """The rows of each counter of workers, int64; empty without a plan."""
         return np.empty(0, np.int64) if self.figures is None else self._of_plan(self.figures.rows)
 
     @property
     def worker_busy_s(self) -> np.ndarray | None:
-        """For how long each counter's workers were busy, in seconds; None where it is not known."""
+        """How long each counter's workers were busy, in seconds; None if unknown."""
         if self.figures is None or self.figures.busy_s is None:
             return None
         return self._of_plan(self.figures.busy_s)
 
     @property
     def hot(self) -> tuple[HotKey, ...]:
-        """The keys that the plan places by themselves, the most frequent first."""
+        """The keys that the plan places individually, the most frequent first."""
         return () if self.figures is None else self.figures.hot
 
     def batch_row(self) -> dict[str, Any]:
-        """Return the figures of the whole batch by name; None where there is none. The names are public."""
+        """Return the figures of the whole batch by name; None for missing ones. The names are public."""
         row = {**self.progress._asdict(), "plan": self.plan, **dict.fromkeys(OF_PLAN)}
         if self.figures is not None:
             figures, rows, busy_s = self.figures, self.worker_rows, self.worker_busy_s
@@ -64,7 +64,7 @@ class Record:
         return row
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures as JSON has them: those of the batch, and lists of workers and of hot keys."""
+        """Return all figures as JSON types: those of the batch, and lists of workers and of hot keys."""
         row, busy_s = self.batch_row(), self.worker_busy_s
         return {
             **row,
@@ -94,7 +94,7 @@ OF_PLAN = (
     "replication",
     "copies",
 )
-"""The figures of a batch that there are with a plan only."""
+"""The figures of a batch that need a plan."""
 
 
 def _named(hot: HotKey) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 _LOCAL = ("127.0.0.1", "localhost")
-# For so many seconds a connection may be silent.
+# The longest silence of a connection, in seconds.
 _PATIENCE_S = 10
-# A page may ask this server alone, and runs no script but its own.
+# A page may send requests only to this server, and runs only its own scripts.
 _POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; "
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -18,25 +18,25 @@ _POLICY = (
 
 
 class Answer(NamedTuple):
-    """What is answered: its type and its bytes."""
+    """An answer: its content type and its bytes."""
 
     type: str
     content: bytes
 
 
 Route = Callable[[str, Mapping[str, str]], Answer | None]
-"""Answers a path and what stands behind the question mark; None if there is nothing at the path."""
+"""Answers a path and its query string; None if there is nothing at the path."""
 
 
 class Server:
-    """Answers GET requests on threads of its own.
+    """Answers GET requests on its own threads.
 
-    On an address of this machine only, it answers those alone that name it as this machine: a page of another
-    site cannot read it by a name that leads here.
+    On a local address it answers only requests whose Host header is local, so that another site cannot read
+    it by a DNS name that resolves to this machine.
 
     Args:
-        host: the address to listen on, of IPv4.
-        port: the port; 0 takes a free one.
+        host: the IPv4 address to listen on.
+        port: the port; 0 chooses a free one.
         route: answers requests.
 
     Attributes:
@@ -63,11 +63,11 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of what is served, with a slash at its end."""
+        """The URL of the server, with a trailing slash."""
         return f"http://{self.host}:{self.port}/"
 
     def stop(self) -> None:
-        """Answer no more, and free the port."""
+        """Stop answering, and free the port."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -77,7 +77,7 @@ class _Http(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # whoever asked has gone
+        if not isinstance(sys.exception(), ConnectionError):  # the client has disconnected
             super().handle_error(request, client_address)
 
 
@@ -100,7 +100,7 @@ def _handler(host: str, route: Route) -> type[BaseHTTPRequestHandler]:
                     asked.path, {name: values[-1] for name, values in parse_qs(asked.query).items()}
                 )
             except ValueError as error:
-                self.send_error(400, explain=str(error))  # what a line of HTTP has is of few characters
+                self.send_error(400, explain=str(error))  # an HTTP line may contain only these characters
                 return
             if answer is None:
                 self.send_error(404)
