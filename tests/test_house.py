@@ -171,13 +171,13 @@ def test_what_draws_knows_no_result() -> None:
 
 # The lines of Python in each room, which may only fall: lower the number when you have deleted some.
 LINES = {
-    "keysplit": 1_747,
+    "keysplit": 1_744,
     "cli": 1_074,
     "demo": 500,
     "diagnosis": 3_770,
     "groupings": 1_086,
     "kafka": 620,
-    "plan": 1_821,
+    "plan": 1_817,
     "profiling": 1_553,
     "show": 1_321,
     "spark": 3_539,
