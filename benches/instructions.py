@@ -45,7 +45,7 @@ class Counts(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What decides how many instructions there are, beside the sources."""
+    """What decides how many instructions there are, except the sources."""
 
     compiler: str
     vectors: str

@@ -1,4 +1,4 @@
-"""What a Python task costs Spark beside its rows, and which part of it can be taken away.
+"""What a Python task costs Spark in addition to its rows, and which part of it can be taken away.
 
 A stage of small tasks runs without Python, with a function over Arrow batches in workers that have loaded
 pandas, and with the same function in workers that have set their modules aside, as `kss.apply` does. All run

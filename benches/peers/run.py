@@ -1,4 +1,4 @@
-"""Measure keysplit beside what a user would pick instead; print ratios and record them in benches/records/.
+"""Measure keysplit next to what a user would pick instead; print ratios and record them in benches/records/.
 
 Run by `make bench-peers`. Streams are Zipf with z = 1.0 and 1.4, 1e5 keys, 1e6 messages, on 100 workers.
 Times are CPU time per message, medians of rounds in which the programs take turns. Peers in Rust take turns
