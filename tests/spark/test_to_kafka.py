@@ -458,7 +458,7 @@ def test_spark_s_own_connector_sends_by_a_plan_and_is_routed_online(tmp_path):
     assert found.pop("batches") >= 3
     columns, option, two, merged = found.pop("refused")
     assert columns.startswith("df must have the columns topic and partition of its source for kss.online")
-    begin = "df must have a partition of the topic in one task for kss.online, got the"
+    begin = "df must read each partition of the topic in one task for kss.online, got the"
     assert option == f"{begin} options ['minpartitions']: leave them out"
     assert merged == f"{begin} operators ['Repartition']: call them after"
     assert two.startswith("df must have no source but Kafka for kss.online, got 2")

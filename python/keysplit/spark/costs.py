@@ -1,4 +1,4 @@
-"""What a query costs, as far as a setting and the text say in which Spark explains its physical plan."""
+"""Estimates of a query's cost, from a setting and the text of its physical plan."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from keysplit.spark.jvm import explained
 
-# The lines of a plan: a drawing of the tree, the number of the stage, and the operator.
+# A line of a plan: the tree's branches, the number of the stage, and the operator.
 _LINE = re.compile(r"^([\s:|+*-]*)(?:\*\(\d+\) |\* )?(\w+)", re.MULTILINE)
 _PYTHON = re.compile("Python|Pandas|Arrow")
 _SHUFFLES = ("Exchange", "CollectLimit", "GlobalLimit", "ShuffleQueryStage", "TakeOrderedAndProject")
@@ -18,7 +18,7 @@ _SUFFIXES = "bkmgtp"
 
 
 def broadcast_limit(setting: str | None) -> int:
-    """Return how many bytes Spark broadcasts of its own accord, by `THRESHOLD`; below 0 where that is off."""
+    """Return how many bytes Spark broadcasts automatically, by `THRESHOLD`; below 0 if that is off."""
     found = re.fullmatch(r"(-?\d+)\s*([bkmgtp]?)i?b?", (setting or "").strip().lower())
     if found is None:
         return _DEFAULT_LIMIT
@@ -26,9 +26,9 @@ def broadcast_limit(setting: str | None) -> int:
 
 
 def beyond_a_scan(df: DataFrame) -> str | None:
-    """Return what makes reading a DataFrame dear: a shuffle or Python; None if it is a scan.
+    """Return what makes reading a DataFrame expensive, a shuffle or Python; None if it is a scan.
 
-    What a cached DataFrame was made of does not count.
+    Operators upstream of a cache do not count.
     """
     for operator in _operators(explained(df)):
         if operator in _SHUFFLES:
@@ -39,7 +39,7 @@ def beyond_a_scan(df: DataFrame) -> str | None:
 
 
 def joins_by_broadcast(df: DataFrame) -> bool:
-    """Say whether Spark would compute a join, the topmost of a query, by a broadcast of one side."""
+    """Return whether Spark would broadcast a side of the topmost join of a query."""
     found = next((each for each in _operators(explained(df)) if each.endswith("Join")), "")
     return found.startswith("Broadcast")
 

@@ -1,4 +1,4 @@
-"""How Python code gets to the executors, which need no keysplit, and what it does there once per worker."""
+"""Send Python code to executors without keysplit, and run it once per Python worker."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 
 
 def travel_by_value(name: str) -> None:
-    """Make executors need no keysplit for what a module holds, or a package with all of its modules."""
+    """Pickle a module, or a package with all its modules, by value, so that executors need no keysplit."""
     cloudpickle.register_pickle_by_value(sys.modules[name])
 
 
@@ -23,10 +23,10 @@ travel_by_value(__name__)
 
 
 def read_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that does what another one does, whose module travels by value.
+    """Return a function that calls another one, from a module pickled by value.
 
-    A Python worker on an executor runs many tasks. It reads the code in the first one and not in each: that
-    can take longer than a task. What its tasks have in common is set aside then, too.
+    A Python worker on an executor runs many tasks. It unpickles the code only in the first one, as that can
+    take longer than a task. It also calls `set_aside` then.
     """
     code = _written(function)
     name = f"keysplit_{sha256(code).hexdigest()}"
@@ -49,11 +49,11 @@ def _written(function: Callable[..., Any]) -> bytes:
 
 
 def set_aside() -> None:
-    """Spare the tasks of this Python process what Spark does in each of them for the same modules.
+    """Spare the tasks of this Python process work that Spark repeats in each of them.
 
-    After each task a worker collects garbage and goes through all objects of all modules, pandas first: those
-    that are there by now are set aside. Before each task it drops what it knows of folders and archives, up
-    to Spark 4.1. Python before 3.13 then reads the lists of `pyspark.zip` and of a jar of Spark's anew, once
+    After each task a worker collects garbage, which visits all objects of all modules, above all of pandas:
+    existing objects are excluded. Up to Spark 4.1 a worker also drops its caches of folders and archives
+    before each task. Then Python before 3.13 reads the directories of `pyspark.zip` and of a Spark jar again
     for each package. Both take longer than a small task.
     """
     if sys.version_info < (3, 13):
@@ -62,7 +62,7 @@ def set_aside() -> None:
 
 
 def set_aside_once() -> None:
-    """Call `set_aside` in the first task that asks for it."""
+    """Call `set_aside` in the first task that needs it."""
     name = "keysplit_set_aside"
     if name not in sys.modules:
         sys.modules[name] = ModuleType(name)
@@ -70,10 +70,10 @@ def set_aside_once() -> None:
 
 
 def _read_changed_archives_only() -> None:
-    """Let `importlib.invalidate_caches` read the list of an archive again only if its file has changed."""
+    """Let `importlib.invalidate_caches` read an archive's directory again only if its file has changed."""
     read_again = zipimport.zipimporter.invalidate_caches
     if hasattr(read_again, "files"):
-        return  # done before
+        return  # already done
     files: WeakKeyDictionary[zipimport.zipimporter, tuple[int, ...]] = WeakKeyDictionary()
 
     def invalidate_caches(self: zipimport.zipimporter) -> None:

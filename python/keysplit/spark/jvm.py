@@ -1,7 +1,7 @@
-"""What batch jobs ask of Spark beyond its public API, of classic sessions and of Spark Connect.
+"""Private calls of Spark for batch jobs, in classic sessions and on Spark Connect.
 
-Each function says what Spark Connect lacks. Objects of the JVM are reached through this file: whatever goes
-through a plan uses `plan_of`, `items`, `kind_of` and the like.
+Each function says what Spark Connect lacks. All access to objects of the JVM is in this file: code that reads
+a plan uses `plan_of`, `items`, `kind_of` and similar functions.
 """
 
 import re
@@ -39,9 +39,9 @@ _PYTHON = "org.apache.spark.api.python.PythonUtils"
 _PYTHON_SQL = "org.apache.spark.sql.api.python.PythonSQLUtils"
 _OF_CONNECT = "pyspark.sql.connect"
 _SETTLED_MS = 10_000
-# Masters of sessions whose tasks run in the driver.
+# Masters with all tasks in the driver.
 _LOCAL = re.compile(r"local(\[.*\])?")
-# The settings that operations ask for: a server of Spark Connect is asked for all of them at once.
+# The settings that operations read: a Spark Connect server gets one request for all of them.
 _READ_TOGETHER = (
     "spark.sql.autoBroadcastJoinThreshold",
     "spark.sql.caseSensitive",
@@ -57,38 +57,38 @@ _READ_TOGETHER = (
 )
 
 _plans: WeakKeyDictionary[DataFrame, Any] = WeakKeyDictionary()
-# They stay the same as long as Spark runs.
+# They do not change while Spark runs.
 _slots: WeakKeyDictionary[SparkContext, int | None] = WeakKeyDictionary()
-# The gateway that answers this thread at once.
+# The gateway that answers this thread without delay.
 _prompt = threading.local()
 
 
 def is_connect(value: Any) -> bool:
-    """Say whether a session, DataFrame, Column or query is of Spark Connect, where there is no JVM."""
+    """Return whether a session, DataFrame, Column or query is of Spark Connect, where there is no JVM."""
     return type(value).__module__.startswith(_OF_CONNECT)
 
 
 def is_session(value: Any) -> bool:
-    """Say whether it is a session; before Spark 4 the one of Connect is a class of its own."""
+    """Return whether it is a session; before Spark 4, Connect has a separate class."""
     return isinstance(value, SparkSession) or (is_connect(value) and type(value).__name__ == "SparkSession")
 
 
 def is_data_frame(value: Any) -> bool:
-    """Say whether it is a DataFrame; before Spark 4 the one of Connect is a class of its own."""
+    """Return whether it is a DataFrame; before Spark 4, Connect has a separate class."""
     return isinstance(value, DataFrame) or (is_connect(value) and hasattr(value, "sparkSession"))
 
 
 def is_stopped(spark: Any) -> bool:
-    """Say whether a session was stopped."""
+    """Return whether a session was stopped."""
     if is_connect(spark):
         return bool(spark.is_stopped)
     return spark.sparkContext._jsc is None
 
 
 def slots(df: DataFrame) -> int | None:
-    """Return how many tasks run at once; None if that may change or, on Connect, is not said.
+    """Return how many tasks run at once; None if that may change or is unknown, as on Connect.
 
-    It is known in local mode alone, as executors may come and go.
+    It is known only in local mode, as executors may come and go.
     """
     if is_connect(df):
         return None
@@ -99,10 +99,10 @@ def slots(df: DataFrame) -> int | None:
 
 
 def setting_of(spark: SparkSession) -> Setting:
-    """Return what reads settings of a session.
+    """Return a function that reads settings of a session.
 
-    On Spark Connect those that operations ask for are read once, by one request: an operation keeps this
-    function, and the next one makes its own.
+    On Spark Connect one request reads all settings that operations need: an operation keeps this function,
+    and the next one makes a new one.
     """
 
     def alone(name: str) -> str | None:
@@ -121,11 +121,11 @@ def setting_of(spark: SparkSession) -> Setting:
         from pyspark.sql.connect.proto import ConfigRequest
 
         client: Any = spark.client
-        # with defaults the server would return these instead of Spark's own
+        # if given defaults, the server would return these instead of Spark's own
         wanted = ConfigRequest.Operation(get_option=ConfigRequest.GetOption(keys=_READ_TOGETHER))
         try:
             return dict(client.config(wanted).pairs)
-        except PySparkException:  # a service may refuse all of them for one
+        except PySparkException:  # a service may reject all of them because of one
             return {}
 
     def setting(name: str) -> str | None:
@@ -136,7 +136,7 @@ def setting_of(spark: SparkSession) -> Setting:
 
 
 def schema_of(df: DataFrame) -> StructType:
-    """Return the schema of a DataFrame, which must not be changed: a copy of a wide one takes long."""
+    """Return the schema of a DataFrame without a copy, which takes long for a wide one; do not change it."""
     if is_connect(df):
         found = getattr(df, "_schema", None)  # from Spark 4.0 on
         return found if isinstance(found, StructType) else df.schema
@@ -145,8 +145,8 @@ def schema_of(df: DataFrame) -> StructType:
 
 
 def schema_in(ddl: str, spark: SparkSession) -> StructType:
-    """Return a schema written as DDL, as `createDataFrame` reads it."""
-    # `createDataFrame` would begin with this, and then make an RDD, or ask for the schema of no rows
+    """Return the schema of a DDL text, as `createDataFrame` reads it."""
+    # `createDataFrame` would do the same, and then make an RDD or request the schema of no rows
     if is_connect(spark):
         found = spark.client._analyze(method="ddl_parse", ddl_string=ddl).parsed
     else:
@@ -155,14 +155,14 @@ def schema_in(ddl: str, spark: SparkSession) -> StructType:
 
 
 def size(df: DataFrame) -> int | None:
-    """Return how many bytes Spark takes a DataFrame for; None on Connect. It runs nothing."""
+    """Return Spark's estimate of a DataFrame's bytes; None on Connect. It runs no job."""
     if is_connect(df):
         return None
     return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
 
 def arrow(df: DataFrame) -> pa.Table:
-    """Run a query in one job and return its rows; without rows the types may be others."""
+    """Run a query in one job and return its rows; without rows the types may differ."""
     if versions.has_to_arrow(df):
         return df.toArrow()
     if is_connect(df):
@@ -172,10 +172,10 @@ def arrow(df: DataFrame) -> pa.Table:
 
 
 def local_rows(df: DataFrame, table: pa.Table) -> DataFrame:
-    """Return rows of whole numbers of the driver as a DataFrame of the session of another one.
+    """Return local rows of whole numbers as a DataFrame in the session of another one.
 
-    No job reads them. On a classic session they are one batch: `createDataFrame` fails where batches of a
-    session have no limit, and takes the rows one by one before Spark 4.
+    No job reads them. In a classic session they are one batch: `createDataFrame` fails if the batches of a
+    session have no limit, and before Spark 4 it converts rows one by one.
     """
     spark: Any = df.sparkSession
     if is_connect(df):
@@ -192,10 +192,10 @@ def local_rows(df: DataFrame, table: pa.Table) -> DataFrame:
 
 
 def collation_key(column: Column) -> Column:
-    """Return the bytes whose equality is that of a collated string; the expression has no SQL name.
+    """Return bytes that are equal if collated strings are equal; the expression has no SQL name.
 
     Raises:
-        TypeError: on Spark Connect, which has no name for it.
+        TypeError: on Spark Connect, which lacks this expression.
     """
     if is_connect(column):
         raise TypeError("key must not be a collated string on Spark Connect: cast it to another column first")
@@ -203,7 +203,7 @@ def collation_key(column: Column) -> Column:
 
 
 def plan_of(df: DataFrame) -> Any:
-    """Return the plan of a classic DataFrame as Spark has analysed it, which it does once."""
+    """Return the analysed plan of a classic DataFrame, which Spark computes once."""
     found = _plans.get(df)
     if found is None:
         found = _plans[df] = df._jdf.queryExecution().analyzed()
@@ -211,7 +211,7 @@ def plan_of(df: DataFrame) -> Any:
 
 
 def relation_of(df: DataFrame) -> Any:
-    """Return the relations of a DataFrame of Spark Connect, as its client sends them."""
+    """Return the relations of a Spark Connect DataFrame in the form that its client sends."""
     return df._plan.to_proto(df.sparkSession._client).root
 
 
@@ -224,33 +224,33 @@ def schema_of_relation(spark: SparkSession, relation: Any) -> StructType:
 
 
 def physical_plan_of(df: DataFrame) -> Any:
-    """Return the plan of a classic DataFrame that Spark runs."""
+    """Return the physical plan of a classic DataFrame."""
     return df._jdf.queryExecution().executedPlan()
 
 
 def explained(df: DataFrame, mode: str = "simple") -> str:
-    """Return the text in which Spark explains a physical plan."""
+    """Return Spark's explanation of a physical plan."""
     if is_connect(df):
         return str(df._explain_string(mode=mode))
-    if df.isStreaming:  # a plan of its micro-batches: Spark makes none of the stream as it is
+    if df.isStreaming:  # a plan of its micro-batches, as Spark cannot plan the stream itself
         return str(java_class(_PYTHON_SQL).explainString(df._jdf.queryExecution(), mode))
     return str(physical_plan_of(df).toString())
 
 
 def frame_of(df: DataFrame, plan: Any) -> DataFrame:
-    """Return a plan as a DataFrame of the session of another one."""
+    """Return a plan as a DataFrame in the session of another one."""
     spark = df.sparkSession
     return type(df)(dataset(df).ofRows(spark._jsparkSession, plan), spark)
 
 
 def dataset(df: DataFrame) -> Any:
-    """Return the object of Scala that makes what is behind a DataFrame."""
+    """Return the Scala companion object that creates the JVM's DataFrames."""
     package = "org.apache.spark.sql.classic." if versions.has_classic_package(df) else "org.apache.spark.sql."
     return java_object(f"{package}Dataset")
 
 
 def column_of(expression: Any) -> Column:
-    """Return the column of an expression of the JVM."""
+    """Return the column of a JVM expression."""
     kind = type(F.lit(0))
     if "classic" in kind.__module__:
         return kind(java_class(_CLASSIC).column(expression))
@@ -258,7 +258,7 @@ def column_of(expression: Any) -> Column:
 
 
 def expression_of(column: Column) -> Any:
-    """Return the expression of the JVM that is behind a column."""
+    """Return the JVM expression of a column."""
     if "classic" in type(column).__module__:
         return java_class(_CLASSIC).expression(column._jc)
     return column._jc.expr()  # before Spark 4
@@ -275,30 +275,30 @@ def java_session(spark: SparkSession) -> Any:
 
 
 def running(spark: SparkSession, query: str) -> Any:
-    """Return a streaming query that runs in any session of this driver, as Spark has it.
+    """Return a running streaming query of any session of this driver, as a JVM object.
 
     Raises:
         LookupError: if there is none with this id.
     """
-    # `foreachBatch` gets frames of another session, which knows no queries
+    # `foreachBatch` gets frames of another session, which has no queries
     known = java_session(spark).sharedState().activeStreamingQueries()
     found = known.get(java_class("java.util.UUID").fromString(query))
     if found is None:
-        raise LookupError(f"the streaming query {query} is not there")
+        raise LookupError(f"the streaming query {query} is not running")
     return found
 
 
 def settle(spark: SparkSession) -> None:
-    """Let Spark work off its events, ten seconds at most."""
-    with suppress(Py4JError):  # it has more to say than it can in that time
+    """Wait until Spark has processed its events, at most ten seconds."""
+    with suppress(Py4JError):  # it has too many events for that time
         java_context(spark).listenerBus().waitUntilEmpty(_SETTLED_MS)
 
 
 def answers_at_once() -> None:
-    """Let the JVM send this thread long texts, such as those of plans, without a pause of some 40 ms.
+    """Let the JVM send long texts, such as plans, to this thread without a pause of about 40 ms.
 
-    It sends a text in parts of 8 KB, and TCP holds back the second until the first is acknowledged, which
-    the system of this end delays. A setting of the socket does away with the wait.
+    It sends a text in parts of 8 KB, and TCP holds back the second until the first is acknowledged, which the
+    receiving system delays. A socket option removes the wait.
     """
     gateway = SparkContext._active_spark_context._gateway
     if getattr(_prompt, "gateway", None) is gateway:
@@ -306,24 +306,24 @@ def answers_at_once() -> None:
     _prompt.gateway = gateway
     with suppress(Py4JError):  # a service may hide py4j's own classes
         connection = gateway.java_gateway_server.getCallbackClient().getPerThreadConnection()
-        # Once Spark may call Python, py4j does not know the connections from before.
+        # Once Spark may call Python, py4j has lost its earlier connections.
         if connection is not None:
             connection.getSocket().setTcpNoDelay(True)
 
 
 def java_class(name: str) -> Any:
-    """Return a class of the running session's JVM by its whole name.
+    """Return a class of the running session's JVM by its full name.
 
-    Asked for by `jvm.org.apache...`, Java looks for a class of the name of each package first, in all of
-    Spark's jars, and each is a call.
+    For `jvm.org.apache...` Java would first search all of Spark's jars for a class with the name of each
+    package, and each search is a call.
     """
     return JavaClass(name, _client())
 
 
 def java_object(name: str) -> Any:
-    """Return an object of Scala, by the whole name of its class.
+    """Return a Scala object by the full name of its class.
 
-    What it is asked for is found in one call: py4j asks first what a name of a class means.
+    Its members take one call each; for a class py4j would first look up the meaning of a name.
     """
     return _java_object(_client(), name)
 
@@ -338,12 +338,12 @@ def _client() -> Any:
 
 
 def sequence(*values: Any) -> Any:
-    """Return a sequence of Scala of these values."""
+    """Return a Scala sequence of these values."""
     return java_object(_PYTHON).toSeq(list(values))
 
 
 def items(values: Any) -> list[Any]:
-    """Return what is in a sequence of Scala."""
+    """Return the elements of a Scala sequence."""
     return [values.apply(at) for at in range(values.size())]
 
 
@@ -353,5 +353,5 @@ def kind_of(value: Any) -> str:
 
 
 def is_a(value: Any, name: str) -> bool:
-    """Say whether a value is of a class or an interface."""
+    """Return whether a value is of a class or an interface."""
     return bool(is_instance_of(SparkContext._active_spark_context._gateway, value, name))

@@ -1,7 +1,7 @@
-"""What a classic session remembers of its stages, tasks and plans: in its event log, or in its status store.
+"""The stages, tasks and plans of a classic session, from its event log or its status store.
 
-The store has no accumulators of tasks. Its texts of an operator's metrics name the stage and the task with
-the largest value: that says which operators a stage ran.
+The store has no accumulators of tasks. Its text of an operator's metrics names the stage and the task with
+the largest value, which shows the operators of a stage.
 """
 
 import json
@@ -28,17 +28,17 @@ from keysplit.spark.jvm import (
 _LARGEST = re.compile(
     r"([\d.,]+ [A-Za-z]+) \([^()]*, ([\d.,]+ [A-Za-z]+) \(stage (\d+)\.(\d+): task (\d+)\)\)"
 )
-# These write a block only when it is full, so the last stages of a running session are not in its log.
+# These write only full blocks, so the log of a running session lacks its last stages.
 _IN_BLOCKS = ("lz4", "lzf")
 
 
-# The units that Spark writes sizes in, in bytes.
+# Spark's units of sizes, in bytes.
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 @dataclass(frozen=True)
 class RecordedExecution:
-    """An execution of SQL that a session remembers; times are milliseconds since 1970."""
+    """A recorded SQL execution; times are milliseconds since 1970."""
 
     id: int
     root: int | None
@@ -50,17 +50,17 @@ class RecordedExecution:
 
 
 class Records:
-    """What a session remembers of its stages, tasks and plans.
+    """The recorded stages, tasks and plans of a session.
 
     Raises:
-        TypeError: if it is no session.
-        ValueError: if it is one of Spark Connect, or was stopped.
+        TypeError: if it is not a session.
+        ValueError: if it is of Spark Connect, or was stopped.
     """
 
     def __init__(self, spark: Any) -> None:
         if is_connect(spark) and is_session(spark):
             raise ValueError(
-                "spark must be a classic session, got one of Spark Connect, which shows no figures of tasks: "
+                "spark must be a classic session, got one of Spark Connect, which has no figures of tasks: "
                 "set spark.eventLog.enabled=true on the server, and pass the log to keysplit.diagnose(path) "
                 "or `keysplit diagnose PATH`"
             )
@@ -76,7 +76,7 @@ class Records:
         self._mapper.registerModule(java_class("com.fasterxml.jackson.module.scala.DefaultScalaModule")())
 
     def event_log(self) -> str | None:
-        """Return where the session's own event log is, None if it writes none or keeps its end back."""
+        """Return the path of the session's own event log, None if there is none or its end is held back."""
         logger = java_context(self._spark).eventLogger()
         codec = self._context.getConf().get("spark.eventLog.compression.codec", "zstd")
         if not logger.isDefined() or codec in _IN_BLOCKS:
@@ -97,24 +97,24 @@ class Records:
         }
 
     def executors(self) -> list[dict[str, Any]]:
-        """Return the executors that are alive, as Spark's REST interface does."""
+        """Return the live executors, in the form of Spark's REST API."""
         found: list[dict[str, Any]] = self._read(self._store.executorList(True))
         return found
 
     def stages(self) -> list[dict[str, Any]]:
-        """Return the stages, as Spark's REST interface does."""
+        """Return the stages, in the form of Spark's REST API."""
         gateway: Any = self._context._gateway
         quantiles = gateway.new_array(gateway.jvm.double, 0)
         found: list[dict[str, Any]] = self._read(self._store.stageList(None, False, False, quantiles, None))
         return found
 
     def tasks(self, stage: int, attempt: int) -> list[dict[str, Any]]:
-        """Return the tasks of a stage, as Spark's REST interface does."""
+        """Return the tasks of a stage, in the form of Spark's REST API."""
         found: list[dict[str, Any]] = self._read(self._store.taskList(stage, attempt, 2**31 - 1))
         return found
 
     def executions(self) -> Iterator[RecordedExecution]:
-        """Return the executions of SQL that are remembered."""
+        """Return the recorded SQL executions."""
         store = java_session(self._spark).sharedState().statusStore()
         for each in items(store.executionsList()):
             conf = self._read(each.modifiedConfigs())
@@ -132,7 +132,7 @@ class Records:
             )
 
     def plan(self, execution: int) -> dict[str, Any]:
-        """Return the plan of an execution, as event logs hold it."""
+        """Return the plan of an execution, in the form of event logs."""
         graph = java_session(self._spark).sharedState().statusStore().planGraph(execution)
         edges: dict[int, list[int]] = {}
         for edge in items(graph.edges()):
@@ -152,7 +152,7 @@ class Records:
                 "children": [read(child) for child in edges.get(id_, ())],
             }
 
-        # the clusters of generated code have no edges, and no operator of their own
+        # clusters of generated code have neither edges nor operators
         roots = [
             id_
             for id_, node in nodes.items()
@@ -164,7 +164,7 @@ class Records:
     def largest(self, execution: int) -> dict[int, tuple[int, int, float, float]]:
         """Return for each accumulator the stage and task with the largest value, that value, and the sum.
 
-        Those of which Spark knows only the sum, or which one task filled, are left out.
+        Accumulators with only a sum, or filled by a single task, are left out.
         """
         store = java_session(self._spark).sharedState().statusStore()
         found = {}

@@ -1,8 +1,8 @@
-"""What a task knows of the query it belongs to."""
+"""The streaming query and micro-batch of a task."""
 
 from pyspark import TaskContext
 
-# Set by Spark in the thread that runs a query; tasks get a copy.
+# Spark sets these in the thread of a query; tasks get a copy.
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 ASKING = "keysplit_asks_"
@@ -10,7 +10,7 @@ ASKING = "keysplit_asks_"
 
 
 def streaming_query() -> str:
-    """Return the id of the streaming query of this task: it stays when the query starts again.
+    """Return the id of this task's streaming query, which does not change when the query restarts.
 
     Raises:
         RuntimeError: if the task belongs to no streaming query.
@@ -19,7 +19,7 @@ def streaming_query() -> str:
 
 
 def micro_batch() -> int:
-    """Return the number of the micro-batch of this task: attempts at one batch have the same.
+    """Return the number of this task's micro-batch, the same for all attempts at a batch.
 
     Raises:
         RuntimeError: if the task belongs to no streaming query.
@@ -33,6 +33,6 @@ def _of_query(name: str) -> str:
     if value is None:
         raise RuntimeError(
             f"this task must belong to a streaming query, got no {name}: in foreachBatch, start threads as "
-            "pyspark.InheritableThread, others do not inherit it"
+            "pyspark.InheritableThread, as others do not inherit it"
         )
     return str(value)

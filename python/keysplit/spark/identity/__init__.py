@@ -2,7 +2,7 @@
 
 A plan sends a row of a split key to a worker by a hash of these columns. If one has another value when a task
 is retried, rows are lost or doubled without an error. So a column counts only if what makes it is known to be
-deterministic: the rule stands in `analysed`, for Spark Connect in `relations`.
+deterministic: the rule is in `analysed`, and for Spark Connect in `relations`.
 """
 
 import math
@@ -45,13 +45,13 @@ _NUMBERS = {T.BooleanType: 3, T.ByteType: 2**8 + 1, T.ShortType: 2**16 + 1}
 
 
 def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None, setting: Setting) -> Determinism:
-    """Return which columns of a DataFrame have the same values when tasks are retried; run nothing.
+    """Return which columns of a DataFrame have the same values when tasks are retried, without running a job.
 
     Args:
         df: the DataFrame.
-        trusted: names of functions of the user that are functions of their arguments alone.
-        anew: what plans the query anew, as a stream does when a micro-batch is run again: clocks and
-            tables may say something else then. None if only tasks are retried.
+        trusted: names of the user's functions that depend only on their arguments.
+        anew: what plans the query again, as a stream does for a retried micro-batch: then clocks and tables
+            may differ. None if only tasks are retried.
         setting: reads settings of the session.
     """
     if is_connect(df):
@@ -69,7 +69,7 @@ class Query:
         df: the DataFrame.
         trust: names of columns and of functions that the user guarantees to be deterministic, as
             `trusted_names` returns them.
-        beside: the other side of a join, which may have what `trust` names in place of this one.
+        beside: the other side of a join, which may have the names of `trust` instead of this one.
         argument: what the DataFrame is called in the call.
         checked: those names of `trust` that the query must have. Without "()" a name that is not among these
             is that of a column alone.
@@ -83,7 +83,7 @@ class Query:
 
     @cached_property
     def setting(self) -> Setting:
-        """What reads settings of the session."""
+        """The function that reads settings of the session."""
         return setting_of(self.df.sparkSession)
 
     @cached_property
@@ -102,8 +102,8 @@ class Query:
 
     @cached_property
     def fold(self) -> Callable[[str], str]:
-        """The function that makes column names equal which the session takes for one."""
-        # without an answer it is Spark's default: a serverless service may let nobody read its settings
+        """The function that maps column names that the session treats as equal to the same string."""
+        # Spark's default if unknown: a serverless service may not allow reading its settings
         sensitive = (self.setting("spark.sql.caseSensitive") or "").lower() == "true"
         return str if sensitive else str.lower
 
@@ -153,7 +153,7 @@ class Query:
 
     @cached_property
     def disorder(self) -> str | None:
-        """Why the rows may come in another order when a task is retried, None if they do not."""
+        """Why a retried task may have its rows in another order, None if the order is fixed."""
         return disorder(self.df, self.determinism.order is None)
 
     @cached_property
@@ -221,7 +221,7 @@ class Query:
                 )
 
     def warn_of_keys_by_chance(self, names: Sequence[str]) -> None:
-        """Warn if Spark itself knows that a retried task has other values in some columns of the key."""
+        """Warn if even Spark knows that a retried task has other values in some key columns."""
         if not is_connect(self.df) and plan_of(self.df).deterministic():
             return
         for name, why in zip(names, self._whys(names), strict=True):

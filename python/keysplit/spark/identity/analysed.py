@@ -1,7 +1,7 @@
-"""Which columns of a classic query are deterministic, by one walk over the plan that Spark has analysed.
+"""Find the deterministic columns of a classic query by one walk over its analysed plan.
 
-A column counts if sources, operators and functions that are listed here make it, and nothing else does. A
-filter, join or sort by a column that does not count makes all rows uncertain. Reasons are noun phrases.
+A column counts only if all its sources, operators and functions are listed here. A filter, join or sort by a
+column that does not count makes all rows uncertain. Reasons are noun phrases.
 """
 
 import json
@@ -69,17 +69,17 @@ BY_CHANCE = names_in(
 )
 """Expressions that Catalyst itself knows not to be deterministic: they depend on the place of a row."""
 
-# Window functions that give equal rows equal answers.
+# Window functions with equal results for equal rows.
 _RANKS = names_in("CumeDist DenseRank PercentRank Rank")
-# Times by the clock of the driver, which each attempt at a micro-batch reads again.
+# Times from the driver's clock, which each attempt at a micro-batch reads again.
 _BY_CLOCK = names_in("CurrentTime Now")
 _READING_TIMES = names_in("Cast ParseToDate ParseToTimestamp")
 _TIMES = names_in("CurrentBatchTimestamp CurrentDate CurrentTimestamp LocalTimestamp")
-# How a text begins that has a date: by a year, alone or with a month.
+# The beginning of a text with a date: a year, alone or with a month.
 _DATE = re.compile(r"\s*[+-]?\d{4,7}(-|\s*$)")
 _SUBQUERIES = names_in("Exists ListQuery ScalarSubquery")
 _UDFS = names_in("PythonUDAF PythonUDF ScalaAggregator ScalaUDAF ScalaUDF")
-# Fields that name a function of the user.
+# Fields with the name of a user's function.
 _UDF_NAMES = ("name", "udfName", "aggregatorName", "udafName")
 
 _PASSING = names_in(
@@ -95,20 +95,20 @@ _OVER_ROWS = names_in(
     """
 )
 _JOINS = names_in("Inner Cross LeftOuter RightOuter FullOuter LeftSemi LeftAnti")
-# A micro-batch that is made by these alone depends on no state, and passes no shuffle.
+# A micro-batch with only these operators depends on no state and has no shuffle.
 _STATELESS = _PASSING | names_in(
     "Expand Filter Generate MapInArrow MapInPandas Project PythonMapInArrow Union"
 )
-# Leaves that a micro-batch reads again as they were: the stream itself, and rows of the program.
+# Leaves that a retried micro-batch reads unchanged: the stream itself, and local rows.
 _FIXED = ("Streaming", "LocalRelation", "LogicalRDD", "Range")
-# Types of which two values that are equal are one value, and decimals.
+# Types in which equal values are identical, and decimals.
 _EXACT = names_in("binary boolean byte date integer long short string timestamp timestamp_ntz")
 
 _Nodes = list[dict[str, Any]]
 
 
 def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None) -> Determinism:
-    """Return what is known of the rows and columns of a classic DataFrame; arguments as `Walk`."""
+    """Return which rows and columns of a classic DataFrame are deterministic; arguments as `Walk`."""
     plan = plan_of(df)
     try:
         walk = Walk(Sources(df.sparkSession, plan), trusted, anew)
@@ -119,7 +119,7 @@ def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None) -> Det
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of the rows that an operator returns."""
+    """What is known about the rows that an operator returns."""
 
     output: list[int]
     """The numbers of its columns, in order."""
@@ -131,7 +131,7 @@ class _Rows:
     """Why they may come in another order."""
 
     def any(self) -> str | None:
-        """Return why a row may differ in any column."""
+        """Return why any column of a row may differ."""
         return _first(self.columns[each] for each in self.output)
 
 
@@ -139,9 +139,9 @@ class Walk:
     """A walk over an analysed plan.
 
     Args:
-        leaves: says what is known of the leaves.
-        trusted: names of functions of the user that are deterministic, as the user guarantees.
-        anew: what plans the query anew for each attempt, as a stream does; None if only tasks are retried.
+        leaves: the leaves of the plan.
+        trusted: names of the user's functions that the user guarantees to be deterministic.
+        anew: what plans the query again for each attempt, as a stream does; None if only tasks are retried.
     """
 
     def __init__(self, leaves: Sources, trusted: frozenset[str], anew: str | None = None) -> None:
@@ -152,8 +152,8 @@ class Walk:
         self._collated = self._has_subqueries = False
 
     def of(self, text: str, width: int) -> Determinism:
-        """Return what is known of a plan of so many columns, given as JSON, as Spark writes it."""
-        # Of equal collated strings one stands for a group: which one, the order of rows decides.
+        """Return what is known about a plan with this many columns, given as Spark's JSON."""
+        # The order of rows decides which of several equal collated strings represents a group.
         self._collated = "collat" in text.lower()
         self._has_subqueries = any(f'.{each}"' in text for each in _SUBQUERIES)
         try:
@@ -161,7 +161,7 @@ class Walk:
         except (LookupError, TypeError, ValueError, RecursionError):
             return unreadable(self._functions)
         columns = [found.columns[each] for each in found.output]
-        if len(columns) != width:  # an operator that is not known may have more than its rows
+        if len(columns) != width:  # an unknown operator may return more rows
             columns = [found.rows or "a column that keysplit cannot find"] * width
         return Determinism(found.rows, columns, found.order, frozenset(self._functions), self._again)
 
@@ -179,7 +179,7 @@ class Walk:
         merged = {each: why for child in below for each, why in child.columns.items()}
         seen = replace(below[0], columns={**outer, **merged}, rows=_first(each.rows for each in below))
         if outer or (self._has_subqueries and _has_subquery(node.fields)):
-            # Spark may make joins of them, upstream of all expressions of the operator and downstream of it.
+            # Spark may turn them into joins, upstream of all expressions of the operator or downstream of it.
             below = [replace(each, order=each.order or "a subquery") for each in below]
             found = self._made(node, name, below, seen)
             return replace(found, order=found.order or "a subquery")
@@ -223,7 +223,7 @@ class Walk:
         return _Rows(output, columns, why, why or self._anew)
 
     def _micro_batch(self, text: str, leaves: Sources, output: list[int]) -> _Rows:
-        """Return what is known of the rows that `foreachBatch` is given: Spark passes them on as an RDD."""
+        """Return what is known about the rows of `foreachBatch`, which Spark passes as an RDD."""
         root = tree_of(json.loads(text))
         root = root.children[0] if root.name == "WriteToMicroBatchDataSourceV1" else root
         for each in _after_children(root):
@@ -240,7 +240,7 @@ class Walk:
         output, found = _ids(fields["output"]), self._ctes.get(fields["cteId"])
         if found is None or len(found.output) != len(output) or fields.get("recursive"):
             return _of_output(output, "a recursive query")
-        # Spark computes one that is not deterministic once, and deals its rows out.
+        # Spark computes a nondeterministic one once, and deals its rows out.
         why = None if self._leaves.is_deterministic else found.any()
         rows = found.rows or (why and f"a common table expression of rows with {why}")
         return replace(_renamed(found, output), rows=rows, order="a common table expression")
@@ -290,7 +290,7 @@ class Walk:
         equal = "collated strings, one of several that are equal" if self._collated else None
         plain = {_id(key[0]): why or equal for key, why in zip(keys, whys, strict=True) if _is_column(key)}
         texts = {_text(key): why or equal for key, why in zip(keys, whys, strict=True)}
-        # Spark shows no column of the rows but keys: all others are inside of aggregates.
+        # Spark shows only the key columns of the rows: all others are inside aggregates.
         inside = replace(seen, columns=dict.fromkeys(seen.columns, "an aggregate") | plain, order="a groupBy")
         columns = {}
         for each in fields["aggregateExpressions"]:
@@ -340,10 +340,10 @@ class Walk:
 
     def _Sort(self, fields: Mapping[str, Any], below: list[_Rows], seen: _Rows) -> _Rows:
         child, keys = below[0], [each[1:] for each in fields["order"]]
-        if fields["global"]:  # values decide in which partition a row is
+        if fields["global"]:  # values determine the partition of a row
             child = replace(child, rows=child.rows or self._any(keys, seen))
         by = {_id(key[0]) for key in keys if _is_column(key) and _is_exact(key[0]["dataType"])}
-        # Rows that such a sort finds equal are equal.
+        # Rows that are equal in such a sort are equal.
         is_total = not child.rows and not child.any() and by.issuperset(child.output)
         return replace(child, order=self._anew if is_total else "a sort")
 
@@ -370,7 +370,7 @@ class Walk:
     _RebalancePartitions = _RepartitionByExpression
 
     def _dealt(self, child: _Rows) -> _Rows:
-        """Return rows that are dealt out in turn, which Spark does in an order of their values."""
+        """Return rows dealt out in turn, which Spark does in an order of their values."""
         why = child.any()
         rows = child.rows or (why and f"a repartition without columns of rows with {why}")
         return replace(child, rows=rows, order="a shuffle (repartition)")
@@ -380,7 +380,7 @@ class Walk:
         return replace(child, output=[_id(each[0]) for each in expressions], columns=columns)
 
     def _one_of_equal(self, child: _Rows) -> Mapping[int, str | None]:
-        if not self._collated:  # of equal floats Spark makes one value
+        if not self._collated:  # Spark unifies equal floats
             return child.columns
         equal = "collated strings, one of several that are equal"
         return {each: why or equal for each, why in child.columns.items()}
@@ -390,11 +390,11 @@ class Walk:
 
     def _why(self, nodes: _Nodes, seen: _Rows) -> str | None:
         """Return why the value of an expression may differ when a task is retried, None if it counts."""
-        # All nodes are looked at, as all functions of the user are to be known.
+        # All nodes are visited, to know all functions of the user.
         return _first([self._why_of(nodes, at, seen) for at in range(len(nodes))])
 
     def _why_of(self, nodes: _Nodes, at: int, seen: _Rows) -> str | None:
-        """Return why a node of an expression does not count, whatever its inputs."""
+        """Return why a node of an expression does not count for any inputs."""
         fields = nodes[at]
         name = _kind(fields)
         if name == "AttributeReference":
@@ -419,7 +419,7 @@ class Walk:
         return f"the expression {short}, which keysplit does not know"
 
     def _function(self, fields: Mapping[str, Any], kind: str) -> str | None:
-        """Return why a function of the user is not deterministic; None if it is trusted."""
+        """Return why a user's function is not deterministic; None if it is trusted."""
         name = next((found for each in _UDF_NAMES if isinstance(found := fields.get(each), str)), kind)
         if name.startswith(ASKING):
             return "a plan that changes while the stream runs"
@@ -431,7 +431,7 @@ class Walk:
 
 
 def unreadable(functions: Iterable[str] = ()) -> Determinism:
-    """Return that nothing is known of a plan in which these functions of the user were met."""
+    """Return the result for an unreadable plan with these functions of the user."""
     why = "a query plan that keysplit cannot read"
     return Determinism(why, None, why, frozenset(functions))
 
@@ -466,18 +466,18 @@ def _is_exact(type_: Any) -> bool:
 
 
 def _text(nodes: _Nodes) -> str:
-    """Return an expression as text that is equal for equal expressions."""
+    """Return a text that is the same for equal expressions."""
     unlike = ("qualifier", "nullable", "metadata")
     return json.dumps([{key: each[key] for key in sorted(each) if key not in unlike} for each in nodes])
 
 
 def _is_of_blocks(attribute: Mapping[str, Any]) -> bool:
-    """Say whether a column may say where in its file a row is: Spark shows no mark of hidden columns."""
+    """Return whether a column may be a row's position in its file, as Spark does not mark hidden columns."""
     return attribute.get("name") == "_metadata" or "file_block_" in json.dumps(attribute.get("dataType"))
 
 
 def _may_read_clock(nodes: _Nodes, at: int) -> bool:
-    """Say whether a cast reads a constant text such as 'now' or '12:30', a time by the clock."""
+    """Return whether a cast reads a constant text such as 'now' or '12:30', which depends on the clock."""
     end, missing = at, 1
     while missing:
         missing += nodes[end]["num-children"] - 1
@@ -487,7 +487,7 @@ def _may_read_clock(nodes: _Nodes, at: int) -> bool:
         return False
     if any(_kind(each) in ("AttributeReference", "NamedLambdaVariable") for each in inside):
         return False
-    first = inside[0]  # a time already, or read as one on its own
+    first = inside[0]  # a time already, or a cast of its own
     if _kind(first) in _TIMES or (_kind(first) == "Cast" and not str(first["dataType"]).startswith("string")):
         return False
     if len(inside) == 1 and _kind(inside[0]) == "Literal":
@@ -498,7 +498,7 @@ def _may_read_clock(nodes: _Nodes, at: int) -> bool:
 
 
 def _has_subquery(value: Any) -> bool:
-    """Say whether the expressions that JSON of an operator holds have a subquery."""
+    """Return whether the expressions in an operator's JSON have a subquery."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -1,4 +1,4 @@
-"""What is known of a query whose tasks may be retried, and the tree that its plan is."""
+"""The result for a query whose tasks may be retried, and the tree of its plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class ByChance(str):
-    """Why values may differ: an expression that Spark itself knows not to be deterministic makes them."""
+    """Why values may differ: an expression that is nondeterministic by Spark's own account."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Determinism:
-    """What is known of a query whose tasks may be retried. Reasons are noun phrases."""
+    """What is known about a query whose tasks may be retried. Reasons are noun phrases."""
 
     rows: str | None
     """Why there may be other rows; None if they differ at most in columns that do not count."""
@@ -28,7 +28,7 @@ class Determinism:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """Return the names that a text lists, such as those of the classes of Spark that are known."""
+    """Return the names listed in a text, such as the known classes of Spark."""
     return frozenset(text.split())
 
 
@@ -49,10 +49,10 @@ class Node:
 
 
 def tree_of(nodes: list[dict[str, Any]]) -> Node:
-    """Make a tree of Spark's list of its nodes, a node before its children.
+    """Make a tree from Spark's list of its nodes, in which a node comes before its children.
 
     Raises:
-        LookupError: if it is no such list.
+        LookupError: if it is not such a list.
     """
     waiting: list[Node] = []
     for each in reversed(nodes):

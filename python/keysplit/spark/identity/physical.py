@@ -1,4 +1,4 @@
-"""In which order rows come, from Spark's physical plan: by a list of operators that are known to keep it."""
+"""The order of rows by Spark's physical plan, from a list of operators known to keep it."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from keysplit.spark.identity.known import names_in
 from keysplit.spark.identity.sources import SNAPSHOTS
 from keysplit.spark.jvm import explained, is_a, is_connect, items, kind_of, physical_plan_of
 
-# These shuffle inside, without a node of their own; a recursive query runs its steps as jobs of their own.
+# These shuffle internally, without a separate node; a recursive query runs its steps as separate jobs.
 _SHUFFLING = ("CollectLimit", "CollectTail", "TakeOrderedAndProject", "UnionLoop")
-# These return their rows, or what they make of each, in the order of the rows that they read.
+# These return rows, or one result per row, in the order of the rows that they read.
 _KEEPING = names_in(
     """
     ArrowEvalPython ArrowEvalPythonUDTF BatchEvalPython BatchEvalPythonUDTF BatchScan BroadcastHashJoin
@@ -22,7 +22,7 @@ _KEEPING = names_in(
     RDDScan Range RowToColumnar Sample Sort Union WholeStageCodegen
     """
 )
-# Of these types two values that a sort finds equal are one value.
+# Types in which values that are equal in a sort are identical.
 _TOTALLY_ORDERED = (
     "BinaryType",
     "BooleanType",
@@ -35,7 +35,7 @@ _TOTALLY_ORDERED = (
     "TimestampNTZType",
     "TimestampType",
 )
-# Operators in the text of a plan, where a scan has the name of its format behind it.
+# Operators in the text of a plan; a scan is followed by its format.
 _OPERATOR = re.compile(r"^\(\d+\) ([A-Za-z]\w*)", re.MULTILINE)
 _IN_TEXT = frozenset(
     ("AdaptiveSparkPlan", "BroadcastExchange", "LocalRelation", "ReusedExchange", "Scan", "Subquery")
@@ -43,14 +43,14 @@ _IN_TEXT = frozenset(
 
 
 def disorder(df: DataFrame, deterministic: bool) -> str | None:
-    """Return why rows may come in another order when a task is retried, None if they do not.
+    """Return why a retried task may have its rows in another order, None if the order is fixed.
 
-    It is Spark's physical plan that says so: a broadcast is no shuffle.
+    Spark's physical plan decides: a broadcast is not a shuffle.
 
     Args:
-        df: the rows; the same ones come again.
-        deterministic: whether the values are the same, too, wherever rows are sorted by all columns.
-            Such a sort then gives them their order back, but not on Spark Connect.
+        df: the rows, which are the same in each attempt.
+        deterministic: whether their values are also the same. Then a sort by all columns restores the order,
+            but not on Spark Connect.
     """
     if df.isStreaming:  # the plan of a micro-batch is made when the stream runs
         return "a stream"
@@ -62,7 +62,7 @@ def disorder(df: DataFrame, deterministic: bool) -> str | None:
 
 
 def disorder_in(text: str) -> str | None:
-    """Return why rows may come in another order, from the text in which the server explains a plan."""
+    """Return why rows may come in another order, from the server's explanation of a plan."""
     for name in _OPERATOR.findall(text):
         if name not in _KEEPING and name not in _IN_TEXT:
             return f"the operator {name}"
@@ -71,7 +71,7 @@ def disorder_in(text: str) -> str | None:
 
 @dataclass
 class _Walk:
-    """Goes through a physical plan of the JVM."""
+    """Walks through a physical plan of the JVM."""
 
     deterministic: bool
     """Whether a sort by all columns gives rows their order back."""
@@ -80,7 +80,7 @@ class _Walk:
     seen: set[int] = field(default_factory=set)
 
     def plan(self, node: Any) -> str | None:
-        """Return a description of a shuffle whose order reaches the top, None if there is none."""
+        """Return a description of a shuffle that affects the order at the top, None if there is none."""
         kind = kind_of(node).removesuffix("Exec")
         if _is_a(node, "sql.execution.exchange.ShuffleExchangeLike"):
             return f"a shuffle ({node.outputPartitioning().toString()})"
@@ -129,7 +129,7 @@ def _is_a(node: Any, name: str) -> bool:
 
 
 def _is_total(sort: Any) -> bool:
-    """Say whether no two different rows are equal to a sort: it is by all columns, of deterministic types."""
+    """Return whether a sort is total: by all columns, with types in which equal values are identical."""
     by = {
         order.child().exprId().toString()
         for order in items(sort.sortOrder())

@@ -1,4 +1,4 @@
-"""What the options of a reader say of files that are read more than once, on Classic and Connect alike."""
+"""Reader options that matter for files read more than once, in classic sessions and on Connect."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,16 +7,16 @@ from keysplit.spark.jvm import Setting
 TEXT = ("csv", "json", "xml")
 """Formats of which a row may be malformed."""
 
-# Each leaves files out that cannot be read: those of one task or attempt, not of another.
+# Each skips unreadable files, which may differ between tasks and attempts.
 _LEAVING_OUT = ("ignoreCorruptFiles", "ignoreMissingFiles")
 _CORRUPT = "columnNameOfCorruptRecord"
 
 
 def left_out(options: Mapping[str, str], setting: Setting) -> str | None:
-    """Return why files that a task cannot read once, and then can, are left out of the rows.
+    """Return why a reader may skip files in one attempt and read them in another.
 
     Args:
-        options: those of the reader, their names in lower case.
+        options: the reader's options, with names in lower case.
         setting: reads settings.
     """
     for name in _LEAVING_OUT:
@@ -27,7 +27,7 @@ def left_out(options: Mapping[str, str], setting: Setting) -> str | None:
 
 
 def lost(options: Mapping[str, str]) -> str | None:
-    """Return why records of Kafka that are gone are left out of the rows; arguments as `left_out`."""
+    """Return why a reader may skip deleted Kafka records; arguments as `left_out`."""
     if options.get("failondataloss", "true").lower() == "false":
         return "a topic read with failOnDataLoss=false, which leaves out what is gone when a task is retried"
     return None
@@ -36,12 +36,12 @@ def lost(options: Mapping[str, str]) -> str | None:
 def malformed(
     options: Mapping[str, str], setting: Setting, has_column: Callable[[str], bool | None]
 ) -> str | None:
-    """Return why a query that reads other columns of text may see other rows.
+    """Return why a query that reads other columns of a text file may see other rows.
 
     Args:
         options: as `left_out`.
         setting: as `left_out`.
-        has_column: says whether there is a column of a name, given in lower case; None if nobody knows.
+        has_column: returns whether there is a column with a name, given in lower case; None if unknown.
     """
     if options.get("mode", "").upper() == "DROPMALFORMED":
         return "the mode DROPMALFORMED, in which the columns that are read decide what is malformed"

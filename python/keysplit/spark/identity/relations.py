@@ -1,8 +1,8 @@
-"""Which columns of a query on Spark Connect are deterministic, by the relations that the client sends.
+"""Find the deterministic columns of a query on Spark Connect from the client's relations.
 
-Columns straight from a source count, and so does what known functions make of them. The client knows a column
-by its name: what a relation does not list under a name does not count. Where such a column filters, sorts or
-joins, all rows are uncertain. Relations and functions that are not listed here make nothing that counts.
+Columns of a source count, and so do results of known functions of them. The client identifies columns by
+name, so a column counts only if its relation lists the name. A filter, sort or join by a column that does not
+count makes all rows uncertain. Results of relations and functions that are not listed here do not count.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ _BY_CHANCE = names_in(
 )
 _GENERATORS = names_in("explode explode_outer posexplode posexplode_outer")
 _READING_TIMES = names_in("to_date to_timestamp unix_timestamp")
-# Expressions of one row that depend on what they are made of, and the fields of these.
+# Expressions of one row that depend only on their inputs, and the fields of these.
 _MADE_OF = {
     "alias": ("expr",),
     "cast": ("expr",),
@@ -62,7 +62,7 @@ _COLLATED = "a column of collated strings"
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of the rows of a relation."""
+    """What is known about the rows of a relation."""
 
     columns: Mapping[str, str | None] = field(default_factory=dict)
     """Why values of the columns that are listed may differ, by name; None if they count."""
@@ -79,7 +79,7 @@ class _Rows:
 
 
 def determinism(df: DataFrame, trusted: frozenset[str], anew: str | None, setting: Setting) -> Determinism:
-    """Return what is known of the rows and columns of a DataFrame of Spark Connect; arguments as `Walk`."""
+    """Return which rows and columns of a Spark Connect DataFrame are deterministic; arguments as `Walk`."""
     walk = Walk(trusted, anew, setting, partial(schema_of_relation, df.sparkSession))
     return walk.of(relation_of(df), df.columns)
 
@@ -88,10 +88,10 @@ class Walk:
     """A walk over the relations of a query.
 
     Args:
-        trusted: names of functions of the user that are deterministic, as the user guarantees.
-        anew: what plans the query anew for each attempt, as a stream does; None if only tasks are retried.
+        trusted: names of the user's functions that the user guarantees to be deterministic.
+        anew: what plans the query again for each attempt, as a stream does; None if only tasks are retried.
         setting: reads settings of the session.
-        schema: asks the server for the schema of a relation.
+        schema: requests the schema of a relation from the server.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class Walk:
         self._fold: Callable[[str], str] = str if sensitive else str.lower
         self._functions: set[str] = set()
         self._again: str | None = None
-        # by their numbers in the plan
+        # by number in the plan
         self._relations: dict[int, _Rows] = {}
 
     def of(self, plan: Any, names: Iterable[str]) -> Determinism:
-        """Return what is known of a plan whose columns have these names."""
+        """Return what is known about a plan with these column names."""
         try:
             found = self._relation(plan)
         except (PySparkException, RecursionError):
@@ -146,7 +146,7 @@ class Walk:
         return replace(_listing(listed), order=self._anew)
 
     def _why_of_files(self, body: Any) -> str | None:
-        # a batch may read to the end of a topic, which moves
+        # a batch may read up to the end of a topic, which changes
         formats = _FORMATS | {"kafka"} if body.is_streaming else _FORMATS
         if body.WhichOneof("read_type") != "data_source" or body.data_source.format.lower() not in formats:
             return "a table or view, of which Spark Connect's client does not know how it is made"
@@ -170,7 +170,7 @@ class Walk:
                 listed += star.columns.items()
                 listed += ((name, star.columns[name]) for name in star.twice)
                 more = more or star.more
-            elif name is None:  # Spark calls it as it likes
+            elif name is None:  # Spark may call it in any way
                 more = True
             else:
                 why = self._value(each, seen)
@@ -181,11 +181,11 @@ class Walk:
         return replace(child, columns=made.columns, twice=made.twice, more=more, rows=rows)
 
     def _star(self, expression: Any, child: _Rows) -> _Rows | None:
-        """Return the columns of a star, None if it is none that the client can tell."""
+        """Return the columns of a star, None if the client cannot resolve it."""
         if expression.WhichOneof("expr_type") != "unresolved_star":
             return None
         star = expression.unresolved_star
-        if star.unparsed_target:  # it may be of a struct
+        if star.unparsed_target:  # it may be a struct's
             return None
         if not star.HasField("plan_id"):
             return child
@@ -211,7 +211,7 @@ class Walk:
         renames += body.rename_columns_map.items()
         new = {self._fold(old): self._fold(name) for old, name in renames}
         if len(new) != len(renames) or not new.keys().isdisjoint(new.values()):
-            return _unknown("columns that are renamed more than once")  # in which order is not known
+            return _unknown("columns that are renamed more than once")  # in unknown order
         listed = [(new.get(name, name), why) for name, why in child.columns.items()]
         made = _listing([*listed, *((new.get(name, name), child.columns[name]) for name in child.twice)])
         return replace(child, columns=made.columns, twice=made.twice)
@@ -228,7 +228,7 @@ class Walk:
             name = self._name(each)
             if name is None:
                 return replace(child, columns={}, twice=frozenset(), more=True)
-            # of two columns of a name, one of one side leaves the other
+            # if both sides have the name, one column remains after a drop
             if not (name in child.twice and each.unresolved_attribute.HasField("plan_id")):
                 gone.add(name)
         columns = {name: why for name, why in child.columns.items() if name not in gone}
@@ -250,7 +250,7 @@ class Walk:
         using = set(map(self._fold, body.using_columns))
         if body.HasField("join_condition"):
             rows = rows or self._value(body.join_condition, replace(both, order="a join"))
-        # a side that does not list a key may have another one of its name
+        # a side that does not list a key may have another column with its name
         keys = {
             name: _worst(left.columns.get(name, _NOT_FOUND), right.columns.get(name, _NOT_FOUND))
             for name in using
@@ -265,14 +265,14 @@ class Walk:
         if body.set_op_type != body.SET_OP_TYPE_UNION or not body.is_all:
             return _unknown("a set operation")
         left, right = self._relation(body.left_input), self._relation(body.right_input)
-        why = right.any()  # which column meets which, their places say
+        why = right.any()  # columns are matched by position
         columns = {name: _worst(own, why) for name, own in left.columns.items()}
         rows, order = left.rows or right.rows, left.order or right.order
         return _Rows(columns, rows, order, left.more or body.by_name, left.twice)
 
     def _sort(self, body: Any) -> _Rows:
         child = self._relation(body.input)
-        # Values decide in which partition a row is, and a number may be that of a column.
+        # Values determine the partition of a row, and a number may be a column's.
         why = self._all((each.child for each in body.order), child)
         if any(each.child.WhichOneof("expr_type") == "literal" for each in body.order):
             why = why or "the number of a column"
@@ -299,12 +299,12 @@ class Walk:
         return replace(child, order="a shuffle (repartition)", rows=child.rows or why)
 
     def _name(self, expression: Any) -> str | None:
-        """Return the name of the column that an expression makes, None if the server gives it one."""
+        """Return the name of an expression's column, None if the server chooses it."""
         kind = expression.WhichOneof("expr_type")
         if kind == "alias" and len(expression.alias.name) == 1:
             return self._fold(expression.alias.name[0])
         if kind == "unresolved_attribute":
-            # of a field of a struct, its own
+            # a struct's field has its own name
             return next(reversed(self._parts(expression.unresolved_attribute)), None)
         return None
 
@@ -313,12 +313,12 @@ class Walk:
 
     def _column(self, attribute: Any, child: _Rows) -> str | None:
         parts = self._parts(attribute)
-        if len(parts) != 1:  # a field, or a column by the name of its rows: only the server knows
+        if len(parts) != 1:  # a field, or a column with the alias of its rows: only the server knows
             return _NOT_FOUND
         why = child.columns.get(parts[0], _NOT_FOUND)
         if not attribute.HasField("plan_id"):
             return why
-        # Of that relation: the rows may have another column of the name.
+        # that relation's column, as the rows may have another one with this name
         of = self._relations.get(attribute.plan_id)
         return _worst(why, _NOT_FOUND if of is None else of.columns.get(parts[0], _NOT_FOUND))
 
@@ -353,7 +353,7 @@ class Walk:
         return self._all(body.arguments, child)
 
     def _function(self, body: Any) -> str | None:
-        """Return why the results of a function of the user may differ, None if it is trusted."""
+        """Return why the results of a user's function may differ, None if it is trusted."""
         name = body.function_name
         self._functions.add(name)
         if name in self._trusted:
@@ -365,7 +365,7 @@ class Walk:
         return _first([self._value(each, child) for each in expressions])
 
     def _rows_of(self, expression: Any, child: _Rows) -> str | None:
-        """Return why a projection of an expression may have other rows, of which it may make several."""
+        """Return why a projection of an expression, which may return several rows, may have other rows."""
         why = self._value(expression, child)
         kind = expression.WhichOneof("expr_type")
         if why is None or kind in ("unresolved_attribute", "unresolved_star"):
@@ -383,7 +383,7 @@ class Walk:
 
 
 def _listing(listed: Iterable[tuple[str, str | None]]) -> _Rows:
-    """Return rows with columns of these names; one of a name that is there twice counts if both do."""
+    """Return rows with these column names; a duplicate name counts if both columns do."""
     columns: dict[str, str | None] = {}
     twice = set()
     for name, why in listed:
@@ -394,7 +394,7 @@ def _listing(listed: Iterable[tuple[str, str | None]]) -> _Rows:
 
 
 def _with_alias(seen: _Rows, name: str, why: str | None) -> _Rows:
-    """Return what expressions see where others of the same operator have made a column of a name."""
+    """Return the rows that expressions see after others of the same operator have defined a column."""
     if why is None or name not in seen.columns:
         return seen
     return replace(seen, columns={**seen.columns, name: why})
@@ -409,12 +409,12 @@ def _first(reasons: Iterable[str | None]) -> str | None:
 
 
 def _dealt(child: _Rows) -> _Rows:
-    """Return rows that are dealt out to partitions in turn, which Spark does in an order of their values."""
+    """Return rows dealt out to partitions in turn, which Spark does in an order of their values."""
     why = child.any()
     rows = child.rows or (why and f"a repartition without columns of rows with {why}")
     return replace(child, order="a shuffle (repartition)", rows=rows)
 
 
 def _unknown(why: str) -> _Rows:
-    """Return rows of which nothing is known."""
+    """Return rows about which nothing is known."""
     return _Rows({}, why, why, True)

@@ -1,4 +1,4 @@
-"""What is known of the sources of a query on a classic session: whether they return the same rows again."""
+"""Decide whether the sources of a classic query return the same rows again."""
 
 import json
 import pickletools
@@ -18,7 +18,7 @@ _SQL = "org.apache.spark.sql."
 _RDD = _SQL + "execution.LogicalRDD"
 _FILES = _SQL + "execution.datasources.HadoopFsRelation"
 _HIVE = _SQL + "catalyst.catalog.HiveTableRelation"
-# These hold their rows, or the rule that makes them.
+# These contain their rows, or the rule that creates them.
 _WITHOUT_A_CALL = frozenset(
     _SQL + name
     for name in (
@@ -35,7 +35,7 @@ _FILE_FORMATS = (
     _SQL + "hive.orc.",
     "org.apache.spark.ml.source.",
 )
-# The same for tables that Spark reads by Hive's code; those of other systems have formats of their own.
+# The same for tables that Spark reads with Hive's code; other systems have their own formats.
 _HIVE_FORMATS = ("org.apache.hadoop.hive.ql.io.", "org.apache.hadoop.mapred.")
 # Tables that return a snapshot, files, or the records between fixed offsets.
 SNAPSHOTS = (
@@ -50,12 +50,12 @@ SNAPSHOTS = (
     _SQL + "kafka010.",
     _SQL + "v2.avro.",
 )
-# Lists of files that are made once, with the relation that has them.
+# Lists of files that are made once, together with their relation.
 _LISTED = ("InMemoryFileIndex", "MetadataLogFileIndex")
-# Options of Kafka that fix where a batch begins and ends, and what is asked of them.
+# Kafka options that fix the start and end of a batch, and the check of their values.
 _BOUNDS = ("startingoffsets", "endingoffsets")
 _REMEDY = "startingOffsets and endingOffsets with a number for each partition"
-# What makes the RDD of `createDataFrame` from a list, from the top down, and that from Arrow.
+# The RDDs of `createDataFrame` from a list, from the top down, and from Arrow.
 _FROM_LIST = (
     ("MapPartitionsRDD", "applySchemaToPythonRDD at "),
     ("MapPartitionsRDD", "map at SerDeUtil.scala"),
@@ -107,12 +107,12 @@ class Sources:
         return reading.malformed(options, self._setting, lambda name: name in columns)
 
     def behind(self, node: Node, output: list[int]) -> "tuple[str, Sources] | None":
-        """Return the plan, as JSON, of the micro-batch whose rows a leaf has, and its leaves.
+        """Return the plan, as JSON, of the micro-batch that a leaf's rows are from, and its leaves.
 
-        `foreachBatch` gets the rows of its micro-batch as an RDD: that of the plan which the query runs.
+        `foreachBatch` gets the rows of its micro-batch as an RDD of the query's plan.
 
         Returns:
-            None if the leaf has other rows, or the plan has subqueries, which Spark may make joins.
+            None if the leaf has other rows, or if the plan has subqueries, which Spark may turn into joins.
         """
         leaf = self._leaf(node, output) if node.kind == _RDD else None
         batch = None if leaf is None else self._micro_batch
@@ -125,7 +125,7 @@ class Sources:
             return None
 
     def is_checkpoint(self, node: Node, output: list[int]) -> bool:
-        """Say whether a leaf has the rows of a checkpoint."""
+        """Return whether a leaf has the rows of a checkpoint."""
         leaf = self._leaf(node, output) if node.kind == _RDD else None
         return leaf is not None and bool(leaf.rdd().isCheckpointed())
 
@@ -138,7 +138,7 @@ class Sources:
             return False
 
     def _left_out(self, node: Node, leaf: Any) -> str | None:
-        """Return why files that a task cannot read once, and then can, are left out of its rows."""
+        """Return why a leaf may skip files in one attempt and read them in another."""
         found = self._options(node, leaf)
         if found is None:
             return None
@@ -156,10 +156,10 @@ class Sources:
         return self._relations[id(leaf)]
 
     def _read_options(self, node: Node, leaf: Any) -> tuple[str, dict[str, str]] | None:
-        """Return the class of the format of a leaf, in small letters, and the options it is read with.
+        """Return the class of a leaf's format, in lower case, and its read options.
 
         Returns:
-            None if the leaf is not read with options of its own.
+            None if the leaf has no read options.
         """
         if node.name == "LogicalRelation":
             relation = self._relation(leaf)
@@ -183,9 +183,9 @@ class Sources:
         return str(kind).lower(), {key.lower(): value for key, value in pairs}
 
     def _is_listed_once(self, node: Node, leaf: Any) -> bool:
-        """Say whether the files of a leaf, if it has any, are those that were there when it was made.
+        """Return whether the files of a leaf were listed when it was made, or it has none.
 
-        Spark lists the partitions of a table of the catalog, and files of Hive, as a query comes to them.
+        Spark lists the partitions of catalog tables, and files of Hive, when a query reaches them.
         """
         if node.name == "LogicalRelation" and self._relation(leaf).kind == _FILES:
             return kind_of(self._relation(leaf).value.location()) in _LISTED
@@ -193,7 +193,7 @@ class Sources:
 
     @cached_property
     def _micro_batch(self) -> Any:
-        """The execution of the micro-batch that this thread belongs to, None if there is none."""
+        """The execution of this thread's micro-batch, None if there is none."""
         query, number = map(self._spark.sparkContext.getLocalProperty, (QUERY, BATCH))
         if query is None or number is None:
             return None
@@ -201,7 +201,7 @@ class Sources:
             found = running(self._spark, query).lastExecution()
         except LookupError:  # it has ended
             return None
-        # the thread may have outlived its micro-batch, and Spark may be planning the next one
+        # the micro-batch may have ended, and Spark may be planning the next one
         return found if found is not None and int(found.currentBatchId()) == int(number) else None
 
     def _leaf(self, node: Node, output: list[int]) -> Any:
@@ -209,7 +209,7 @@ class Sources:
 
     @cached_property
     def _leaves(self) -> dict[tuple[str, int], Any]:
-        """The leaves of the JVM, by their class and the number of their first column; None if they differ."""
+        """The JVM's leaves, by class and number of their first column; None if these are ambiguous."""
         found: dict[tuple[str, int], Any] = {}
         plans = [self._plan, *items(self._plan.subqueriesAll())]
         for leaf in (leaf for plan in plans for leaf in items(plan.collectLeaves())):
@@ -239,12 +239,12 @@ class Sources:
         if node.name in ("DataSourceV2Relation", "StreamingRelationV2"):
             return _of_class(leaf.table())
         if node.name in ("StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"):
-            with suppress(JvmError):  # before Spark reads it, it has no stream
+            with suppress(JvmError):  # it has no stream before Spark reads it
                 return _of_class(leaf.stream()) or _lost_by(leaf.stream())
         return f"the source {node.name}, which keysplit does not know"
 
     def _is_known_rdd(self, rdd: Any, schema: str) -> bool:
-        """Say whether it is a checkpoint, or a list or table that the driver has sent."""
+        """Return whether it is a checkpoint, or a list or table that the driver has sent."""
         if rdd.isCheckpointed():
             return True
         chain = _chain(rdd)
@@ -253,20 +253,20 @@ class Sources:
         return _is_like(chain, _FROM_LIST) and self._only_converts(chain[3], schema)
 
     def _only_converts(self, rdd: Any, schema: str) -> bool:
-        """Say whether the function of an RDD is PySpark's own, which makes rows of Python objects."""
+        """Return whether the function of an RDD is PySpark's own, which converts Python objects to rows."""
         context = self._spark.sparkContext
         found = _operations(_command(rdd))
         pickled = context.parallelize([], 1)._pickled()._jrdd.rdd()
         if _differ_in_a_number(found, _operations(_command(pickled))):
             return True
-        # `createDataFrame` of what `parallelize` made checks the rows against the schema in its function
+        # `createDataFrame` of a result of `parallelize` checks the rows against the schema in its function
         own = self._spark.createDataFrame(context.parallelize([], 1), StructType.fromJson(json.loads(schema)))
         chain = _chain(plan_of(own).rdd())
         return _is_like(chain, _FROM_LIST) and _differ_in_a_number(found, _operations(_command(chain[3])))
 
 
 def _are_fixed(offsets: str) -> bool:
-    """Say whether offsets of Kafka are numbers, not "earliest" or "latest", which are -2 and -1, too."""
+    """Return whether Kafka offsets are numbers, not "earliest" or "latest", also written as -2 and -1."""
     try:
         found = json.loads(offsets)
         return bool(found) and all(
@@ -278,7 +278,7 @@ def _are_fixed(offsets: str) -> bool:
 
 
 class _Relation:
-    """What a leaf reads by the first interface of Spark for sources."""
+    """The relation of a leaf in Spark's first API for sources."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -287,13 +287,13 @@ class _Relation:
 
     @cached_property
     def is_of_files(self) -> bool:
-        """Whether it is one of files; Delta has a class of its own, derived from Spark's."""
+        """Whether it reads files; Delta has its own class, derived from Spark's."""
         derived = self.kind.startswith(_SQL + "delta.")
         return (str(self._class.getSuperclass().getName()) if derived else self.kind) == _FILES
 
     @property
     def is_topic(self) -> bool:
-        """Whether it is a topic of Kafka; a task may ask for its first and last offsets anew."""
+        """Whether it is a Kafka topic; a task may read its first and last offsets again."""
         return self.kind == _SQL + "kafka010.KafkaRelation"
 
     @cached_property
@@ -303,7 +303,7 @@ class _Relation:
 
 
 def _pairs(options: Any) -> list[tuple[str, str]]:
-    """Return what a map of Scala holds."""
+    """Return the pairs of a Scala map."""
     found = (each.partition(" -> ") for each in str(options.mkString("\0")).split("\0"))
     return [(key, value) for key, _, value in found]
 
@@ -314,7 +314,7 @@ def _of_class(source: Any) -> str | None:
 
 
 def _lost_by(stream: Any) -> str | None:
-    """Return why records may be left out of what the stream of a micro-batch reads."""
+    """Return why the stream of a micro-batch may skip records."""
     if ".kafka010." not in stream.getClass().getName():
         return None
     return reading.lost({"failondataloss": str(_field(stream, "failOnDataLoss")).lower()})
@@ -328,7 +328,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _chain(rdd: Any) -> list[Any]:
-    """Return an RDD and those below it, as long as each is made of one other."""
+    """Return an RDD and its parents, as long as there is only one each."""
     chain = [rdd]
     while len(chain) < len(_FROM_LIST):
         dependencies = chain[-1].dependencies()
@@ -347,7 +347,7 @@ def _is_like(chain: list[Any], pattern: tuple[tuple[str, str], ...]) -> bool:
 
 
 def _differ_in_a_number(found: list[tuple[str, Any]], own: list[tuple[str, Any]]) -> bool:
-    """Say whether pickles differ in nothing but one number at most: how many rows are pickled at once."""
+    """Return whether pickles differ at most in one number, the rows per pickled batch."""
     if len(found) != len(own):
         return False
     differ = [(mine, theirs) for mine, theirs in zip(found, own, strict=True) if mine != theirs]
@@ -355,13 +355,13 @@ def _differ_in_a_number(found: list[tuple[str, Any]], own: list[tuple[str, Any]]
 
 
 def _command(rdd: Any) -> bytes:
-    """Return the pickled function of an RDD of Python."""
+    """Return the pickled function of a Python RDD."""
     numbers = _field(rdd, "func").command().mkString(",")
     return bytes(int(number) & 0xFF for number in numbers.split(",")) if numbers else b""
 
 
 def _operations(pickled: bytes) -> list[tuple[str, Any]]:
-    """Return what a pickle does, but for how it is cut; nothing of it is run."""
+    """Return the operations of a pickle without its framing; nothing is executed."""
     found = ((operation.name, argument) for operation, argument, _ in pickletools.genops(pickled))
     return [
         ("INT" if name.startswith("BININT") else name, argument)

@@ -1,9 +1,9 @@
-"""A join whose rows are computed in another way, and whose columns are still those of Spark's own join.
+"""Replace the rows of a join, but keep the columns of Spark's own join.
 
-Users select `left["k"]` and `right["k"]` from a join. On a classic session such a column is an attribute with
-a number, and some attributes of a join on names are hidden in the projection on top of it: so that projection
-stays, and only the join below it is replaced. A client of Spark Connect has no plan to put it into: there the
-rows are joined on names again, which keeps these columns as long as nothing is united.
+Users select `left["k"]` and `right["k"]` from a join. In a classic session such a column is an attribute with
+a number, and some attributes of a join on names are hidden in the projection on top of it. So that projection
+is kept, and only the join below it is replaced. A Spark Connect client has no plan to change: there the rows
+are joined on names again, which keeps these columns unless there is a union.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from keysplit.spark.names import in_sql, quoted
 def joining_of(
     plain: DataFrame, left: DataFrame, right: DataFrame, on: Sequence[str], where: Column | None = None
 ) -> "Joining":
-    """Take apart `plain`, which is `left.join(right, on, how)`; `where` must hold besides."""
+    """Take apart `plain`, which is `left.join(right, on, how)`; `where` is an additional condition."""
     plan = None if is_connect(plain) else plan_of(plain)
     if plan is not None and kind_of(plan) == "Project" and kind_of(plan.child()) == "Join":
         return _InPlan(plain, where)
@@ -29,14 +29,13 @@ def joining_of(
 
 
 class Joining:
-    """A join on names, whose rows are to be computed in another way: this one joins them on names again.
+    """A join on names with rows to replace; this class joins them on names again.
 
     Attributes:
         left: a side. In a join of a DataFrame with itself, the sides have no columns in common.
         right: the other side.
-        where: what must hold of two rows besides equal keys; None if nothing.
-        keeps_columns: whether `left["k"]` and `right["k"]` may be selected from the result whatever its rows
-            are made of.
+        where: a condition on two rows in addition to equal keys; None if there is none.
+        keeps_columns: whether `left["k"]` and `right["k"]` can be selected from the result for any rows.
     """
 
     keeps_columns = False
@@ -45,11 +44,11 @@ class Joining:
         self.left, self.right, self._on, self.where = left, right, list(on), where
 
     def join(self, left: DataFrame, right: DataFrame, kind: str, also: str | None = None) -> DataFrame:
-        """Join rows made of both sides on the keys, by the condition, and on a column that both have got."""
+        """Join rows from both sides on the keys, the condition, and an added column."""
         on = self._on if also is None else [*self._on, also]
         if self.where is None:
             return left.join(right, on, kind)
-        # Relations of their own, each of one side: one side may be made of the other one.
+        # Separate relations for both sides, as one side may be derived from the other.
         left, right = left.select("*"), right.select("*")
         keys = [[_column_of(side, name) for side in (left, right)] for name in on]
         same = reduce(and_, (left[mine] == right[theirs] for mine, theirs in keys))
@@ -62,21 +61,21 @@ class Joining:
         return joined.select(*columns)
 
     def with_keys_of_right(self, rows: DataFrame, types: Sequence[DataType]) -> DataFrame:
-        """Return rows of an inner join with the keys, of these types, that a right join shows."""
+        """Return rows of an inner join with the keys of a right join, in these types."""
         keys = zip(self._on, types, strict=True)
         return rows.withColumns({name: F.col(quoted(name)).cast(type_) for name, type_ in keys})
 
     def result(self, rows: DataFrame, drop: Sequence[str]) -> DataFrame:
-        """Return the columns of Spark's own join; `drop` names what `rows`, which `join` made, have more."""
+        """Return the columns of Spark's own join; `drop` names extra columns of `rows`, made by `join`."""
         return rows.drop(*drop)
 
     def again(self, side: DataFrame) -> DataFrame:
-        """Return a side to read it once more: columns that users select are those of the other reading."""
+        """Return a side for a second read: columns that users select belong to the first one."""
         return side
 
 
 class _InPlan(Joining):
-    """Spark's projection over a join, with the join taken out."""
+    """Spark's projection over a join, without the join."""
 
     keeps_columns = True
 
@@ -100,8 +99,8 @@ class _InPlan(Joining):
         return frame_of(self._plain, self._plan.withNewChildren(sequence(plan_of(rows))))
 
     def again(self, side: DataFrame) -> DataFrame:
-        # In a join with itself Spark gives the right side new attributes; else it would do so later, to any
-        # of them. It marks the plans of DataFrames, and finds a column ambiguous whose plan it meets twice.
+        # In a self-join Spark gives the right side new attributes; otherwise it would do so later, to any
+        # side. It marks the plans of DataFrames, and calls a column ambiguous if it finds its plan twice.
         plan = plan_of(side.crossJoin(side)).right().clone()
         mark = dataset(self._plain).DATASET_ID_TAG()
         nodes = [plan]
@@ -114,6 +113,6 @@ class _InPlan(Joining):
 
 
 def _column_of(side: DataFrame, key: str) -> str:
-    """Return the column of a key in SQL, under its own name: it may differ in the case of letters."""
+    """Return the column of a key in SQL, under its own name, as the case of letters may differ."""
     columns = side.columns
     return in_sql(key if key in columns else next(each for each in columns if each.lower() == key.lower()))

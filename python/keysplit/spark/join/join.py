@@ -126,9 +126,9 @@ def join(
     if way == "plain":
         return took(analysed(plain), Way("plain", "as way='plain' requires"))
     if way is None:
-        # Spark's plan takes longer to make than its estimate of a side
+        # Spark's estimate of a side takes less time than its plan
         unplanned = reason_for_no_plan_of_a_join(jvm.slots(sides[hot]), jvm.size(sides[hot]))
-        # of a full join Spark broadcasts no side
+        # Spark broadcasts no side of a full join
         if unplanned is None and kind != "full" and joins_by_broadcast(plain):
             unplanned = "Spark broadcasts one side whole, and shuffles nothing"
         if unplanned is not None:
@@ -136,7 +136,7 @@ def join(
     # Errors in the join are raised before a plan runs jobs, also those found in its physical plan.
     analysed(plain)
     joining = joining_of(on_keys, left, right, key_names(on), where)
-    # Both sides and the result get these columns, and in the end they are dropped by name.
+    # Both sides and the result get these columns, which are dropped by name at the end.
     worker, *own = (
         columns["left"].free(name, columns["right"])
         for name in (

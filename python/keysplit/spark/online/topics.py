@@ -1,4 +1,4 @@
-"""From where in Kafka the rows of a stream come."""
+"""Find the Kafka partition of each row of a stream."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,14 +9,14 @@ from keysplit.spark.identity.known import names_in
 from keysplit.spark.jvm import items, kind_of, plan_of
 
 _STREAM, _KAFKA, _PLACES = "StreamingRelationV2", ".kafka010.", ("topic", "partition")
-# Operators that pass the rows of a task on in it.
+# Operators that keep rows in their task.
 _KEEPING = names_in(
     """
     CollectMetrics EventTimeWatermark Expand Filter Generate MapInArrow MapInPandas Project PythonMapInArrow
     ResolvedHint SubqueryAlias UpdateEventTimeWatermarkColumn View
     """
 )
-# Options of the source that leave a partition of a topic to one task, and how names of such options begin.
+# Options of the source with which one task reads a partition, and prefixes of such options.
 _OPTIONS = names_in(
     """
     assign endingoffsets endingoffsetsbytimestamp endingtimestamp failondataloss groupidprefix includeheaders
@@ -29,12 +29,12 @@ _BEGIN = ("kafka.", "fetchoffset.")
 
 
 def places_in_topics(df: DataFrame) -> list[str] | None:
-    """Return the columns of a stream that hold the topic and partition of each row, None if it has no topic.
+    """Return the columns with the topic and partition of each row of a stream, None if it has no topic.
 
-    Spark deals the partitions of topics out to tasks in another order when a query starts again.
+    After a restart Spark assigns the partitions of topics to other tasks.
 
     Raises:
-        ValueError: if a task may have rows of several partitions, or they cannot be told.
+        ValueError: if a task may have rows of several partitions, or if these are unknown.
     """
     plan = plan_of(df)
     leaves = list(items(plan.collectLeaves()))
@@ -49,14 +49,14 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
     above = {kind_of(each) for each in _operators(plan)} - _KEEPING - {_STREAM}
     if above:
         raise ValueError(
-            "df must have a partition of the topic in one task for kss.online, got the operators "
+            "df must read each partition of the topic in one task for kss.online, got the operators "
             f"{sorted(above)}: call them after"
         )
     options = sorted(str(each).lower() for each in leaf.extraOptions().keySet())
     others = [each for each in options if each not in _OPTIONS and not each.startswith(_BEGIN)]
     if others:
         raise ValueError(
-            "df must have a partition of the topic in one task for kss.online, got the options "
+            "df must read each partition of the topic in one task for kss.online, got the options "
             f"{others}: leave them out"
         )
     numbers = {str(each.name()): each.exprId() for each in items(leaf.output())}
@@ -69,8 +69,8 @@ def places_in_topics(df: DataFrame) -> list[str] | None:
     }
     if len(found) < len(_PLACES):
         raise ValueError(
-            "df must have the columns topic and partition of its source for kss.online, by which the "
-            "router of a partition is found again, got "
+            "df must have the columns topic and partition of its source for kss.online, which identify a "
+            "router, got "
             f"{[str(each.name()) for each in output]}: drop them after"
         )
     return [found[place] for place in _PLACES]

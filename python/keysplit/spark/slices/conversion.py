@@ -1,7 +1,7 @@
-"""What a function over groups takes and returns, converted and checked by PySpark's own code.
+"""Convert and check the arguments and results of functions over groups with PySpark's own code.
 
-PySpark has these classes in every version, under other names. This file is used on the executors and travels
-there by value: they need no keysplit.
+PySpark has these classes in every version, under different names. This file runs on the executors and is
+pickled by value, so they need no keysplit.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 def settings_of(setting: Setting) -> dict[str, Any]:
-    """Return these settings of a session: its time zone, and flags.
+    """Return the settings of a session for conversions: its time zone, and flags.
 
     Raises:
         ValueError: if the session may not read its time zone.
@@ -43,11 +43,11 @@ def settings_of(setting: Setting) -> dict[str, Any]:
 
 
 def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:
-    """Return how `applyInPandas` converts: `to_pandas`, `checked` and `to_arrow`.
+    """Return the conversions of `applyInPandas`: `to_pandas`, `checked` and `to_arrow`.
 
     Args:
-        schema: the columns of what the function returns.
-        settings: those of the session.
+        schema: the columns that the function returns.
+        settings: the settings of the session.
     """
     try:
         from pyspark.sql.conversion import ArrowBatchTransformer
@@ -57,10 +57,10 @@ def of_pandas(schema: StructType, settings: dict[str, Any]) -> Any:
 
 
 class _InPandas(ABC):
-    """What the versions have in common.
+    """The common part of all versions.
 
     Attributes:
-        labels: those of the columns of the last result that had any; the same object while they are equal.
+        labels: the column labels of the last result that had any; the same object while they are equal.
     """
 
     def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
@@ -69,7 +69,7 @@ class _InPandas(ABC):
         self.labels: Any = None
 
     def checked(self, result: Any) -> Any:
-        """Return what the function returned, or raise what Spark raises if it does not fit the schema."""
+        """Return the function's result, or raise Spark's error if it does not fit the schema."""
         from pyspark.worker import verify_pandas_result
 
         known = type(result) is pd.DataFrame and self.labels is not None
@@ -80,12 +80,12 @@ class _InPandas(ABC):
         return result
 
     def types(self) -> list[pa.DataType]:
-        """Return the types of the columns that `to_arrow` gives."""
+        """Return the types of the columns of `to_arrow`."""
         return [field.type for field in self.to_arrow(pd.DataFrame()).schema]
 
     @abstractmethod
     def to_arrow(self, frame: pd.DataFrame, *, cast: bool = True) -> pa.RecordBatch:
-        """Return what the function returned, as Arrow; with `cast` in the types of the schema."""
+        """Return the function's result as Arrow; with `cast` in the types of the schema."""
 
 
 class _ByConversion(_InPandas):
@@ -128,7 +128,7 @@ class _BySerializer(_InPandas):
         super().__init__(schema, settings)
         self._casting, self._strict = self._serializer(), self._serializer()
         self._strict._arrow_cast = False
-        # Spark itself passes the setting by this place.
+        # Spark itself passes the setting by position.
         large = [settings["large_types"]] if "prefers_large_types" in _type_options() else []
         self._type = to_arrow_type(schema, *large)
 
@@ -162,11 +162,11 @@ def _type_options() -> Any:
 
 
 class OfArrow:
-    """How `applyInArrow` checks what a function returns.
+    """The checks of `applyInArrow` on a function's result.
 
     Args:
-        schema: the columns of what the function returns.
-        settings: those of the session.
+        schema: the columns that the function returns.
+        settings: the settings of the session.
     """
 
     def __init__(self, schema: StructType, settings: dict[str, Any]) -> None:
@@ -179,11 +179,11 @@ class OfArrow:
         )
 
     def types(self) -> list[pa.DataType]:
-        """Return the types of the columns that `checked` gives."""
+        """Return the types of the columns of `checked`."""
         return [field.type for field in self._fields]
 
     def checked(self, result: Any) -> pa.Table:
-        """Return what the function returned in the schema's order, or raise what Spark raises."""
+        """Return the function's result in the schema's order, or raise Spark's error."""
         from pyspark import worker
 
         names = [field.name for field in self._fields]

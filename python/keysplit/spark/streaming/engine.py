@@ -1,9 +1,9 @@
-"""What streams ask of Spark beyond its public API: the driver, reports of micro-batches, times of tasks.
+"""Private calls of Spark for streams: functions of the driver, reports of micro-batches, times of tasks.
 
-Spark plans each micro-batch anew, and computes a projection of local rows while it optimises the plan, on the
-driver. So a scalar subquery over local rows that calls a function of the driver is a literal of that one
-plan: its answer is the same for all tasks of the micro-batch, and for all their attempts. A client of Spark
-Connect has no function that its server could call: there a plan does not change.
+Spark plans each micro-batch separately, and computes projections of local rows during optimisation, on the
+driver. So a scalar subquery over local rows that calls a function of the driver becomes a literal of that
+plan: its answer is the same for all tasks of the micro-batch, and for all attempts at them. A Spark Connect
+server cannot call functions of its client, so there a plan does not change.
 """
 
 import json
@@ -40,20 +40,20 @@ from keysplit.spark.tasks import ASKING, BATCH, QUERY
 from keysplit.spark.warn import warn
 
 _log = logging.getLogger("keysplit")
-# The name of the group of jobs of a thread, among its local properties.
+# The local property with the job group of a thread.
 _GROUP = "spark.jobGroup.id"
-# Jobs among which those of the last micro-batch are.
+# The newest jobs to search for those of the last micro-batch.
 _LATEST_JOBS = 50
 # The rule that computes local rows while Spark plans.
 _NEEDED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 
-# An answer that begins so is the message of an error.
+# An answer with this prefix is an error message.
 _FAILED = "!"
-# What Spark writes down with a time or a window.
+# Spark's metadata of a time or a window.
 _WATERMARK, _SESSION = "spark.watermarkDelayMs", "spark.sessionWindow"
 
-# Functions that no query will be made of any more, by their sessions and names. They are dropped when the
-# next one is registered: Python may free an `Ask` in the midst of a call to the JVM, which allows no other.
+# Functions that no new query will use, by session and name. They are dropped when the next one is registered,
+# as Python may free an `Ask` during a call to the JVM, which allows no other call.
 _unused: deque[tuple[SparkSession, str]] = deque()
 
 
@@ -80,14 +80,14 @@ The second argument is SQL, with `{}` for the text of the answer, that is comput
 
 
 def asking(spark: SparkSession, answer: Answer) -> Ask:
-    """Return what asks a function of the driver while Spark makes the plan of each micro-batch.
+    """Return a function that makes queries of a driver function, called when Spark plans a micro-batch.
 
     Args:
         spark: a classic session.
-        answer: returns a text for a question; it is asked in the thread that runs the query.
+        answer: returns a text for a question; it is called in the thread of the query.
 
     Raises:
-        ValueError: if a setting of the session keeps Spark from asking the driver.
+        ValueError: if a setting of the session prevents this.
     """
     if _NEEDED in (spark.conf.get("spark.sql.optimizer.excludedRules", None) or ""):
         raise ValueError(
@@ -101,14 +101,14 @@ def asking(spark: SparkSession, answer: Answer) -> Ask:
     text = java_class("org.apache.spark.sql.types.DataTypes").StringType
     java_session(spark).udf().register(name, _Function(spark, answer), text)
 
-    # An error that the function raised would come last in Spark's message; `raise_error` says it first.
+    # An error in the function would come last in Spark's message; `raise_error` puts it first.
     answered = f"IF(startswith(said, '{_FAILED}'), raise_error(substring(said, 2)), said)"
 
     def ask(question: str, reading: str) -> str:
         value = reading.format(f"transform(array({name}(question)), said -> {answered})[0]")
         return f"(SELECT {value} AS answer FROM VALUES ('{question}') AS asked(question))"
 
-    # Queries hold the function itself: the session need not keep it by its name once they are made.
+    # Queries hold the function itself, so the session need not keep its name.
     finalize(ask, _unused.append, (spark, name)).atexit = False
     return ask
 
@@ -121,21 +121,21 @@ def _drop_unused() -> None:
 
 
 def task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[float] | None:
-    """Return how long each task of a micro-batch ran, in seconds, summed over its stages of so many tasks.
+    """Return how long each task of a micro-batch ran, in seconds, summed over its stages with `tasks` tasks.
 
     Args:
         spark: a classic session.
         run: the run of the query.
         batch: the micro-batch; it has ended.
-        tasks: the number of tasks of the stages that count. Only those count that read a shuffle.
+        tasks: the number of tasks of the stages to count. Only stages that read a shuffle count.
 
     Returns:
-        The time of each task, by its number; None if there was no such stage, or Spark has not written down
-        yet that it has ended.
+        The time of each task, by its number; None if there was no such stage, or Spark has not recorded its
+        end yet.
     """
     try:
         return _task_times(spark, run, batch, tasks)
-    except Py4JError:  # Spark writes jobs down before their stages
+    except Py4JError:  # Spark records jobs before their stages
         return None
 
 
@@ -145,7 +145,7 @@ def _task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[f
     found = False
     for at in range(min(jobs.size(), _LATEST_JOBS)):
         job = jobs.apply(at)
-        # Spark puts the run and the batch into the description of the job.
+        # The description of the job has the run and the batch.
         described = job.description().get() if job.description().isDefined() else ""
         if run not in described or not described.endswith(f"batch = {batch}"):
             continue
@@ -165,7 +165,7 @@ def _task_times(spark: SparkSession, run: str, batch: int, tasks: int) -> list[f
 
 
 class _Function:
-    """What Spark calls: one of its interfaces, implemented in Python."""
+    """An interface of Spark, implemented in Python."""
 
     def __init__(self, spark: SparkSession, answer: Answer) -> None:
         self._spark, self._answer = spark, answer
@@ -177,7 +177,7 @@ class _Function:
             return self._answer(question, self._micro_batch())
         except Exception as error:
             _log.error(
-                "the plan of a micro-batch cannot be had: %s",
+                "the plan of a micro-batch could not be computed: %s",
                 error,
                 exc_info=_log.isEnabledFor(logging.DEBUG),
             )
@@ -188,11 +188,11 @@ class _Function:
         if batch is None or query is None:
             return None
         last = self._last
-        # Spark names the jobs of a run by its id. Where a user has named them, the query is asked each time.
+        # Spark groups the jobs of a run by its id. If the user has set a group, the query is read each time.
         if last is None or (last.query, last.run) != (query, group):
             found = running(self._spark, query)
             last = MicroBatch(query, str(found.runId().toString()), int(batch), _folder(found))
-        self._last = last = last._replace(number=int(batch))  # other queries may come between
+        self._last = last = last._replace(number=int(batch))  # other queries may run in between
         return last
 
     class Java:
@@ -200,7 +200,7 @@ class _Function:
 
 
 def _folder(running: Any) -> str:
-    """Return the folder of its checkpoint, with the names of stores that pyarrow knows."""
+    """Return the folder of the query's checkpoint, with pyarrow's URL schemes."""
     folder = str(running.resolvedCheckpointRoot())
     if folder.startswith("file:"):
         return "/" + folder.removeprefix("file:").lstrip("/")
@@ -208,7 +208,7 @@ def _folder(running: Any) -> str:
 
 
 class Report(NamedTuple):
-    """What Spark reports of a micro-batch that has ended."""
+    """Spark's report on a finished micro-batch."""
 
     batch: int
     to_dict: Callable[[], dict[str, Any]]
@@ -219,17 +219,17 @@ OnReport = Callable[[Report], None]
 
 
 class Listening(Protocol):
-    """Passes on what Spark reports."""
+    """Passes on Spark's reports."""
 
     def settle(self) -> None:
-        """Let Spark report what has happened, ten seconds at most."""
+        """Wait for pending reports of Spark, at most ten seconds."""
 
     def stop(self) -> None:
-        """Pass on no more."""
+        """Stop passing on reports."""
 
 
 def session_of(query: StreamingQuery) -> SparkSession:
-    """Return the session of a streaming query: what it reports is passed on there, and nowhere else."""
+    """Return the session of a streaming query, the only one that gets its reports."""
     if is_connect(query):
         found: SparkSession = query._session
         return found
@@ -240,14 +240,14 @@ def session_of(query: StreamingQuery) -> SparkSession:
 def listen(
     spark: SparkSession, query: str, run: str, on_report: OnReport, ended: Callable[[], None]
 ) -> Listening:
-    """Pass on what Spark reports of a run of a streaming query, on another thread.
+    """Pass on Spark's reports on a run of a streaming query, on another thread.
 
     Args:
         spark: the session of the query.
         query: the id of the query.
         run: the id of this start of it.
-        on_report: takes the report of each micro-batch, maybe more than once.
-        ended: is called once the run has ended.
+        on_report: takes the report of each micro-batch, possibly more than once.
+        ended: called when the run has ended.
     """
     if not is_connect(spark):
         return _InJava(spark, run, on_report, ended)
@@ -258,8 +258,8 @@ def listen(
 class _InJava:
     """Listens in the JVM.
 
-    Spark's own listener in Python converts all of each report, of all queries of the session, by some hundred
-    calls to the JVM. This one reads what is asked for, of one run.
+    Spark's own listener in Python converts the whole report of every query of the session, with about a
+    hundred calls to the JVM. This one reads only the requested fields of one run.
     """
 
     def __init__(self, spark: SparkSession, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
@@ -278,7 +278,7 @@ class _InJava:
 
 
 class _Listener:
-    """What Spark calls: its interface for listeners in Python."""
+    """Spark's interface for listeners, implemented in Python."""
 
     def __init__(self, run: str, on_report: OnReport, ended: Callable[[], None]) -> None:
         self._run, self._on_report, self._ended = run, on_report, ended
@@ -303,7 +303,7 @@ class _Listener:
 
 
 class _Asking:
-    """Asks a query of Spark Connect for its reports every second, on a thread of its own."""
+    """Reads the reports of a query of Spark Connect every second, on its own thread."""
 
     _EVERY_S = 1.0
     _ATTEMPTS = 10
@@ -314,7 +314,7 @@ class _Asking:
         threading.Thread(target=self._ask, name="keysplit observer", daemon=True).start()
 
     def settle(self) -> None:
-        """Do nothing: who asks, gets what there is."""
+        """Do nothing: each read returns all reports."""
 
     def stop(self) -> None:
         self._stopped.set()
@@ -325,7 +325,7 @@ class _Asking:
             while active and self._query is not None and not self._stopped.wait(self._EVERY_S):
                 try:
                     active, found = self._query.isActive, self._query.recentProgress
-                except Exception as error:  # the network is down, or its session is gone
+                except Exception as error:  # the network is down, or the session has ended
                     failed += 1
                     if failed < self._ATTEMPTS:
                         continue
@@ -344,14 +344,14 @@ OnBatch = Callable[[DataFrame, int, str, str], None]
 
 
 def for_each_batch(rows: DataFrame, function: OnBatch) -> DataStreamWriter:
-    """Return the writer of a stream that calls a function with each micro-batch."""
+    """Return a writer of a stream that calls a function with each micro-batch."""
     if not is_connect(rows):
 
         def call(batch: DataFrame, number: int) -> None:
             function(batch, number, *query_of(batch.sparkSession))
 
         return rows.writeStream.foreachBatch(call)
-    # The function runs in a process of the server, which is told no more than the number of the batch.
+    # The function runs in a process of the server, which knows only the number of the batch.
     spark: Any = rows.sparkSession
     session, name = spark.session_id, f"keysplit {uuid.uuid4()}"
 
@@ -362,11 +362,11 @@ def for_each_batch(rows: DataFrame, function: OnBatch) -> DataStreamWriter:
 
 
 def query_of(spark: SparkSession) -> tuple[str, str]:
-    """Return the ids of the streaming query whose micro-batch this thread is given, and of its run.
+    """Return the ids of the streaming query of this thread's micro-batch, and of its run.
 
     Raises:
         LookupError: if the query is not running.
-        RuntimeError: if Spark does not say.
+        RuntimeError: if they are unknown.
     """
     value = spark.sparkContext.getLocalProperty(QUERY)
     if value is None:
@@ -378,9 +378,9 @@ def query_of(spark: SparkSession) -> tuple[str, str]:
 
 
 def _query_named(name: str, session: str) -> tuple[str, str]:
-    """Return the ids of a query of a session and of its run.
+    """Return the ids of a named query and of its run.
 
-    It is asked in a process that the server has started for `foreachBatch`.
+    This runs in a process that the server has started for `foreachBatch`.
 
     Raises:
         RuntimeError: if the query has another name.
@@ -388,7 +388,7 @@ def _query_named(name: str, session: str) -> tuple[str, str]:
     found = [each for each in _session_with(session).streams.active if each.name == name]
     if not found:
         raise RuntimeError(
-            f"on Spark Connect the query must keep its name, by which its id is found, {name!r}: leave out "
+            f"on Spark Connect the query must keep its name, which identifies it, {name!r}: leave out "
             "queryName"
         )
     return str(found[0].id), str(found[0].runId)
@@ -400,8 +400,8 @@ def _session_with(id: str) -> SparkSession:
     server = os.environ.get("SPARK_CONNECT_LOCAL_URL")
     if server is None:
         raise RuntimeError(
-            "the server of Spark Connect must say to foreachBatch where it is, as Spark's own does by "
-            "SPARK_CONNECT_LOCAL_URL: without that the id of the query is unknown"
+            "the server of Spark Connect must tell foreachBatch its address, as Spark's own does by "
+            "SPARK_CONNECT_LOCAL_URL: without it the id of the query is unknown"
         )
     address = f"{server};session_id={id}"
     return SparkSession.builder.remote(address).create()
@@ -414,10 +414,10 @@ def watermark_ms(time: StructField) -> int | None:
 
 
 def with_watermark(time: Column, name: str, delay_ms: int) -> Column:
-    """Return a time under a name, with a watermark that the query has already."""
+    """Return a time under a name, with the query's existing watermark."""
     return time.alias(name, metadata={_WATERMARK: delay_ms})
 
 
 def is_session_window(window: StructField) -> bool:
-    """Say whether a column is a session window."""
+    """Return whether a column is a session window."""
     return _SESSION in window.metadata

@@ -1,10 +1,9 @@
 """Counts and texts that the tasks of a classic session send to the driver as they end.
 
-`DataFrame.observe` would do, but Spark generates no code for it: each row is copied once more, and
-aggregates are interpreted. Here the code that Spark generates for a projection calls methods of objects of
-Java, of which each task has its own copies. At its first row a task adds them to an accumulator, whose value
-Spark sends to the driver as the task ends, with all that they hold by then. What is done for few rows is no
-code but one call, of an expression that is interpreted.
+`DataFrame.observe` would work, but Spark generates no code for it: each row is copied again, and aggregates
+are interpreted. Here the generated code of a projection calls methods of Java objects, and each task has its
+own copies. At its first row a task adds them to an accumulator. Spark sends its value to the driver when the
+task ends, with their final contents. Work for few rows is a single call of an interpreted expression.
 """
 
 import re
@@ -27,18 +26,18 @@ from keysplit.spark.jvm import (
 )
 from keysplit.spark.tasks import BATCH, QUERY
 
-# What a task has sent, as Java writes it: its counts, its query and micro-batch, and its texts.
+# A task's message as Java writes it: its counts, its query and micro-batch, and its texts.
 _SENT = re.compile(r"\[\[([^][]*)\], ([^],]*), ([^],]*), ([^]]*)\]")
 _CONCURRENT = "java.util.concurrent."
 _TYPES = "org.apache.spark.sql.types."
-# What Java writes where there is nothing.
+# What Java writes for null.
 _NONE = "null"
 
 
 class Sent(NamedTuple):
-    """What a task has sent to the driver as it ended.
+    """The message of a task to the driver at its end.
 
-    A task that Spark runs a second time sends a second time, as Spark's own accumulators do.
+    A task that Spark runs twice sends twice, as with Spark's own accumulators.
     """
 
     query: str
@@ -52,23 +51,23 @@ class Sent(NamedTuple):
 
 
 class Tally:
-    """What tasks of a classic session count, and rows that they send to the driver as they end.
+    """Counts of the tasks of a classic session, and rows that they send to the driver when they end.
 
     Args:
         context: the context of the session.
-        counters: how many counters there are.
+        counters: the number of counters.
     """
 
     def __init__(self, context: SparkContext, counters: int) -> None:
         self._all = context._jsc.sc().collectionAccumulator()
-        # after the counts comes the place of the last row that may be sent
+        # after the counts follows the place of the last candidate row
         numbers = java_class(f"{_CONCURRENT}atomic.AtomicLongArray")(counters + 1)
         self._numbers, self._counters = _constant(numbers), counters
         self._texts = _constant(java_class("java.lang.StringBuffer")())
         self._sent = java_class(f"{_CONCURRENT}ConcurrentLinkedQueue")()
 
     def place(self, step: Column) -> tuple[Column, Column]:
-        """Return two BIGINTs: one goes up by a step at each evaluation, the other says how far it is.
+        """Return two BIGINTs: one increases a counter by a step at each evaluation, the other reads it.
 
         Each task begins at 0.
         """
@@ -83,13 +82,13 @@ class Tally:
         values: Sequence[Column],
         sent: Callable[[Sequence[Column]], tuple[Column, Sequence[Column]]],
     ) -> Column:
-        """Count a row and maybe send something of it; the column is TRUE whatever there is.
+        """Count a row and perhaps send a part of it; the column is always TRUE.
 
         Args:
             rows: the rows.
             counter: the number of the row's counter, INT.
-            may_be_sent: whether anything else is to be computed of the row, as for few of them.
-            values: what that takes.
+            may_be_sent: whether the row is a candidate, as few rows are.
+            values: the columns needed for candidates.
             sent: takes columns of these values, and returns whether the row is sent, and its fields: numbers,
                 and texts without spaces, commas and brackets; null is sent as "null".
         """
@@ -101,13 +100,13 @@ class Tally:
         return (~first | begin) & (~may_be_sent | send)
 
     def take(self) -> list[Sent]:
-        """Return what tasks that have ended have sent since this was last asked.
+        """Return the messages of finished tasks since the last call.
 
-        What others send in the same moment may be lost.
+        Messages that others send at the same moment may be lost.
         """
         answers_at_once()
         written, taken = "", 0
-        while (found := self._all.value()).size() > taken:  # tasks of another query may send meanwhile
+        while (found := self._all.value()).size() > taken:  # tasks of another query may send in the meantime
             written += str(found.subList(taken, found.size()).toString())
             taken = found.size()
         self._all.reset()
@@ -125,7 +124,7 @@ class Tally:
         return column_of(_call(self._numbers, method, _type("Long"), *map(expression_of, arguments)))
 
     def _has_sent(self, fields: Sequence[Column]) -> Column:
-        """Return TRUE after adding the fields of a row to what the task sends."""
+        """Return TRUE after adding the fields of a row to the task's message."""
         texts = self._texts
         for field in fields:
             for value in (_constant(" "), expression_of(field)):
@@ -133,7 +132,7 @@ class Tally:
         return column_of(_call(texts, "length", _type("Integer"))) > F.lit(0)
 
     def _begun(self) -> Column:
-        """Return TRUE after adding what the task sends to the accumulator, if that is not done."""
+        """Return TRUE after adding the task's message to the accumulator, unless done already."""
         sent = _constant(self._sent)
         context = _static("org.apache.spark.TaskContext", "get")
         names = (
@@ -153,22 +152,22 @@ class Tally:
 
 
 def task_number() -> Column:
-    """Return the number of the partition of a task, INT, without a state as Spark's own."""
+    """Return the number of a task's partition, INT; unlike Spark's own expression it has no state."""
     return column_of(_static("org.apache.spark.TaskContext", "getPartitionId", returns=_type("Integer")))
 
 
 def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Column:
-    """Return the BOOLEAN that an expression has, for which Spark generates no code but this call.
+    """Return the BOOLEAN of an expression that Spark interprets by a single call, without generated code.
 
-    The code for a row has to be short: what is in it beyond some size Java compiles badly. And Spark works
-    through all of it in each micro-batch.
+    The code for a row must be short: Java compiles long code badly, and Spark processes all of it in each
+    micro-batch.
 
     Args:
-        rows: has the columns that the expression reads.
+        rows: the rows with the columns that the expression reads.
         expression: the expression.
         row: a struct of these columns; null if it reads none.
     """
-    # named, as Spark makes no name of every expression that it can evaluate
+    # with a name, as Spark cannot name every expression that it can evaluate
     analysed = rows.select(expression.alias("value"))._jdf.queryExecution().analyzed()
     plan = java_class("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(analysed)
     names = java_class(f"{PACKAGE}package$AttributeSeq")(plan.child().output())
@@ -181,10 +180,10 @@ def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Col
 
 
 def random_number(below: Column | None = None) -> Column:
-    """Return a random BIGINT, another one for each row: of all, or from 0 on below a number above 0.
+    """Return a random BIGINT per row: any, or at least 0 and below a given number above 0.
 
-    Unlike `rand` it has no seed. Spark gives `rand` another one in each micro-batch and writes that into the
-    code it generates, which it then compiles anew.
+    Unlike `rand` it has no seed. Spark gives `rand` a new seed in each micro-batch, writes it into the
+    generated code, and compiles that again.
     """
     bounds = [] if below is None else [expression_of(below)]
     random = _static("java.util.concurrent.ThreadLocalRandom", "current")
@@ -192,8 +191,8 @@ def random_number(below: Column | None = None) -> Column:
 
 
 def _call(target: Any, method: str, returns: Any, *arguments: Any, nullable: bool = False) -> Any:
-    """Return the expression of what a method of an object returns, for each row anew."""
-    # a call for null arguments too, whether it may return null, and is deterministic
+    """Return the expression of a method call on an object, evaluated for each row."""
+    # also called for null arguments; whether it may return null; whether it is deterministic
     how = False, nullable, False
     return java_class(f"{PACKAGE}objects.Invoke")(
         target, method, returns, sequence(*arguments), sequence(), *how
@@ -201,8 +200,8 @@ def _call(target: Any, method: str, returns: Any, *arguments: Any, nullable: boo
 
 
 def _static(name: str, method: str, *arguments: Any, returns: Any = None) -> Any:
-    """Return the expression of what a static method of a class returns, an object of it if not said."""
-    # Spark 4 has one more argument.
+    """Return the expression of a static method call, which returns an object of the class by default."""
+    # Spark 4 has another argument.
     last = [java_object("scala.Option").empty()] if "classic" in type(F.lit(0)).__module__ else []
     how = False, False, False, *last
     type_ = _object(name) if returns is None else returns
@@ -212,7 +211,7 @@ def _static(name: str, method: str, *arguments: Any, returns: Any = None) -> Any
 
 
 def _constant(value: Any, kind: str | None = None) -> Any:
-    """Return the expression of an object of Java, of its class or another; each task has its own copy."""
+    """Return the expression of a Java object, as its class or another; each task has its own copy."""
     if kind is None:
         kind = "java.lang.String" if isinstance(value, str) else value.getClass().getName()
     return java_class(f"{PACKAGE}Literal")(value, _object(kind))

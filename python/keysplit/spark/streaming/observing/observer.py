@@ -137,7 +137,7 @@ class Observer:
         self._adapting: list[Adapting] = []  # the plans of the query, also when it has ended
         self._listening: Listening | None = None
         try:
-            with self._order:  # what is heard meanwhile comes after
+            with self._order:  # later reports wait
                 self._listening = listen(
                     session_of(query), self._query, self._run, self._on_report, self.stop
                 )
