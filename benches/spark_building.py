@@ -131,9 +131,21 @@ def operations(
             lambda: df.groupBy("key").applyInPandas(same, schema),
             lambda plan: kss.apply(df, "key", same, schema, merge=same, plan=plan),
         ),
+        "apply by place": (
+            lambda: df.groupBy("key").applyInPandas(same, df.schema),
+            lambda plan: kss.apply(df, "key", same, df.schema, merge=same, plan=plan, way="place"),
+        ),
         "join": (
             lambda: df.join(other, "key"),
             lambda plan: kss.join(df, other, "key", plan=plan),
+        ),
+        "join by place": (
+            lambda: df.join(other, "key"),
+            lambda plan: kss.join(df, other, "key", plan=plan, way="place"),
+        ),
+        "full join by place": (
+            lambda: df.join(other, "key", "full"),
+            lambda plan: kss.join(df, other, "key", "full", plan=plan, way="place"),
         ),
         "full join": (
             lambda: df.join(other, "key", "full"),
