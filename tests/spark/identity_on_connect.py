@@ -4,7 +4,7 @@ import os
 
 import found_names
 import pytest
-from proofs import deterministic
+from counted_columns import deterministic
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
