@@ -375,7 +375,7 @@ def test_locks_name_packages_only() -> None:
 
 PRIVATE = re.compile(
     r"\b_j(c|df|map|rdd|reader|sc|sparkSession|vm|write)\b|py4j|pyspark\.sql\.connect"
-    r"|\b_(sc|expr|explain_string|to_proto)\b|\bcloudpickle\b|pyspark\.(util|worker)\b"
+    r"|\b_(sc|expr|explain_string|gateway|to_proto)\b|\bcloudpickle\b|pyspark\.(util|worker)\b"
 )
 
 
@@ -389,6 +389,7 @@ def test_few_files_name_what_spark_keeps_private() -> None:
     assert naming == {
         "executors.py",
         "jvm.py",
+        "recorded.py",
         "identity/sources.py",
         "slices/conversion.py",
         "streaming/engine.py",
