@@ -490,7 +490,7 @@ def test_one_function_by_a_plan_that_splits_no_key(spark):
         assert kss.explain(hashed).startswith("slices: Spark's own hash places whole keys")
         assert {row.task for row in hashed.collect()} <= {0, 1, 2}
     splits = kss.plan(df, "key", 3, grouping="w_choices")
-    with pytest.raises(ValueError, match=r"^plan must not split keys without merge: .* by 'w_choices'$"):
+    with pytest.raises(ValueError, match=r"^plan must not split keys without merge: .* with 'w_choices'$"):
         kss.apply(df, *arguments, plan=splits)
 
 

@@ -1,7 +1,7 @@
 """Private calls of Spark for batch jobs, in classic sessions and on Spark Connect.
 
-Each function says what Spark Connect lacks. All access to objects of the JVM is in this file: code that reads
-a plan uses `plan_of`, `items`, `kind_of` and similar functions.
+Each function says what Spark Connect lacks. Code that reads a plan of the JVM does it by `plan_of`, `items`,
+`kind_of` and similar functions; what only streams need is in `streaming/engine.py`.
 """
 
 import re

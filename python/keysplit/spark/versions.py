@@ -1,4 +1,4 @@
-"""What the installed Spark can do; every branch on its version is here."""
+"""What the installed Spark can do."""
 
 from typing import Any
 

@@ -73,7 +73,7 @@ def _chosen(sides: Sides, plain: DataFrame, keys: Sequence[FrequentKey]) -> tupl
         by_key = size > limit or (counts_pairs and rows > len(keys))
         counted = _count_others(sides, keys) if by_key else {}
         if counts_pairs and (pairs := _pairs_per_row(sides, keys, counted)) > _MOST_PAIRS:
-            made = f"the join produces {pairs:.0f} rows per input row"
+            made = f"its hot keys make {pairs:.0f} pairs per row of the split side"
             return plain, Way("plain", f"{plain_does}; a broadcast would not help: {made}")
         few, rows, size = (keys, rows, size) if size <= limit else _few(keys, counted, limit)
         chosen = {each.hash for each in few}

@@ -49,10 +49,10 @@ def join(
     The side with the hot keys is split, by a plan of its keys. `explain` says which way was taken:
 
     - "broadcast": rows of hot keys are not shuffled, and the other side's rows of these keys are broadcast.
-        All others are joined by Spark, and the result is the union of both. This way is taken if the other
-        side's rows fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and if both sides are
-        plain scans with deterministic keys, as they are read twice. On Spark Connect a union hides the side
-        of its columns, so it is taken there only on request.
+        All others are joined by Spark, and the result is the union of both. This way is taken if the
+        broadcast rows fit `spark.sql.autoBroadcastJoinThreshold`, which one job counts, and if both sides are
+        plain scans with deterministic keys: they are read twice. On Spark Connect a union hides the side of
+        its columns, so it is taken there only on request.
     - "place": the plan says which worker a row goes to. A row of the other side goes to all workers of its
         key: to one for a rare key, to several for a hot one. Then Spark joins on the key and the worker. From
         Spark 4.1 on both sides are placed by worker, and the join itself needs no shuffle. In older versions

@@ -76,5 +76,5 @@ def _warn_of_an_end(now: Plan, then: Plan) -> None:
     if now.grouping.name not in PLANS and then.grouping.name in PLANS:
         warn(
             f"the stream no longer follows {now.grouping.name}: it continues with plans of "
-            "{then.grouping.name}, like the published one"
+            f"{then.grouping.name}, like the published one"
         )

@@ -22,6 +22,7 @@ from keysplit.spark.jvm import (
     expression_of,
     java_class,
     java_object,
+    plan_of,
     sequence,
 )
 from keysplit.spark.tasks import BATCH, QUERY
@@ -168,7 +169,7 @@ def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Col
         row: a struct of these columns; null if it reads none.
     """
     # with a name, as Spark cannot name every expression that it can evaluate
-    analysed = rows.select(expression.alias("value"))._jdf.queryExecution().analyzed()
+    analysed = plan_of(rows.select(expression.alias("value")))
     plan = java_class("org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions").apply(analysed)
     names = java_class(f"{PACKAGE}package$AttributeSeq")(plan.child().output())
     found = plan.projectList().head().child()
