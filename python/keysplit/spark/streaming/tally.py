@@ -175,8 +175,7 @@ def _interpreted(rows: DataFrame, expression: Column, row: Column | None) -> Col
     found = plan.projectList().head().child()
     bound = java_class(f"{PACKAGE}BindReferences").bindReference(found, names, False)
     none = java_class(f"{PACKAGE}Literal")(None, java_class(f"{_TYPES}StructType")())
-    value = none if row is None else expression_of(row)
-    constant = _constant(bound, f"{PACKAGE}Expression")
+    value, constant = none if row is None else expression_of(row), _constant(bound, f"{PACKAGE}Expression")
     return column_of(_call(constant, "eval", _type("Boolean"), value, nullable=True))
 
 
