@@ -22,7 +22,7 @@ RUNS := $(BUILT) $(VENV)/.runs
 DEVELOPS := $(RUNS) $(VENV)/.installed
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
-.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench bench-peers instructions docs wheel lock build clean
+.PHONY: help demo test test-slow test-spark test-pandas lint format registry bench bench-peers instructions docs notebooks wheel lock build clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ instructions: $(DEVELOPS) ## instructions per message of every grouping; fails i
 
 docs: $(DEVELOPS) $(VENV)/.docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
+
+notebooks: $(DEVELOPS) $(VENV)/.docs ## run the notebooks of the documentation and store their outputs
+	$(RUN) scripts/notebooks
 
 wheel: .cache/wheel-tools/.installed ## release wheels of keysplit and of its experiments, into dist/
 	rm -rf dist

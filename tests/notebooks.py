@@ -1,10 +1,10 @@
-"""Runs the notebooks of examples/notebooks in one namespace each, and any cells in a kernel of Jupyter."""
+"""Runs the notebooks of docs/notebooks in one namespace each, and any cells in a kernel of Jupyter."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent.parent / "examples/notebooks"
+FOLDER = Path(__file__).parent.parent / "docs/notebooks"
 
 
 def cells(path: Path) -> list[dict[str, Any]]:
